@@ -1,0 +1,1 @@
+"""The built-in rules, one module each; loaded through the `torchlint.rules` entry point."""

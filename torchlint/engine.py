@@ -1,0 +1,194 @@
+"""Lint one file: triage, parse, model, one walk, suppress, sort."""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from torchlint.finding import Confidence, Finding, Meta, Position, Related, Span
+from torchlint.model import Model
+from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE, Selection
+from torchlint.rule import Report, Rule
+from torchlint.source import SourceError, SourceFile
+from torchlint.suppress import Suppressions
+from torchlint.syntax import SyntaxProblem, Tree, collector_paused, parse, with_deep_stack
+
+Handler = Callable[[cst.CSTNode], object]
+
+
+def lint(source: SourceFile, selection: Selection) -> list[Finding]:
+    """All findings of one file, sorted; what is wrong with the file itself is a finding too."""
+    active = [rule for rule in selection.rules if rule.may_fire(source.data)]
+    try:
+        source.text  # noqa: B018 - decoding is what may fail
+    except SourceError as error:
+        return [_file_finding(UNREADABLE_FILE, source, error.message, error.line)]
+    suppressions = Suppressions(source)
+    findings: list[Finding] = []
+    if active:
+        with collector_paused():
+            findings = with_deep_stack(lambda: _lint_parsed(source, active, selection, suppressions))
+    findings.extend(suppressions.findings(selection.checks))
+    return _finished(findings, source)
+
+
+def unreadable(path: str, reason: str) -> Finding:
+    """The finding for a file that could not even be read."""
+    return _file_finding(UNREADABLE_FILE, SourceFile(path, b""), reason, 1)
+
+
+def _file_finding(meta: Meta, source: SourceFile, message: str, line: int) -> Finding:
+    start = Position(line, 0)
+    return Finding(source.path, meta.name, meta.code, message, Span(start, start), meta.category.severity)
+
+
+def _lint_parsed(
+    source: SourceFile, active: Sequence[type[Rule]], selection: Selection, suppressions: Suppressions
+) -> list[Finding]:
+    try:
+        tree = parse(source)
+    except SyntaxProblem as problem:
+        return [_syntax_finding(source, problem)]
+    model = Model(tree)
+    rules = [rule(model, selection.options.get(rule.rule_name())) for rule in active]
+    crashes = _Crashes(source)
+    _dispatch(tree, rules, crashes)
+    reports = [(rule.meta(), report) for rule in rules for report in rule.reports]
+    return crashes.findings + _located(tree, reports, suppressions)
+
+
+def _syntax_finding(source: SourceFile, problem: SyntaxProblem) -> Finding:
+    finding = _file_finding(SYNTAX_ERROR, source, problem.message, problem.position.line)
+    end = Position(problem.position.line, problem.position.column + 1)
+    return replace(finding, span=Span(problem.position, end))
+
+
+class _Crashes:
+    """Contains what a rule raises: one finding a rule and file, and the rule is not called again."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self.source = source
+        self.failed: set[Rule] = set()
+        self.findings: list[Finding] = []
+
+    def call(self, rule: Rule, handler: Handler, node: cst.CSTNode) -> None:
+        if rule in self.failed:
+            return
+        try:
+            handler(node)
+        except Exception as error:
+            self.failed.add(rule)
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            message = f"rule {rule.rule_name()} crashed: {type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+            self.findings.append(_file_finding(INTERNAL_ERROR, self.source, message, 1))
+
+
+def _dispatch(tree: Tree, rules: Sequence[Rule], crashes: _Crashes) -> None:
+    """One walk over the tree that calls every rule's `visit_X` and `leave_X`."""
+    visits = _handlers(rules, "visit")
+    leaves = _handlers(rules, "leave")
+    if leaves:
+        _dispatch_nested(tree, visits, leaves, crashes)
+        return
+    if set(visits) == {"Module"}:
+        nodes: Iterable[cst.CSTNode] = [tree.module]
+    else:
+        nodes = tree.nodes
+    for node in nodes:
+        for rule, handler in visits.get(type(node).__name__, ()):
+            crashes.call(rule, handler, node)
+
+
+def _dispatch_nested(
+    tree: Tree,
+    visits: dict[str, list[tuple[Rule, Handler]]],
+    leaves: dict[str, list[tuple[Rule, Handler]]],
+    crashes: _Crashes,
+) -> None:
+    open_nodes: list[cst.CSTNode] = []
+
+    def close_until(parent: cst.CSTNode | None) -> None:
+        while open_nodes and open_nodes[-1] is not parent:
+            node = open_nodes.pop()
+            for rule, handler in leaves.get(type(node).__name__, ()):
+                crashes.call(rule, handler, node)
+
+    for node in tree.nodes:
+        close_until(tree.parents.get(node))
+        for rule, handler in visits.get(type(node).__name__, ()):
+            crashes.call(rule, handler, node)
+        open_nodes.append(node)
+    close_until(None)
+
+
+def _handlers(rules: Sequence[Rule], verb: str) -> dict[str, list[tuple[Rule, Handler]]]:
+    found: dict[str, list[tuple[Rule, Handler]]] = {}
+    for rule in rules:
+        for name in dir(type(rule)):
+            if name.startswith(verb + "_"):
+                found.setdefault(name[len(verb) + 1 :], []).append((rule, getattr(rule, name)))
+    return found
+
+
+def _located(tree: Tree, reports: Sequence[tuple[Meta, Report]], suppressions: Suppressions) -> list[Finding]:
+    if not reports:
+        return []
+    wanted = {node for _, report in reports for node in (report.node, *(node for node, _ in report.related))}
+    wanted |= {tree.statement(report.node) for _, report in reports}
+    spans = tree.spans(wanted)
+    return [
+        _finding(tree, meta, report, spans)
+        for meta, report in reports
+        if not suppressions.covers(meta, _lines(tree, report.node, spans))
+    ]
+
+
+def _finding(tree: Tree, meta: Meta, report: Report, spans: dict[cst.CSTNode, Span]) -> Finding:
+    return Finding(
+        path=tree.source.path,
+        name=meta.name,
+        code=meta.code,
+        message=report.message,
+        span=_header(report.node, spans),
+        severity=report.severity,
+        confidence=report.confidence,
+        related=tuple(Related(_header(node, spans), text) for node, text in report.related),
+        help=report.help,
+    )
+
+
+def _header(node: cst.CSTNode, spans: dict[cst.CSTNode, Span]) -> Span:
+    """The span of a node; of a compound statement the first line, since its body is not the point."""
+    span = spans[node]
+    if isinstance(node, cst.BaseCompoundStatement) and span.end.line > span.start.line:
+        return Span(span.start, Position(span.start.line + 1, 0))
+    return span
+
+
+def _lines(tree: Tree, node: cst.CSTNode, spans: dict[cst.CSTNode, Span]) -> range:
+    """The lines on which a suppression of a finding on `node` may stand."""
+    statement = spans[tree.statement(node)]
+    first, last = statement.start.line, spans[node].end.line
+    if isinstance(tree.statement(node), cst.SimpleStatementLine):
+        last = statement.end.line
+    elif node is tree.statement(node):
+        last = first
+    return range(first, last + 1)
+
+
+def _finished(findings: Iterable[Finding], source: SourceFile) -> list[Finding]:
+    """Sorted, each with a fingerprint: the rule, the text of its line, and which of several like it."""
+    seen: Counter[str] = Counter()
+    finished = []
+    for finding in sorted(findings, key=lambda finding: finding.sort_key):
+        line = source.line(finding.span.start.line).strip()
+        key = f"{finding.name}\0{line}"
+        seen[key] += 1
+        digest = hashlib.sha256(f"{key}\0{seen[key]}".encode()).hexdigest()[:32]
+        finished.append(replace(finding, fingerprint=digest))
+    return finished

@@ -1,0 +1,118 @@
+"""Findings as plain data: frozen, picklable, with no syntax node inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Severity(str, Enum):
+    """How bad a finding is for a training run."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFORMATION = "information"
+    HINT = "hint"
+
+
+class Confidence(str, Enum):
+    """How sure the model is of a finding."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class Category(str, Enum):
+    """A promise about precision that sets whether a rule is on and how it is reported.
+
+    correctness: no known false alarm; on, error.  suspicious: on, warning.
+    performance: on, information.  pedantic: off.
+    """
+
+    CORRECTNESS = "correctness"
+    SUSPICIOUS = "suspicious"
+    PERFORMANCE = "performance"
+    PEDANTIC = "pedantic"
+
+    @property
+    def on_by_default(self) -> bool:
+        return self is not Category.PEDANTIC
+
+    @property
+    def severity(self) -> Severity:
+        return _SEVERITIES[self]
+
+
+_SEVERITIES = {
+    Category.CORRECTNESS: Severity.ERROR,
+    Category.SUSPICIOUS: Severity.WARNING,
+    Category.PERFORMANCE: Severity.INFORMATION,
+    Category.PEDANTIC: Severity.HINT,
+}
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """A place in the text: line from 1, column from 0 in code points."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A range of text, the end excluded."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True)
+class Related:
+    """The other half of a finding: the step, the loop, the container."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One defect at one place of one file.
+
+    `name` is the rule's primary name, `code` its short alias; `fingerprint` stays the same when the
+    finding only moves to another line.
+    """
+
+    path: str
+    name: str
+    code: str
+    message: str
+    span: Span
+    severity: Severity
+    confidence: Confidence = Confidence.HIGH
+    related: tuple[Related, ...] = field(default=())
+    help: str = ""
+    fingerprint: str = ""
+
+    @property
+    def sort_key(self) -> tuple[str, Span, str, str]:
+        return (self.path, self.span, self.code, self.message)
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What is known of a rule, or of a check of the engine itself, without running it.
+
+    `documentation` is Markdown whose first line states the defect.
+    """
+
+    name: str
+    code: str
+    category: Category
+    documentation: str
+    preview: bool = False
+
+    @property
+    def summary(self) -> str:
+        return self.documentation.strip().split("\n", 1)[0].strip()

@@ -1,0 +1,294 @@
+"""The syntax tree: parse, semantic children, order, spans on demand. The only file that knows LibCST's internals."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, TypeVar
+
+import libcst as cst
+from libcst._nodes.internal import CodegenState
+
+from torchlint.finding import Position, Span
+from torchlint.source import SourceError, SourceFile
+
+MAX_BRACKETS = 200
+"""CPython refuses deeper nesting (`MAXLEVEL` in Parser/tokenizer): such a file is no Python."""
+_STACK_BYTES = 512 * 1024 * 1024
+_RECURSION_LIMIT = 50_000
+
+# Fields that carry layout and no meaning; all others lead to semantic children.
+_LAYOUT = frozenset(
+    "lpar rpar lbracket rbracket lbrace rbrace header footer leading_lines lines_after_decorators comma "
+    "semicolon equal star dot colon newline trailing_whitespace indent ellipsis lines_after_module "
+    "async_ asynchronous first_line encoding default_indent default_newline has_trailing_newline "
+    "whitespace_before_args type_parameters".split()
+)
+
+Result = TypeVar("Result")
+
+
+class SyntaxProblem(Exception):
+    """The text is no Python, with the position where the parser gave up."""
+
+    def __init__(self, message: str, position: Position) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+def with_deep_stack(work: Callable[[], Result]) -> Result:
+    """Run `work` in a thread whose stack holds deeply nested code; the main thread's would overflow."""
+    outcome: list[Result] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            failure.append(error)
+
+    limit, size = sys.getrecursionlimit(), threading.stack_size(_STACK_BYTES)
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(size)
+        sys.setrecursionlimit(limit)
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Without the garbage collector LibCST parses nearly twice as fast."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def parse(source: SourceFile) -> Tree:
+    """Parse a file; raises `SyntaxProblem`, or `SourceError` when its bytes are no text."""
+    text = source.text
+    if _bracket_depth(source.data) > MAX_BRACKETS and _code_depth(text) > MAX_BRACKETS:
+        raise SyntaxProblem("too many nested parentheses", Position(1, 0))
+    try:
+        return Tree(cst.parse_module(text), source)
+    except cst.ParserSyntaxError as error:
+        position = Position(max(error.raw_line, 1), max(error.raw_column, 0))
+        raise SyntaxProblem(_plain_message(error), position) from None
+    except (RecursionError, MemoryError):
+        raise SyntaxProblem("code is nested too deeply", Position(1, 0)) from None
+
+
+def _plain_message(error: cst.ParserSyntaxError) -> str:
+    message = error.message.removeprefix("parser error: ").strip()
+    return message.split("\n", 1)[0] or "invalid syntax"
+
+
+_BRACKET_STEPS = {ord(char): 1 for char in "([{"} | {ord(char): -1 for char in ")]}"}
+_NOT_BRACKETS = bytes(code for code in range(256) if code not in _BRACKET_STEPS)
+
+
+def _bracket_depth(data: bytes) -> int:
+    """The deepest nesting of brackets, those in strings and comments counted: an upper estimate."""
+    return max(accumulate(map(_BRACKET_STEPS.__getitem__, data.translate(None, _NOT_BRACKETS))), default=0)
+
+
+def _code_depth(text: str) -> int:
+    """The deepest nesting of brackets in code alone."""
+    import io
+    import tokenize
+
+    depth = deepest = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.OP and token.string in "([{":
+                depth += 1
+                deepest = max(deepest, depth)
+            elif token.type == tokenize.OP and token.string in ")]}":
+                depth -= 1
+    except (tokenize.TokenError, SyntaxError):
+        return MAX_BRACKETS + 1
+    return deepest
+
+
+_child_fields: dict[type, tuple[str, ...]] = {}
+
+
+def _fields_of(kind: type) -> tuple[str, ...]:
+    names = tuple(
+        item.name
+        for item in fields(kind)
+        if item.name not in _LAYOUT and not item.name.startswith("whitespace")
+    )
+    _child_fields[kind] = names
+    return names
+
+
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The semantic children of a node in source order: no white space, commas or brackets."""
+    found: list[cst.CSTNode] = []
+    kind = type(node)
+    for name in _child_fields.get(kind) or _fields_of(kind):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found.extend(value)
+    return found
+
+
+def walk(root: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and all its semantic descendants, in source order."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+class Tree:
+    """A parsed module: its nodes in source order, the parent of each, and spans of those that are asked for."""
+
+    def __init__(self, module: cst.Module, source: SourceFile) -> None:
+        self.module = module
+        self.source = source
+        self.nodes: list[cst.CSTNode] = []
+        """Every semantic node in source order, the module first."""
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.by_type: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
+        self._index()
+
+    def _index(self) -> None:
+        nodes, parents, by_type = self.nodes, self.parents, self.by_type
+        known = _child_fields
+        stack: list[cst.CSTNode] = [self.module]
+        while stack:
+            node = stack.pop()
+            nodes.append(node)
+            kind = type(node)
+            same = by_type.get(kind)
+            if same is None:
+                by_type[kind] = [node]
+            else:
+                same.append(node)
+            names = known.get(kind)
+            if names is None:
+                names = _fields_of(kind)
+            top = len(stack)
+            for name in names:
+                value = getattr(node, name)
+                if value.__class__ is str or value is None:
+                    continue
+                if isinstance(value, cst.CSTNode):
+                    stack.append(value)
+                    parents[value] = node
+                elif isinstance(value, (list, tuple)):
+                    for item in value:
+                        parents[item] = node
+                    stack.extend(value)
+            if len(stack) - top > 1:
+                stack[top:] = stack[top:][::-1]
+
+    def of_type(self, *kinds: type[cst.CSTNode]) -> Iterator[Any]:
+        """The nodes of exactly these types, type by type, each in source order."""
+        for kind in kinds:
+            yield from self.by_type.get(kind, ())
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The parents of a node, innermost first."""
+        parent = self.parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self.parents.get(parent)
+
+    def statement(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The innermost whole statement a node stands in (the node itself if it is one)."""
+        while not isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            parent = self.parents.get(node)
+            if parent is None:
+                break
+            node = parent
+        return node
+
+    def spans(self, wanted: Iterable[cst.CSTNode]) -> Mapping[cst.CSTNode, Span]:
+        """Where nodes stand in the text, without surrounding white space. One pass for all of them."""
+        recorder = _SpanRecorder(self.module, {id(node): node for node in wanted})
+        return {
+            node: Span(self.source.position(start), self.source.position(end))
+            for node, (start, end) in recorder.offsets().items()
+        }
+
+    @cached_property
+    def is_script_main_guarded(self) -> bool:
+        """Whether the module has an `if __name__ == "__main__"`."""
+        return b"__main__" in self.source.data
+
+
+class _SpanRecorder(CodegenState):
+    """Prints the module and notes at which token wanted nodes begin and end."""
+
+    def __init__(self, module: cst.Module, wanted: dict[int, cst.CSTNode]) -> None:
+        super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
+        self.wanted = wanted
+        self.outer: dict[int, tuple[int, int]] = {}
+        self.inner: dict[int, tuple[int, int]] = {}
+        self.begun: dict[int, int] = {}
+        module._codegen(self)
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        if id(node) in self.wanted:
+            self.begun[id(node)] = len(self.tokens)
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        if id(node) in self.wanted:
+            self.outer[id(node)] = (self.begun[id(node)], len(self.tokens))
+
+    @contextmanager
+    def record_syntactic_position(
+        self,
+        node: cst.CSTNode,
+        *,
+        start_node: cst.CSTNode | None = None,
+        end_node: cst.CSTNode | None = None,
+    ) -> Iterator[None]:
+        first = len(self.tokens)
+        extra = [other for other in (start_node, end_node) if other is not None]
+        watched = id(node) in self.wanted
+        if watched:
+            self.wanted.update({id(other): other for other in extra})
+        yield
+        if watched:
+            last = len(self.tokens)
+            if start_node is not None:
+                first = self._edge(start_node, (first, last))[0]
+            if end_node is not None:
+                last = self._edge(end_node, (first, last))[1]
+            self.inner[id(node)] = (first, last)
+
+    def _edge(self, node: cst.CSTNode, default: tuple[int, int]) -> tuple[int, int]:
+        return self.inner.get(id(node)) or self.outer.get(id(node)) or default
+
+    def offsets(self) -> dict[cst.CSTNode, tuple[int, int]]:
+        """Offsets into the text of every wanted node that was printed."""
+        starts = list(accumulate(map(len, self.tokens), initial=0))
+        return {
+            node: (starts[first], starts[last])
+            for key, node in self.wanted.items()
+            for first, last in [self._edge(node, (0, 0))]
+            if key in self.outer or key in self.inner
+        }
