@@ -5,41 +5,64 @@ from __future__ import annotations
 import hashlib
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.finding import Confidence, Finding, Meta, Position, Related, Span
+from torchlint.finding import Finding, Meta, Position, Related, Span
 from torchlint.model import Model
-from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE, Selection
+from torchlint.registry import (
+    ENGINE_CHECKS,
+    INTERNAL_ERROR,
+    SYNTAX_ERROR,
+    UNREADABLE_FILE,
+    Selection,
+    metas,
+)
 from torchlint.rule import Report, Rule
 from torchlint.source import SourceError, SourceFile
-from torchlint.suppress import Suppressions
+from torchlint.suppress import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions
 from torchlint.syntax import SyntaxProblem, Tree, collector_paused, parse, with_deep_stack
 
 Handler = Callable[[cst.CSTNode], object]
 
+_SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}
+
 
 def lint(source: SourceFile, selection: Selection) -> list[Finding]:
-    """All findings of one file, sorted; what is wrong with the file itself is a finding too."""
-    active = [rule for rule in selection.rules if rule.may_fire(source.data)]
+    """All findings of one file, sorted; what is wrong with the file itself is a finding too. Never raises."""
     try:
-        source.text  # noqa: B018 - decoding is what may fail
+        findings = _lint_text(source, selection)
     except SourceError as error:
-        return [_file_finding(UNREADABLE_FILE, source, error.message, error.line)]
+        findings = [_file_finding(UNREADABLE_FILE, source, error.message, error.line)]
+    except SyntaxProblem as problem:
+        findings = [_syntax_finding(source, problem)]
+    except Exception as error:
+        findings = [_internal_finding(source, "torchlint", error)]
+    return _finished(findings, source)
+
+
+def _lint_text(source: SourceFile, selection: Selection) -> list[Finding]:
+    source.text  # noqa: B018 - raises when the bytes are no text
     suppressions = Suppressions(source)
-    findings: list[Finding] = []
+    crashes = _Crashes(source)
+    active = [rule for rule in selection.rules if rule.may_fire(source.data)]
+    found: list[Finding] = []
     if active:
         with collector_paused():
-            findings = with_deep_stack(lambda: _lint_parsed(source, active, selection, suppressions))
-    findings.extend(suppressions.findings(selection.checks))
-    return _finished(findings, source)
+            found = with_deep_stack(lambda: _lint_parsed(source, active, selection, suppressions, crashes))
+    if selection.checks & _SUPPRESSION_CHECKS:
+        rules = [rule.meta() for rule in selection.rules]
+        ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
+        found += suppressions.findings(selection.checks, ran, [*metas(), *rules])
+    return found + crashes.findings
 
 
 def unreadable(path: str, reason: str) -> Finding:
     """The finding for a file that could not even be read."""
-    return _file_finding(UNREADABLE_FILE, SourceFile(path, b""), reason, 1)
+    source = SourceFile(path, b"")
+    return _finished([_file_finding(UNREADABLE_FILE, source, reason, 1)], source)[0]
 
 
 def _file_finding(meta: Meta, source: SourceFile, message: str, line: int) -> Finding:
@@ -48,18 +71,24 @@ def _file_finding(meta: Meta, source: SourceFile, message: str, line: int) -> Fi
 
 
 def _lint_parsed(
-    source: SourceFile, active: Sequence[type[Rule]], selection: Selection, suppressions: Suppressions
+    source: SourceFile,
+    active: Sequence[type[Rule]],
+    selection: Selection,
+    suppressions: Suppressions,
+    crashes: _Crashes,
 ) -> list[Finding]:
-    try:
-        tree = parse(source)
-    except SyntaxProblem as problem:
-        return [_syntax_finding(source, problem)]
+    tree = parse(source)
     model = Model(tree)
     rules = [rule(model, selection.options.get(rule.rule_name())) for rule in active]
-    crashes = _Crashes(source)
     _dispatch(tree, rules, crashes)
     reports = [(rule.meta(), report) for rule in rules for report in rule.reports]
-    return crashes.findings + _located(tree, reports, suppressions)
+    return _located(tree, reports, suppressions)
+
+
+def _internal_finding(source: SourceFile, who: str, error: Exception) -> Finding:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    message = f"{who} crashed: {type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+    return _file_finding(INTERNAL_ERROR, source, message, 1)
 
 
 def _syntax_finding(source: SourceFile, problem: SyntaxProblem) -> Finding:
@@ -83,9 +112,7 @@ class _Crashes:
             handler(node)
         except Exception as error:
             self.failed.add(rule)
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            message = f"rule {rule.rule_name()} crashed: {type(error).__name__}: {error} ({place.name}, line {place.lineno})"
-            self.findings.append(_file_finding(INTERNAL_ERROR, self.source, message, 1))
+            self.findings.append(_internal_finding(self.source, f"rule {rule.rule_name()}", error))
 
 
 def _dispatch(tree: Tree, rules: Sequence[Rule], crashes: _Crashes) -> None:
@@ -139,7 +166,8 @@ def _located(tree: Tree, reports: Sequence[tuple[Meta, Report]], suppressions: S
     if not reports:
         return []
     wanted = {node for _, report in reports for node in (report.node, *(node for node, _ in report.related))}
-    wanted |= {tree.statement(report.node) for _, report in reports}
+    for statement in {tree.statement(report.node) for _, report in reports}:
+        wanted |= {statement, *_suite(statement)}
     spans = tree.spans(wanted)
     return [
         _finding(tree, meta, report, spans)
@@ -148,7 +176,7 @@ def _located(tree: Tree, reports: Sequence[tuple[Meta, Report]], suppressions: S
     ]
 
 
-def _finding(tree: Tree, meta: Meta, report: Report, spans: dict[cst.CSTNode, Span]) -> Finding:
+def _finding(tree: Tree, meta: Meta, report: Report, spans: Mapping[cst.CSTNode, Span]) -> Finding:
     return Finding(
         path=tree.source.path,
         name=meta.name,
@@ -162,7 +190,7 @@ def _finding(tree: Tree, meta: Meta, report: Report, spans: dict[cst.CSTNode, Sp
     )
 
 
-def _header(node: cst.CSTNode, spans: dict[cst.CSTNode, Span]) -> Span:
+def _header(node: cst.CSTNode, spans: Mapping[cst.CSTNode, Span]) -> Span:
     """The span of a node; of a compound statement the first line, since its body is not the point."""
     span = spans[node]
     if isinstance(node, cst.BaseCompoundStatement) and span.end.line > span.start.line:
@@ -170,15 +198,26 @@ def _header(node: cst.CSTNode, spans: dict[cst.CSTNode, Span]) -> Span:
     return span
 
 
-def _lines(tree: Tree, node: cst.CSTNode, spans: dict[cst.CSTNode, Span]) -> range:
-    """The lines on which a suppression of a finding on `node` may stand."""
-    statement = spans[tree.statement(node)]
-    first, last = statement.start.line, spans[node].end.line
-    if isinstance(tree.statement(node), cst.SimpleStatementLine):
-        last = statement.end.line
-    elif node is tree.statement(node):
-        last = first
-    return range(first, last + 1)
+def _lines(tree: Tree, node: cst.CSTNode, spans: Mapping[cst.CSTNode, Span]) -> set[int]:
+    """The lines on which a suppression of a finding on `node` may stand: its own, and its statement's.
+
+    Of a compound statement only the header counts, or a comment somewhere in the body would excuse it.
+    """
+    statement = tree.statement(node)
+    first, last = spans[statement].start.line, spans[statement].end.line
+    if isinstance(statement, cst.BaseCompoundStatement):
+        suites = [spans[suite].start.line - 1 for suite in _suite(statement)]
+        last = max(first, *suites) if suites else first
+    lines = set(range(first, last + 1))
+    if node is not statement:
+        lines.update(range(spans[node].start.line, spans[node].end.line + 1))
+    return lines
+
+
+def _suite(statement: cst.CSTNode) -> list[cst.CSTNode]:
+    """The suite that follows the header of a compound statement."""
+    body = getattr(statement, "body", None)
+    return [body] if isinstance(body, cst.BaseSuite) else []
 
 
 def _finished(findings: Iterable[Finding], source: SourceFile) -> list[Finding]:
@@ -186,9 +225,16 @@ def _finished(findings: Iterable[Finding], source: SourceFile) -> list[Finding]:
     seen: Counter[str] = Counter()
     finished = []
     for finding in sorted(findings, key=lambda finding: finding.sort_key):
-        line = source.line(finding.span.start.line).strip()
+        line = _line_text(source, finding.span.start.line).strip()
         key = f"{finding.name}\0{line}"
         seen[key] += 1
         digest = hashlib.sha256(f"{key}\0{seen[key]}".encode()).hexdigest()[:32]
         finished.append(replace(finding, fingerprint=digest))
     return finished
+
+
+def _line_text(source: SourceFile, number: int) -> str:
+    try:
+        return source.line(number)
+    except SourceError:
+        return ""
