@@ -1,0 +1,56 @@
+"""What a rule author or an embedder needs of torchlint, each name imported when it is first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchlint.engine import lint
+    from torchlint.finding import Category, Confidence, Finding, Position, Related, Severity, Span
+    from torchlint.model import Model
+    from torchlint.registry import Selection, select
+    from torchlint.rule import Rule
+    from torchlint.source import SourceFile
+
+    __version__: str
+
+__all__ = [
+    "Category",
+    "Confidence",
+    "Finding",
+    "Model",
+    "Position",
+    "Related",
+    "Rule",
+    "Selection",
+    "Severity",
+    "SourceFile",
+    "Span",
+    "__version__",
+    "lint",
+    "select",
+]
+
+_HOMES = {
+    "engine": ("lint",),
+    "finding": ("Category", "Confidence", "Finding", "Position", "Related", "Severity", "Span"),
+    "model": ("Model",),
+    "registry": ("Selection", "select"),
+    "rule": ("Rule",),
+    "source": ("SourceFile",),
+}
+
+if not TYPE_CHECKING:  # a type checker takes the imports above, and refuses any other name
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module, metadata
+
+        if name == "__version__":
+            return metadata.version("torchlint")
+        for module, names in _HOMES.items():
+            if name in names:
+                return getattr(import_module(f"torchlint.{module}"), name)
+        raise AttributeError(f"module 'torchlint' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return [*globals(), *__all__]
