@@ -1,0 +1,107 @@
+"""Imports point one way, rules see the public API only, and modules are named for what they own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import torchlint
+
+ROOT = Path(__file__).parent.parent
+LAYERS = (
+    {"finding", "source"},
+    {"syntax"},
+    {"model"},
+    {"rule"},
+    {"registry", "suppress", "config", "settings", "tomlplace"},
+    {"engine"},
+    {"outputs", "cache", "fixes", "markers", "discovery", "ignorefiles"},
+    {"runner", "docs"},
+    {"cli", "lsp", "testing"},
+)
+RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
+ENTRY_POINTS = {"__main__"}
+"""May import anything, and nobody imports them."""
+
+PACKAGE = sorted((ROOT / "torchlint").rglob("*.py"))
+RULES = sorted((ROOT / "rules").glob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def unit(path: Path) -> str:
+    """The first name below `torchlint`: a module, or a package of one concern."""
+    return path.relative_to(ROOT / "torchlint").with_suffix("").parts[0]
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """Module and name of every import in a file; the name is empty in `import module`."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from ((module, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=shown)
+def test_imports_point_one_way(path: Path) -> None:
+    own = unit(path)
+    if own in {"__init__", *ENTRY_POINTS}:
+        return
+    assert own in RANK, f"say in LAYERS where {own} belongs"
+    for module, name in imports(path):
+        assert not module.startswith("."), f"write `from torchlint...`, not `from {module}`"
+        if module.partition(".")[0] != "torchlint":
+            continue
+        target = module.split(".")[1] if "." in module else name
+        assert target in RANK, f"{target} is the public API, which is for rules and embedders"
+        entry = RANK[own] == len(LAYERS) - 1 and target != own
+        assert RANK[target] < RANK[own] + (not entry), f"{own} must not import {target}"
+
+
+@pytest.mark.parametrize("path", RULES, ids=shown)
+def test_rules_see_the_public_api_only(path: Path) -> None:
+    for module, name in imports(path):
+        private = f"{module}.{name}".startswith("torchlint.rules._")
+        if module.partition(".")[0] in ("torchlint", "rules", "") and not private:
+            public = module == "torchlint" and name in torchlint.__all__
+            assert public, f"from {module} import {name}"
+
+
+@pytest.mark.parametrize("path", [*PACKAGE, *TESTS], ids=shown)
+def test_nobody_imports_a_rule(path: Path) -> None:
+    for module, name in imports(path):
+        target = f"{module}.{name}."
+        assert not target.startswith(("rules.", "torchlint.rules.")), f"from {module} import {name}"
+
+
+@pytest.mark.parametrize("path", [*PACKAGE, *RULES], ids=shown)
+def test_only_syntax_knows_the_insides_of_libcst(path: Path) -> None:
+    for module, name in imports(path):
+        if module.partition(".")[0] == "libcst":
+            inside = any(part.startswith("_") for part in [*module.split("."), name])
+            assert not inside or unit(path) == "syntax", module
+            assert "metadata" not in (*module.split("."), name), (
+                "the metadata providers cost ten times the parse"
+            )
+
+
+@pytest.mark.parametrize("path", [*PACKAGE, *RULES, *TESTS], ids=shown)
+def test_modules_are_named_for_what_they_own(path: Path) -> None:
+    assert not {"utils", "util", "helpers", "helper", "common", "misc"} & {*path.parts, path.stem.strip("_")}
+
+
+def test_public_api() -> None:
+    """Every name can be had; having the package costs no LibCST; nothing else is there."""
+    assert sorted(torchlint.__all__) == sorted(set(torchlint.__all__) & set(dir(torchlint)))
+    for name in torchlint.__all__:
+        assert getattr(torchlint, name)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        print(torchlint.nonsense)  # type: ignore[attr-defined]

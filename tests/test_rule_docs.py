@@ -1,0 +1,94 @@
+"""Every built-in rule: one name everywhere, documentation in one form, fixtures, a line in the changelog."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from torchlint import Rule, registry, testing
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "fixtures"
+HEADINGS = (
+    "What it does",
+    "Why is this bad?",
+    "Example",
+    "Fix safety",
+    "What verify shows",
+    "Known limits",
+    "Options",
+    "References",
+)
+ALWAYS = HEADINGS[:3]
+RULES = [rule for rule in registry.rules() if rule.__module__.startswith("torchlint.rules.")]
+
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.rule_name())
+
+
+def test_every_module_holds_one_rule() -> None:
+    modules = {path.stem for path in (ROOT / "rules").glob("[!_]*.py")}
+    assert modules == {rule.__module__.rpartition(".")[2] for rule in RULES}
+    assert len(modules) == len(RULES)
+
+
+def test_every_fixture_folder_has_a_rule() -> None:
+    folders = {path.name for path in FIXTURES.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == {rule.rule_name().replace("-", "_") for rule in RULES}
+
+
+def test_codes_are_unique() -> None:
+    assert len({meta.code for meta in registry.metas()}) == len(registry.metas())
+
+
+@each_rule
+def test_one_name(rule: type[Rule]) -> None:
+    name = rule.rule_name()
+    file = name.replace("-", "_")
+    assert rule.__module__ == f"torchlint.rules.{file}"
+    assert re.fullmatch(r"TL\d{3}", rule.code)
+    assert not re.match(r"(no|check|avoid|dont)-", name), "a name states the defect"
+    for fixture in ("bad.py", "good.py"):
+        assert (FIXTURES / file / fixture).is_file()
+
+
+@each_rule
+def test_documentation(rule: type[Rule]) -> None:
+    documentation = rule.meta().documentation
+    headings = re.findall(r"^## (.*)$", documentation, re.M)
+    assert headings == [heading for heading in HEADINGS if heading in headings]
+    assert set(ALWAYS) <= set(headings)
+    assert ("Options" in headings) == bool(rule.options)
+    summary, blank = documentation.split("\n")[:2]
+    assert not blank
+    assert summary.endswith(".")
+    assert len(summary) <= 80
+
+
+@each_rule
+def test_examples(rule: type[Rule]) -> None:
+    assert testing.example_problems(rule) == []
+
+
+@each_rule
+def test_changelog(rule: type[Rule]) -> None:
+    assert f"`{rule.rule_name()}` ({rule.code})" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_known_limits_are_documented() -> None:
+    pinned = {name for _, name in testing.known_limits(FIXTURES)}
+    documented = {rule.rule_name() for rule in RULES if "## Known limits" in rule.meta().documentation}
+    assert pinned == documented
+
+
+def test_messages() -> None:
+    """Lower case, no full stop, one line; the help and the related messages too."""
+    for finding in chain.from_iterable(fixture.findings() for fixture in testing.fixtures(FIXTURES)):
+        related = [item.message for item in finding.related]
+        for text in (finding.message, *related, *filter(None, [finding.help])):
+            assert text, finding
+            assert not text[0].isupper() or text.split()[0].isupper(), text
+            assert not text.endswith("."), text
+            assert "\n" not in text, text
