@@ -40,9 +40,7 @@ class SourceFile:
         if not path.is_file():
             path.stat()  # a dangling or looping link: the system's own error
             raise SourceError("not a regular file")
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise SourceError(f"file of {size:,} bytes is larger than the limit of {MAX_BYTES:,}")
+        _check_size(path.stat().st_size)
         return cls(shown if shown is not None else str(path), path.read_bytes())
 
     @cached_property
@@ -58,6 +56,7 @@ class SourceFile:
     @cached_property
     def text(self) -> str:
         """The text without a BOM, newlines as they are; raises `SourceError`."""
+        _check_size(len(self.data))
         nul = self.data.find(b"\0")
         encoding = self.encoding
         if nul >= 0:
@@ -117,3 +116,8 @@ class SourceFile:
     def utf16_column(self, position: Position) -> int:
         """The column in UTF-16 code units, as the Language Server Protocol counts."""
         return len(self.line(position.line)[: position.column].encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BYTES:
+        raise SourceError(f"file of {size:,} bytes is larger than the limit of {MAX_BYTES:,}")

@@ -1,0 +1,117 @@
+"""Paths -> files, as Git would see them: each once, in a stable order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchlint import ignorefiles
+from torchlint.config import Configurations
+from torchlint.ignorefiles import Patterns
+from torchlint.settings import Settings
+
+SUFFIX = ".py"
+DEFAULT_EXCLUDES = (
+    *(".bzr/", ".git/", ".hg/", ".svn/", ".direnv/", ".venv/", "venv/", ".vscode/"),
+    *(".hypothesis/", ".mypy_cache/", ".pytest_cache/", ".pytype/", ".ruff_cache/", "__pycache__/"),
+    *(".eggs/", ".nox/", ".pants.d/", ".tox/", "*.egg-info/", "build/", "buck-out/", "dist/"),
+    *(".ipynb_checkpoints/", "__pypackages__/", "node_modules/", "site-packages/"),
+)
+"""Folders that are left out wherever they are; `exclude = ["!build/"]` brings one back."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file to lint, its path as it is shown, and the settings that apply to it."""
+
+    path: Path
+    settings: Settings
+    problem: str = ""
+    """Why it cannot be read, if that is known already."""
+
+
+class Discovery:
+    """Finds the files below the given paths. What is named itself is always taken, unless `force_exclude`."""
+
+    def __init__(self, configurations: Configurations, exclude: Sequence[str] = ()) -> None:
+        """`exclude` are patterns relative to the working folder, beside those of the configuration."""
+        self._configurations = configurations
+        self._exclude = ignorefiles.patterns(Path.cwd(), exclude)
+
+    def files(self, paths: Iterable[Path]) -> list[Target]:
+        """All files to lint, by path; raises `ConfigError`, and `FileNotFoundError` when one is not there."""
+        found: dict[str, Target] = {}
+        for path in paths:
+            if not os.path.lexists(path):
+                raise FileNotFoundError(f"path does not exist: {path}")
+            for target in self._below(path) if path.is_dir() else self._named(path):
+                real = os.path.realpath(target.path)
+                if real not in found or (found[real].path.is_symlink() and not target.path.is_symlink()):
+                    found[real] = target
+        return sorted(found.values(), key=lambda target: target.path.parts)
+
+    def settings_of(self, path: Path) -> Settings | None:
+        """The settings for a file that the caller names; None if it is not to be linted at all."""
+        settings = self._configurations.of_folder(path.parent)
+        if settings.force_exclude:
+            ours = self._ours(settings, settings.root)
+            if _is_ignored(path.absolute(), False, ignorefiles.above(path.absolute()), ours):
+                return None
+        return settings
+
+    def _named(self, path: Path) -> Iterator[Target]:
+        settings = self.settings_of(path)
+        if settings is not None:
+            yield Target(path, settings)
+
+    def _below(self, argument: Path) -> Iterator[Target]:
+        top = argument.absolute()
+        settings = self._configurations.of_folder(top)
+        git = ignorefiles.above(top)
+        if settings.force_exclude and _is_ignored(top, True, git, self._ours(settings, settings.root)):
+            return
+        ours: dict[Settings, tuple[Patterns, ...]] = {}
+        stack = [(argument, ignorefiles.below_named(top, git))]
+        while stack:
+            folder, git = stack.pop()
+            settings = self._configurations.of_folder(folder)
+            git = ignorefiles.entering(folder.absolute(), git)
+            if settings not in ours:
+                ours[settings] = ignorefiles.below_named(top, self._ours(settings, top))
+            try:
+                entries = list(os.scandir(folder))
+            except OSError as error:
+                yield Target(folder, settings, f"folder cannot be read: {error.strerror}")
+                continue
+            if folder != argument and any(entry.name == "pyvenv.cfg" for entry in entries):
+                continue
+            for entry in entries:
+                path, is_folder = folder / entry.name, entry.is_dir(follow_symlinks=False)
+                if not is_folder and not _is_source(path):
+                    continue
+                if _is_ignored(path.absolute(), is_folder, git, ours[settings]):
+                    continue
+                if is_folder:
+                    stack.append((path, git))
+                else:
+                    yield Target(path, settings)
+
+    def _ours(self, settings: Settings, root: Path) -> tuple[Patterns, ...]:
+        """The patterns of torchlint's own; those of no particular place count below `root`."""
+        return (
+            ignorefiles.patterns(root, DEFAULT_EXCLUDES),
+            ignorefiles.patterns(settings.root, settings.exclude),
+            self._exclude,
+        )
+
+
+def _is_ignored(path: Path, is_folder: bool, *sources: Sequence[Patterns]) -> bool:
+    """Whether Git or our own patterns leave an entry out; neither can bring back what the other left out."""
+    return any(ignorefiles.is_ignored(path, is_folder, layers) for layers in sources)
+
+
+def _is_source(path: Path) -> bool:
+    """Whether an entry is Python source, or a link that should lead to some; other kinds of entry are not."""
+    return path.suffix == SUFFIX and (path.is_file() or (path.is_symlink() and not os.path.isdir(path)))

@@ -1,0 +1,92 @@
+"""Outputs: what a run found -> text in one of several formats, a file for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import Protocol
+from urllib.parse import quote
+
+from torchlint.finding import Finding, Meta, Span
+from torchlint.source import SourceError, SourceFile
+
+FORMATS: Mapping[str, str] = {
+    "text": "for people: the source with the place underlined",
+    "concise": "one line a finding",
+    "json": "Language Server Protocol: an array of PublishDiagnosticsParams",
+    "sarif": "SARIF 2.1.0, for code scanning",
+    "github": "workflow commands, shown beside the changed lines",
+}
+"""The names of the formats, each with what it is; the format `x` is the module `outputs.x`."""
+
+
+@dataclass(frozen=True)
+class LintedFile:
+    """One file, as it was when it was linted, and what was found in it."""
+
+    source: SourceFile
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found: the files with findings in path order, and of how many files in all."""
+
+    files: tuple[LintedFile, ...]
+    total: int
+    rules: tuple[Meta, ...] = ()
+    """What could have been found, by code."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [finding for file in self.files for finding in file.findings]
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the formats for people look; the others do not care."""
+
+    colour: bool = False
+    summary: bool = True
+
+
+class _Format(Protocol):
+    def render(self, outcome: Outcome, style: Style) -> str: ...
+
+
+def render(name: str, outcome: Outcome, style: Style) -> str:
+    """What `outcome` says in the format `name`."""
+    module: _Format = import_module(f"{__name__}.{name}")
+    return module.render(outcome, style)
+
+
+def printable(text: str) -> str:
+    """Text that stays on its line and sends a terminal no commands."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    """Bytes of a file name that are no text stay as they are for whoever writes them out."""
+    return char if "\udc80" <= char <= "\udcff" else repr(char)[1:-1]
+
+
+def utf16_range(source: SourceFile, span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
+    """A span as zero-based lines and UTF-16 columns; of a file that is no text all columns are 0."""
+    try:
+        columns = source.utf16_column(span.start), source.utf16_column(span.end)
+    except SourceError:
+        columns = 0, 0
+    return (span.start.line - 1, columns[0]), (span.end.line - 1, columns[1])
+
+
+def relative_uri(path: str) -> str:
+    """A path as a quoted URI reference: relative inside the working folder, or else absolute."""
+    absolute = Path(path).absolute()
+    try:
+        inside: PurePath = absolute.relative_to(Path.cwd())
+    except ValueError:
+        return absolute.as_uri()
+    return quote(os.fsencode(inside.as_posix()))

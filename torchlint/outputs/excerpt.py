@@ -1,0 +1,123 @@
+"""Lines of source with places underlined, straight under tabs, wide characters and what has no width."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from torchlint.colours import Paint
+from torchlint.finding import Span
+from torchlint.source import SourceError, SourceFile
+
+_WIDTH = 100
+"""Columns of source that are shown of a long line."""
+_BEFORE = 30
+"""Columns shown before a place that is far to the right."""
+_TAB = 4
+_JOINERS = "\u200c\u200d"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A place to underline, with what is said of it."""
+
+    span: Span
+    message: str
+    mark: str
+    role: str
+
+
+def excerpt(source: SourceFile, notes: Iterable[Note], paint: Paint) -> list[str]:
+    """The lines on which the notes stand, in order, each with its notes; empty if nothing is shown."""
+    by_line: dict[int, list[Note]] = {}
+    for note in sorted(notes, key=lambda note: note.span):
+        by_line.setdefault(note.span.start.line, []).append(note)
+    gutter = len(str(max(by_line, default=0)))
+    shown = [paint(f"{'':>{gutter}} |", "dim")]
+    previous = 0
+    for number, on_line in by_line.items():
+        text = _text(source, number)
+        if not text:
+            continue
+        if previous and number > previous + 1:
+            shown.append(paint("..." if gutter > 2 else "." * gutter, "dim"))
+        previous = number
+        line = _Line(text, on_line[0].span.start.column)
+        shown.append(f"{paint(f'{number:>{gutter}} |', 'dim')} {line.shown}".rstrip())
+        shown += [
+            f"{paint(f'{chr(32):>{gutter}} |', 'dim')} {under}" for under in _underlined(line, on_line, paint)
+        ]
+    return shown if previous else []
+
+
+def _text(source: SourceFile, number: int) -> str:
+    try:
+        return source.line(number)
+    except SourceError:
+        return ""
+
+
+def _underlined(line: _Line, notes: Iterable[Note], paint: Paint) -> Iterator[str]:
+    for note in notes:
+        one_line = note.span.end.line == note.span.start.line
+        start, end = line.columns(note.span.start.column, note.span.end.column if one_line else None)
+        message = f" {note.message}" if note.message else ""
+        yield " " * start + paint(note.mark * (end - start) + message, note.role)
+
+
+class _Line:
+    """A line as it is displayed, cut to a window around a place."""
+
+    def __init__(self, text: str, focus: int) -> None:
+        text = text.rstrip()
+        cells = _cells(text)
+        self._starts = list(accumulate((width for _, width in cells), initial=0))
+        self._first, self._last = 0, len(cells)
+        if self._starts[-1] > _WIDTH:
+            self._cut(min(focus, len(cells)))
+        before = "…" if self._first else ""
+        after = "…" if self._last < len(cells) else ""
+        self._shift = len(before) - self._starts[self._first]
+        self.shown = before + "".join(cell for cell, _ in cells[self._first : self._last]) + after
+
+    def _cut(self, focus: int) -> None:
+        if self._starts[focus] > _WIDTH - _BEFORE:
+            self._first = next(
+                index for index, start in enumerate(self._starts) if start >= self._starts[focus] - _BEFORE
+            )
+        limit = self._starts[self._first] + _WIDTH
+        self._last = max(index for index, start in enumerate(self._starts) if start <= limit)
+
+    def columns(self, start: int, end: int | None) -> tuple[int, int]:
+        """Where a range of the text is displayed, at least one column wide; no `end`: to its end."""
+        first = min(max(start, self._first), self._last)
+        last = min(max(self._last if end is None else end, first), self._last)
+        left, right = self._starts[first] + self._shift, self._starts[last] + self._shift
+        return left, max(right, left + 1)
+
+
+def _cells(text: str) -> list[tuple[str, int]]:
+    """What is displayed for each character, and how many columns it takes."""
+    cells = []
+    column = 0
+    for char in text:
+        cell, width = _cell(char, column)
+        cells.append((cell, width))
+        column += width
+    return cells
+
+
+def _cell(char: str, column: int) -> tuple[str, int]:
+    if char.isascii() and char.isprintable():
+        return char, 1
+    if char == "\t":
+        width = _TAB - column % _TAB
+        return " " * width, width
+    category = unicodedata.category(char)
+    if category in ("Mn", "Me") or char in _JOINERS:
+        return char, 0
+    if category.startswith("C"):
+        return "\N{REPLACEMENT CHARACTER}", 1
+    return char, 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,0 +1,127 @@
+"""SARIF 2.1.0, the form of code scanning services."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from torchlint.docs import REPOSITORY, address, markdown
+from torchlint.finding import Category, Confidence, Finding, Meta, Severity, Span
+from torchlint.outputs import LintedFile, Outcome, Style, relative_uri, utf16_range
+from torchlint.source import SourceFile
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.INFORMATION: "note",
+    Severity.HINT: "note",
+}
+_PRECISIONS = {
+    Category.CORRECTNESS: "very-high",
+    Category.SUSPICIOUS: "high",
+    Category.PERFORMANCE: "high",
+    Category.PEDANTIC: "medium",
+}
+_RANKS = {Confidence.HIGH: 90.0, Confidence.MEDIUM: 60.0, Confidence.LOW: 30.0}
+_CRASH = "internal-error"
+
+
+def render(outcome: Outcome, style: Style) -> str:
+    """Indented JSON in ASCII with one run; a rule that crashed is a notification rather than a result."""
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(outcome)]}
+    return json.dumps(log, indent=2) + "\n"
+
+
+def _run(outcome: Outcome) -> dict[str, Any]:
+    indices = {meta.code: index for index, meta in enumerate(outcome.rules)}
+    results = [
+        _result(file.source, finding, indices)
+        for file in outcome.files
+        for finding in file.findings
+        if finding.name != _CRASH
+    ]
+    return {
+        "tool": {"driver": _driver(outcome.rules)},
+        "columnKind": "utf16CodeUnits",
+        "invocations": [_invocation(outcome.files)],
+        "results": results,
+    }
+
+
+def _driver(rules: Iterable[Meta]) -> dict[str, Any]:
+    return {
+        "name": "torchlint",
+        "informationUri": REPOSITORY,
+        "version": version("torchlint"),
+        "rules": [_rule(meta) for meta in rules],
+    }
+
+
+def _rule(meta: Meta) -> dict[str, Any]:
+    rule = {
+        "id": meta.code,
+        "name": meta.name,
+        "shortDescription": {"text": meta.summary},
+        "fullDescription": {"text": meta.summary},
+        "help": {"text": meta.documentation, "markdown": markdown(meta)},
+        "defaultConfiguration": {
+            "enabled": meta.category.on_by_default and not meta.preview,
+            "level": _LEVELS[meta.category.severity],
+        },
+        "properties": {"tags": [meta.category.value], "precision": _PRECISIONS[meta.category]},
+    }
+    if href := address(meta.name, meta.code):
+        rule["helpUri"] = href
+    return rule
+
+
+def _result(source: SourceFile, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
+    text = f"{finding.message}\n{finding.help}" if finding.help else finding.message
+    result = {
+        "ruleId": finding.code,
+        "level": _LEVELS[finding.severity],
+        "rank": _RANKS[finding.confidence],
+        "message": {"text": text},
+        "locations": [_location(source, finding.span)],
+        "relatedLocations": [
+            {"id": number, **_location(source, related.span), "message": {"text": related.message}}
+            for number, related in enumerate(finding.related, 1)
+        ],
+        "partialFingerprints": {"torchlint/v1": finding.fingerprint},
+    }
+    if finding.code in indices:
+        result["ruleIndex"] = indices[finding.code]
+    return result
+
+
+def _location(source: SourceFile, span: Span) -> dict[str, Any]:
+    start, end = utf16_range(source, span)
+    region = {
+        "startLine": start[0] + 1,
+        "startColumn": start[1] + 1,
+        "endLine": end[0] + 1,
+        "endColumn": end[1] + 1,
+    }
+    return {"physicalLocation": {"artifactLocation": _artifact(source), "region": region}}
+
+
+def _artifact(source: SourceFile) -> dict[str, str]:
+    uri = relative_uri(source.path)
+    return {"uri": uri} if uri.startswith("file:") else {"uri": uri, "uriBaseId": "%SRCROOT%"}
+
+
+def _invocation(files: Iterable[LintedFile]) -> dict[str, Any]:
+    notifications = [
+        {
+            "level": "error",
+            "message": {"text": finding.message},
+            "locations": [{"physicalLocation": {"artifactLocation": _artifact(file.source)}}],
+        }
+        for file in files
+        for finding in file.findings
+        if finding.name == _CRASH
+    ]
+    return {"executionSuccessful": not notifications, "toolExecutionNotifications": notifications}
