@@ -12,14 +12,14 @@ import torchlint
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "source"},
+    {"finding", "source", "colours"},
     {"syntax"},
     {"model"},
     {"rule"},
     {"registry", "suppress", "config", "settings", "tomlplace"},
     {"engine"},
-    {"outputs", "cache", "fixes", "markers", "discovery", "ignorefiles"},
-    {"runner", "docs"},
+    {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
+    {"runner"},
     {"cli", "lsp", "testing"},
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}

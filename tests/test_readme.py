@@ -1,0 +1,104 @@
+"""The README says what the program does: its commands, outputs and rule table are real.
+
+`python tests/test_readme.py` writes outputs and table anew.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from torchlint import registry
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+TORCHLINT = Path(sys.executable).with_name("torchlint")
+TABLE = re.compile(r"(?<=\| --- \| --- \| --- \|\n)(\|.*\n)*")
+CONSOLE = re.compile(r"^```console\n\$ torchlint (.*)\n((?:.*\n)*?)```$", re.M)
+EXAMPLE = re.compile(r"^```python\n# (\w+\.py)\n((?:.*\n)*?)```$", re.M)
+
+
+def torchlint(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TORCHLINT, *arguments], cwd=cwd, capture_output=True, encoding="utf-8", timeout=60)
+
+
+def rendered(readme: str) -> str:
+    """The README with the rule table and the output of every `$ torchlint ...` as they are now."""
+    rows = (
+        f"| {meta.code} | `{meta.name}` | {meta.summary} |\n"
+        for meta in registry.metas()
+        if is_rule(meta.name)
+    )
+    table = "".join(rows)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, code in EXAMPLE.findall(readme):
+            Path(folder, name).write_text(f"# {name}\n{code}", "utf-8")
+
+        def console(match: re.Match[str]) -> str:
+            done = torchlint(*match[1].split(), cwd=Path(folder))
+            assert not done.stderr, done.stderr
+            return f"```console\n$ torchlint {match[1]}\n{done.stdout}```"
+
+        return CONSOLE.sub(console, TABLE.sub(lambda _: table, readme))
+
+
+def is_rule(name: str) -> bool:
+    built_in = (rule for rule in registry.rules() if rule.__module__.startswith("torchlint.rules."))
+    return name in {rule.rule_name() for rule in built_in}
+
+
+def commands() -> list[str]:
+    """The blocks of shell commands, the first two of which set everything up."""
+    return re.findall(r"^```sh\n(.*?)\n```$", README.read_text("utf-8"), re.M | re.S)
+
+
+def test_outputs_and_table_are_real() -> None:
+    readme = README.read_text("utf-8")
+    assert len(CONSOLE.findall(readme)) >= 2
+    assert readme == rendered(readme), "run `python tests/test_readme.py`"
+
+
+def test_two_commands_are_the_ones_in_use() -> None:
+    lint, test = commands()[:2]
+    script = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+    assert [line for line in script if line.startswith(lint)]
+    assert script[-1] == test
+    assert f"```sh\n{test}\n```" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert all("\n" not in command for command in (lint, test))
+
+
+def test_lint_command_finds_something() -> None:
+    program, *arguments = commands()[0].rpartition("&& ")[2].split()
+    assert program == ".venv/bin/torchlint"
+    done = torchlint(*arguments, cwd=ROOT)
+    assert done.returncode == 1, done.stderr
+    assert "missing-zero-grad" in done.stdout
+
+
+def test_torchlint_is_clean() -> None:
+    done = torchlint("torchlint", "rules", "tests", cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_changelog() -> None:
+    """Keep a Changelog: known headings, one line for each change."""
+    lines = (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()
+    assert lines[0] == "# Changelog"
+    versions = [line for line in lines if line.startswith("## ")]
+    assert versions
+    assert all(
+        re.fullmatch(r"## \[(Unreleased|\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d)\]?", line) for line in versions
+    )
+    for line in lines[lines.index(versions[0]) :]:
+        change = line.startswith("- ") and line.endswith(".") and len(line) <= 120
+        kind = line in {
+            f"### {name}" for name in ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+        }
+        assert not line or change or kind or line in versions or line.startswith("["), line
+
+
+if __name__ == "__main__":
+    README.write_text(rendered(README.read_text("utf-8")), "utf-8")
