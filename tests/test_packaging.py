@@ -34,7 +34,7 @@ def built(run: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> 
     source = tmp_path_factory.mktemp("source")
     for name in ("torchlint", "rules", "tests", "fixtures"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"):
+    for file in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", source / "dist", source)
     return source / "dist"
@@ -67,7 +67,7 @@ def test_installed_wheel(run: Callable[..., str], built: Path, tmp_path: Path) -
     assert script
     assert PROJECT["version"] in run(script, "--version", path=tmp_path)
     code = "from torchlint import registry; print(registry.__file__, len(registry.rules()))"
-    home, count = run(sys.executable, "-c", code, path=tmp_path).split()
+    home, count = run(sys.executable, "-c", code, path=tmp_path, cwd=tmp_path).split()
     assert home == str(tmp_path / "torchlint" / "registry.py")
     assert int(count) == len(list((ROOT / "rules").glob("[!_]*.py")))
 

@@ -12,7 +12,15 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures" / "missing_zero_grad"
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml", "torchlint", "rules")
+SOURCES = (
+    "pyproject.toml",
+    "MANIFEST.in",
+    "README.md",
+    "LICENSE",
+    ".pre-commit-hooks.yaml",
+    "torchlint",
+    "rules",
+)
 
 
 def copy(source: Path, target: Path) -> None:
