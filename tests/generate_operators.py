@@ -90,7 +90,7 @@ def quiet(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The result of a call whose warnings are of no interest here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         return function(*args, **kwargs)
 
 
@@ -379,7 +379,7 @@ SHAPES = ((3, 3), (3,), (2, 3, 3), (), (2, 3, 4, 4), (2, 3, 4, 4, 4))
 
 def floats(*shape: int) -> Any:
     """Numbers between 0 and 1; square matrices are symmetric and positive definite."""
-    torch.manual_seed(len(shape))
+    torch.default_generator.manual_seed(len(shape))
     values = torch.rand(shape) * 0.3 + 0.1
     if len(shape) > 1 and shape[-1] == shape[-2]:
         return (values + values.mT) / 2 + 0.4 * torch.eye(shape[-1])
@@ -751,6 +751,10 @@ def view_outcomes(natives: Mapping[str, list[Overload]]) -> dict[str, set[bool]]
     return {name: outcomes for name, outcomes in found.items() if True in outcomes}
 
 
+# In-place by name, but they change no version counter; their arguments cannot be made up.
+METADATA_ONLY = frozenset({"resize_as_sparse_", "sparse_resize_", "sparse_resize_and_clear_"})
+
+
 def inplace_names() -> set[str]:
     names = {name for owner in (torch.Tensor, torch, F) for name in dir(owner)}
     return {name for name in names if name.endswith("_") and not name.startswith("_")}
@@ -767,10 +771,6 @@ def changes_values(name: str) -> bool:
     except Exception:
         return name not in METADATA_ONLY
     return bool(tensor._version > 0)
-
-
-# In-place by name, but they change no version counter; their arguments cannot be made up.
-METADATA_ONLY = frozenset({"resize_as_sparse_", "sparse_resize_", "sparse_resize_and_clear_"})
 
 
 # --- results without a graph -----------------------------------------------------------------------------
@@ -852,7 +852,9 @@ def module_calls() -> dict[str, ModuleCall]:
         calls |= {f"{name}{suffix}": ModuleCall((4, 3, 3), (value,)) for name in ("Conv", "ConvTranspose")}
         calls |= {f"{name}{suffix}": ModuleCall((4,), (value,)) for name in ("BatchNorm", "InstanceNorm")}
         calls |= {f"{name}{suffix}": ModuleCall((2,), (value,)) for name in ("MaxPool", "AvgPool")}
-        calls |= {f"Adaptive{name}Pool{suffix}": ModuleCall((2,), (value,)) for name in ("Max", "Avg")}
+        calls |= {f"AdaptiveMaxPool{suffix}": ModuleCall((2,), (value,))}
+        # To one element, as before a classifier, it is a mean and keeps nothing.
+        calls |= {f"AdaptiveAvgPool{suffix}": ModuleCall((1,), (value,))}
         calls |= {f"{name}Pad{suffix}": ModuleCall((1,), (value,)) for name in PADDINGS}
         calls |= {f"ConstantPad{suffix}": ModuleCall((1, 0.0), (value,))}
         calls |= {

@@ -712,9 +712,9 @@ tolist untyped_storage zeros_like
 
 # What calling a module in training mode keeps of its (first) input and its (first) result.
 MODULES: dict[str, tuple[str, ...]] = {
-    "AdaptiveAvgPool1d": ("input",),
-    "AdaptiveAvgPool2d": ("input",),
-    "AdaptiveAvgPool3d": ("input",),
+    "AdaptiveAvgPool1d": (),
+    "AdaptiveAvgPool2d": (),
+    "AdaptiveAvgPool3d": (),
     "AdaptiveMaxPool1d": ("input",),
     "AdaptiveMaxPool2d": ("input",),
     "AdaptiveMaxPool3d": ("input",),
