@@ -11,12 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from torchlint import registry
+from torchlint import Rule, registry
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 TORCHLINT = Path(sys.executable).with_name("torchlint")
-TABLE = re.compile(r"(?<=\| --- \| --- \| --- \|\n)(\|.*\n)*")
+TABLE = re.compile(r"(?<=\| --- \| --- \| --- \| --- \|\n)(\|.*\n)*")
 CONSOLE = re.compile(r"^```console\n\$ torchlint (.*)\n((?:.*\n)*?)```$", re.M)
 EXAMPLE = re.compile(r"^```python\n# (\w+\.py)\n((?:.*\n)*?)```$", re.M)
 
@@ -27,12 +27,7 @@ def torchlint(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def rendered(readme: str) -> str:
     """The README with the rule table and the output of every `$ torchlint ...` as they are now."""
-    rows = (
-        f"| {meta.code} | `{meta.name}` | {meta.summary} |\n"
-        for meta in registry.metas()
-        if is_rule(meta.name)
-    )
-    table = "".join(rows)
+    table = "".join(map(row, registry.rules()))
     with tempfile.TemporaryDirectory() as folder:
         for name, code in EXAMPLE.findall(readme):
             Path(folder, name).write_text(f"# {name}\n{code}", "utf-8")
@@ -45,9 +40,12 @@ def rendered(readme: str) -> str:
         return CONSOLE.sub(console, TABLE.sub(lambda _: table, readme))
 
 
-def is_rule(name: str) -> bool:
-    built_in = (rule for rule in registry.rules() if rule.__module__.startswith("torchlint.rules."))
-    return name in {rule.rule_name() for rule in built_in}
+def row(rule: type[Rule]) -> str:
+    """A built-in rule's line of the table."""
+    meta = rule.meta()
+    category = meta.category.value + ", preview" * meta.preview
+    line = f"| {meta.code} | `{meta.name}` | {category} | {meta.summary} |\n"
+    return line if rule.__module__.startswith("torchlint.rules.") else ""
 
 
 def commands() -> list[str]:
