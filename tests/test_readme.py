@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -74,6 +75,22 @@ def test_lint_command_finds_something() -> None:
     done = torchlint(*arguments, cwd=ROOT)
     assert done.returncode == 1, done.stderr
     assert "missing-zero-grad" in done.stdout
+
+
+def test_other_commands_and_configuration(tmp_path: Path) -> None:
+    """With the README's configuration, each line of its third block of commands runs."""
+    readme = README.read_text("utf-8")
+    configuration = re.search(r"^```toml\n(.*?)^```$", readme, re.M | re.S)
+    assert configuration
+    (tmp_path / "pyproject.toml").write_text(configuration[1], "utf-8")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "train.py").write_text("loss.backward()\n", "utf-8")
+    environment = {**os.environ, "PATH": os.pathsep.join([str(TORCHLINT.parent), os.environ["PATH"]])}
+    for line in commands()[2].splitlines():
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, ""), line
 
 
 def test_torchlint_is_clean() -> None:
