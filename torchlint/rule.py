@@ -75,7 +75,8 @@ class Rule:
         severity: Severity | None = None,
         confidence: Confidence = Confidence.HIGH,
     ) -> None:
-        """Report a finding on `node`; `related` are the nodes that show its other half."""
-        found = Report(node, message, tuple(related), help, severity or self.category.severity, confidence)
-        if found not in self.reports:
-            self.reports.append(found)
+        """Report a finding on `node`, the first one only; `related` are the nodes that show its other half."""
+        if all(known.node is not node for known in self.reports):
+            self.reports.append(
+                Report(node, message, tuple(related), help, severity or self.category.severity, confidence)
+            )

@@ -1,12 +1,62 @@
-"""The semantic model of one module."""
+"""The semantic model of one module: what its code means to PyTorch, worked out once and lazily."""
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from torchlint.model.gradmode import GradModes
+from torchlint.model.keeping import Keeping
+from torchlint.model.mutation import Mutation
+from torchlint.model.program import Program
+from torchlint.model.protocol import Protocol
+from torchlint.model.retention import Retention
+from torchlint.model.tracking import Tracking
+from torchlint.model.upkeep import Upkeep
 from torchlint.syntax import Tree
 
 
 class Model:
-    """What a module means to PyTorch, worked out lazily."""
+    """The facade that rules ask. Each part is worked out when it is first asked for."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
+
+    @cached_property
+    def program(self) -> Program:
+        """The events of every root of the module."""
+        return Program(self.tree)
+
+    @cached_property
+    def tracking(self) -> Tracking:
+        """Which values carry a graph."""
+        return Tracking(self.program.interpreter.backwards)
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """Gradients between the steps of an optimizer."""
+        return Protocol(self.program)
+
+    @cached_property
+    def keeping(self) -> Keeping:
+        """Graphs kept across iterations."""
+        return Keeping(self.program, self.tracking)
+
+    @cached_property
+    def retention(self) -> Retention:
+        """Graphs retained for a second backward."""
+        return Retention(self.program, self.tracking)
+
+    @cached_property
+    def mutation(self) -> Mutation:
+        """Changes in place."""
+        return Mutation(self.program, self.tracking)
+
+    @cached_property
+    def grad_modes(self) -> GradModes:
+        """Losses computed with gradients off."""
+        return GradModes(self.program, self.tracking)
+
+    @cached_property
+    def upkeep(self) -> Upkeep:
+        """Cache emptying and anomaly detection."""
+        return Upkeep(self.program)

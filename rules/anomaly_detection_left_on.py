@@ -1,0 +1,63 @@
+"""Anomaly detection in code that trains."""
+
+import libcst as cst
+
+from torchlint import Category, Rule
+
+
+class AnomalyDetectionLeftOn(Rule):
+    """Anomaly detection is on in code that trains, with no switch.
+
+    ## What it does
+    Finds `set_detect_anomaly(True)`, `detect_anomaly()` and `Trainer(detect_anomaly=True)` that nothing decides
+    about: no flag, argument, environment variable or configuration value.
+
+    ## Why is this bad?
+    Anomaly detection records a stack trace for every operator and checks every gradient for NaN. It is for
+    finding one bug; left on, it makes every step several times slower.
+
+    ## Example
+    ```python
+    import torch
+
+    torch.autograd.set_detect_anomaly(True)
+
+    def train(model, loader, criterion, optimizer):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion, optimizer, debug=False):
+        torch.autograd.set_detect_anomaly(debug)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## What verify shows
+    The time per step with and without, on alternating steps.
+
+    ## References
+    - [Anomaly detection](https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection)
+    """
+
+    code = "TL402"
+    category = Category.PERFORMANCE
+    triggers = ((b"detect_anomaly", b"set_anomaly_enabled"),)
+
+    def visit_Module(self, node: cst.Module) -> None:
+        for left_on in self.model.upkeep.anomalies_left_on():
+            self.report(
+                left_on.node,
+                "anomaly detection is on for every step, and nothing switches it off: training is several times slower",
+                help="delete it, or let a debugging flag decide",
+            )

@@ -1,0 +1,63 @@
+"""Gradients that are cleared before the step could use them."""
+
+import libcst as cst
+
+from torchlint import Category, Rule
+
+
+class ClearedBeforeStep(Rule):
+    """Gradients are cleared between the backward and the step that needs them.
+
+    ## What it does
+    Finds a `zero_grad` that stands, on every path, between a `backward` and the `step` of the same optimizer.
+
+    ## Why is this bad?
+    The step sees no gradient: with SGD the weights do not move at all, with momentum or weight decay they move
+    in a direction that has nothing to do with the loss.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.zero_grad()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## References
+    - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
+    """
+
+    code = "TL102"
+    category = Category.CORRECTNESS
+    triggers = ((b"backward",), (b"step",), (b"zero_grad",))
+
+    def visit_Module(self, node: cst.Module) -> None:
+        for cleared in self.model.protocol.cleared_gradients():
+            name = cleared.step.name
+            self.report(
+                cleared.clear.node,
+                f"gradients are cleared before `{name}` steps: the step sees none",
+                related=[
+                    (cleared.backward.node, "the gradients are computed here"),
+                    (cleared.step.node, "and would be used here"),
+                ],
+                help="clear the gradients before the `backward`, or after the step",
+            )

@@ -1,0 +1,97 @@
+"""Tensors changed in place although autograd had saved them for backward."""
+
+import libcst as cst
+from torchlint.rules._in_place import triage
+
+from torchlint import Category, Confidence, Rule, Severity
+
+
+class InplaceOnSavedTensor(Rule):
+    """A tensor that autograd saved for backward is changed in place.
+
+    ## What it does
+    Knows which operators keep their input or their result for the backward pass (from PyTorch's own table) and
+    finds what changes such a tensor, a view or an alias of it before that pass: `+=`, `x[...] =`, `add_`,
+    in-place activations, `out=`, an optimizer's step between the forward and the backward of another loss.
+    Also finds an in-place activation whose argument is read again under its old name.
+
+    ## Why is this bad?
+    `backward` raises "one of the variables needed for gradient computation has been modified by an inplace
+    operation". Through `.data` or a NumPy view nothing is raised, and the gradient is silently wrong.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    class Gate(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x):
+            gate = torch.sigmoid(self.linear(x))
+            gate += 1
+            return gate * x
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch import nn
+
+    class Gate(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x):
+            gate = torch.sigmoid(self.linear(x))
+            gate = gate + 1
+            return gate * x
+    ```
+
+    ## What verify shows
+    The version-counter error of the backward pass, attributed to the line.
+
+    ## References
+    - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)
+    """
+
+    code = "TL301"
+    category = Category.CORRECTNESS
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        return triage(data)
+
+    def visit_Module(self, node: cst.Module) -> None:
+        mutation = self.model.mutation
+        for changed in mutation.saved_tensors_changed():
+            what = "result" if changed.result else "input"
+            outcome = "its gradient is silently wrong" if changed.silent else "`backward` will raise"
+            self.report(
+                changed.mutate.node,
+                f"this changes the {what} of `{changed.operator}` in place, which autograd saved for backward: {outcome}",
+                related=[(changed.saver.node, "it is saved here")],
+                help="use the out-of-place form, or change a `clone()`",
+            )
+        for crossed in mutation.parameters_changed():
+            self.report(
+                crossed.step.node,
+                f"`{crossed.step.name}` updates parameters in place that a later `backward` still needs: it will raise",
+                related=[
+                    (crossed.saver.node, "the forward pass uses them here"),
+                    (crossed.backward.node, "and goes backward here"),
+                ],
+                help="step after both backward passes, or run the forward pass again after the step",
+            )
+        for read in mutation.old_names_read():
+            self.report(
+                read.mutate.node,
+                f"this overwrites `{read.read.name}` in place, and `{read.read.name}` is read again below as if it were unchanged",
+                related=[(read.read.node, "it is read again here")],
+                help="drop `inplace=True`",
+                severity=Severity.WARNING,
+                confidence=Confidence.MEDIUM,
+            )

@@ -1,0 +1,73 @@
+"""Gradients of an optimizer that are never cleared."""
+
+import libcst as cst
+
+from torchlint import Category, Rule
+
+
+class MissingZeroGrad(Rule):
+    """Gradients are never cleared between two steps of an optimizer.
+
+    ## What it does
+    Follows every path from one `step` of an optimizer to its next. When at least one of them has a `backward`
+    and none of them clears the gradients, the `backward` adds to gradients that were already used.
+
+    ## Why is this bad?
+    `backward` adds to `.grad`. Without a `zero_grad`, each step uses the sum of all gradients since training
+    began: the effective learning rate and the direction are wrong, the loss often still falls, and the run is wasted.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## What verify shows
+    The norm of `.grad` that the first backward after a step finds, against the norm of the fresh gradient.
+
+    ## References
+    - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
+    """
+
+    code = "TL101"
+    category = Category.CORRECTNESS
+    triggers = ((b"backward",), (b"step", b".grad"))
+
+    def visit_Module(self, node: cst.Module) -> None:
+        for stale in self.model.protocol.stale_gradients():
+            name = stale.step.name
+            if stale.step.manual:
+                message = f"gradients of `{name}` are never cleared: this `backward` adds to those already used for its update"
+            else:
+                message = f"gradients of `{name}` are never cleared: this `backward` adds to those of its previous step"
+            self.report(
+                stale.backward.node,
+                message,
+                related=[(stale.step.node, f"`{name}` has already used the old gradients here")],
+                help=_help(name, stale.step.manual),
+            )
+
+
+def _help(name: str, manual: bool) -> str:
+    if manual:
+        return f"clear them after the update: `{name}.grad = None`"
+    return f"call `{name}.zero_grad()` once per step, before the `backward`"

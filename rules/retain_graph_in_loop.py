@@ -1,0 +1,68 @@
+"""Graphs retained for a second backward that never comes."""
+
+import libcst as cst
+
+from torchlint import Category, Rule
+
+
+class RetainGraphInLoop(Rule):
+    """A backward in a loop retains a graph that no later backward uses.
+
+    ## What it does
+    Finds `retain_graph=True` where no later pass of the same iteration goes through any part of the graph, and
+    no part of the graph is older than the iteration.
+
+    ## Why is this bad?
+    The activations of the iteration live until the loss is rebound, so the peak holds two iterations. Often the
+    argument was added to silence "Trying to backward through the graph a second time", and hides a hidden
+    state that was never detached: then each backward goes through all earlier iterations, and time and memory
+    grow without end.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward(retain_graph=True)
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## What verify shows
+    The bytes of saved tensors still alive after the backward, and whether a second backward ever met them.
+
+    ## References
+    - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
+    """
+
+    code = "TL202"
+    category = Category.SUSPICIOUS
+    triggers = ((b"retain_graph",), (b"backward",))
+
+    def visit_Module(self, node: cst.Module) -> None:
+        for unused in self.model.retention.unused():
+            if unused.hidden is not None:
+                name = unused.hidden.label or "a hidden state"
+                message = f"`retain_graph=True` hides that `{name}` is never detached: every backward goes through all earlier iterations"
+                help = f"detach `{name}` between iterations and drop `retain_graph=True`"
+            else:
+                message = "`retain_graph=True`, but no later `backward` uses this graph: the peak holds two iterations' activations"
+                help = "drop `retain_graph=True`"
+            related = [(unused.loop.node, "in this loop")] if unused.loop is not None else []
+            self.report(unused.backward.node, message, related=related, help=help)

@@ -1,0 +1,63 @@
+"""Losses that are backpropagated though their forward ran with gradients off."""
+
+import libcst as cst
+
+from torchlint import Category, Rule
+
+
+class TrainingUnderNoGrad(Rule):
+    """The forward pass of a backpropagated loss runs with gradients off.
+
+    ## What it does
+    Follows the grad mode (`no_grad`, `inference_mode`, `enable_grad`, `set_grad_enabled`, as block, decorator or
+    statement, through calls in the module) to the loss that a `backward` is called on.
+
+    ## Why is this bad?
+    A loss that was computed with gradients off has no graph: `backward` raises, or, where only a part of the
+    model is left out, that part silently never learns.
+
+    ## Example
+    ```python
+    import torch
+
+    @torch.no_grad()
+    def train(model, loader, criterion, optimizer):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion, optimizer):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## What verify shows
+    `loss.requires_grad` is false, `backward` raises, or parameters do not change over the steps.
+
+    ## References
+    - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)
+    """
+
+    code = "TL104"
+    category = Category.CORRECTNESS
+    triggers = ((b"backward",), (b"no_grad", b"inference_mode", b"set_grad_enabled"))
+
+    def visit_Module(self, node: cst.Module) -> None:
+        for loss in self.model.grad_modes.losses_without_graph():
+            related = [(loss.switch, "gradients are switched off here")] if loss.switch is not None else []
+            self.report(
+                loss.backward.node,
+                "the loss was computed with gradients off: it has no graph to go backward through",
+                related=related,
+                help="run the forward pass with gradients on",
+            )

@@ -1,0 +1,89 @@
+"""Tensors kept across iterations together with their graphs."""
+
+import libcst as cst
+
+from torchlint import Category, Confidence, Rule, Severity
+
+
+class UndetachedAccumulation(Rule):
+    """A tensor is kept across iterations together with its graph.
+
+    ## What it does
+    Finds tensors that carry a graph and are put into a list, sum, dictionary, attribute or meter that outlives
+    the iteration, unless a later `backward` goes through what was kept.
+
+    ## Why is this bad?
+    Where no `backward` goes through the graph, or one with `retain_graph=True`, every iteration's activations
+    stay in memory until the run dies. Where the loss was backpropagated, the saved tensors are freed, but the
+    nodes of the graph stay, and a sum becomes a tensor with an ever longer history where a number was meant.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.Adam(model.parameters())
+        total = 0.0
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss
+        return total / len(loader)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.Adam(model.parameters())
+        total = 0.0
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        return total / len(loader)
+    ```
+
+    ## What verify shows
+    How many graph nodes and how many bytes of saved tensors stay alive per step.
+
+    ## References
+    - [My model reports out of memory](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
+    """
+
+    code = "TL201"
+    category = Category.CORRECTNESS
+    triggers = ((b"backward", b"torch"), (b"append", b"+", b"extend", b"cat", b"stack", b"update"))
+
+    def visit_Module(self, node: cst.Module) -> None:
+        for kept in self.model.keeping.kept_graphs():
+            place = kept.keep.name or "a container"
+            verb = (
+                "adds a tensor with its graph to"
+                if kept.keep.how == "add"
+                else "keeps a tensor with its graph in"
+            )
+            if kept.backward is None:
+                cost = "every iteration's activations stay in memory"
+            elif kept.holds_activations:
+                cost = "`retain_graph=True` keeps every iteration's activations in memory with it"
+            else:
+                cost = "the graph's nodes pile up, though `backward` has freed its saved tensors"
+            related = [(kept.loop.node, "on every iteration of this loop")] if kept.loop is not None else []
+            if kept.node is not kept.keep.node:
+                related.append((kept.keep.node, f"it is kept here, in `{place}`"))
+            self.report(
+                kept.node,
+                f"this {verb} `{place}`: {cost}",
+                related=related,
+                help="use `.item()` for a number"
+                if kept.keep.how == "add"
+                else "use `.detach()`, or `.item()` for a number",
+                severity=Severity.ERROR if kept.holds_activations else Severity.WARNING,
+                confidence=Confidence.HIGH if kept.backward is not None else Confidence.MEDIUM,
+            )

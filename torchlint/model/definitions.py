@@ -1,0 +1,212 @@
+"""Functions, classes and imports of one module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.syntax import Tree, children
+
+
+class FunctionInfo:
+    """A function, method or lambda: its parameters and what stands around it."""
+
+    __slots__ = ("decorators", "enclosing", "is_generator", "name", "node", "owner", "parameters")
+
+    def __init__(
+        self, node: cst.FunctionDef | cst.Lambda, owner: ClassInfo | None, enclosing: FunctionInfo | None
+    ) -> None:
+        self.node = node
+        self.owner = owner
+        self.enclosing = enclosing
+        self.name = node.name.value if isinstance(node, cst.FunctionDef) else "<lambda>"
+        self.parameters = _parameter_names(node.params)
+        self.decorators = (
+            [item.decorator for item in node.decorators] if isinstance(node, cst.FunctionDef) else []
+        )
+        self.is_generator = False
+
+    @property
+    def is_method(self) -> bool:
+        """Whether the first parameter is the instance."""
+        return self.owner is not None and not self.has_decorator("staticmethod")
+
+    def has_decorator(self, name: str) -> bool:
+        return any(
+            dotted(item.func if isinstance(item, cst.Call) else item) == name for item in self.decorators
+        )
+
+
+class ClassInfo:
+    """A class: its methods, bases and the names of the attributes its methods assign."""
+
+    __slots__ = ("assigned", "bases", "methods", "name", "node")
+
+    def __init__(self, node: cst.ClassDef) -> None:
+        self.node = node
+        self.name = node.name.value
+        self.methods: dict[str, FunctionInfo] = {}
+        self.bases = [dotted(item.value) for item in node.bases]
+        self.assigned: dict[str, set[str]] = {}
+        """attribute -> methods that assign it"""
+
+
+class Definitions:
+    """Every function, class and import, found in one pass over the nodes of the tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.functions: dict[cst.CSTNode, FunctionInfo] = {}
+        self.classes: dict[cst.CSTNode, ClassInfo] = {}
+        self.class_names: dict[str, ClassInfo] = {}
+        self.imports: dict[str, str] = {}
+        self.star_imports: list[str] = []
+        self._collect_imports()
+        self._collect_definitions()
+        self._collect_attributes()
+
+    def _collect_imports(self) -> None:
+        for node in self.tree.of_type(cst.Import):
+            for alias in node.names:
+                name = dotted(alias.name)
+                if alias.asname is not None:
+                    self.imports[dotted(alias.asname.name)] = name
+                else:
+                    first = name.partition(".")[0]
+                    self.imports[first] = first
+        for node in self.tree.of_type(cst.ImportFrom):
+            base = "." * len(node.relative) + (dotted(node.module) if node.module is not None else "")
+            if isinstance(node.names, cst.ImportStar):
+                self.star_imports.append(base)
+                continue
+            for alias in node.names:
+                name = dotted(alias.name)
+                local = dotted(alias.asname.name) if alias.asname is not None else name
+                self.imports[local] = f"{base}.{name}"
+
+    def _collect_definitions(self) -> None:
+        owners: dict[cst.CSTNode, FunctionInfo | ClassInfo] = {}
+        kinds = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+        for node in self.tree.nodes:
+            if type(node) not in kinds:
+                continue
+            around = next((owners[item] for item in self.tree.ancestors(node) if item in owners), None)
+            if isinstance(node, cst.ClassDef):
+                info = owners[node] = self.classes[node] = ClassInfo(node)
+                self.class_names.setdefault(info.name, info)
+                continue
+            assert isinstance(node, (cst.FunctionDef, cst.Lambda))
+            owner = around if isinstance(around, ClassInfo) and isinstance(node, cst.FunctionDef) else None
+            enclosing = around if isinstance(around, FunctionInfo) else None
+            function = owners[node] = self.functions[node] = FunctionInfo(node, owner, enclosing)
+            if owner is not None:
+                owner.methods[function.name] = function
+        for kind in (cst.Yield,):
+            for node in self.tree.of_type(kind):
+                function_info = self.function_around(node)
+                if function_info is not None:
+                    function_info.is_generator = True
+
+    def _collect_attributes(self) -> None:
+        for target in self.tree.of_type(cst.AssignTarget, cst.AnnAssign, cst.AugAssign):
+            for attribute in _assigned_attributes(target.target):
+                method = self.method_around(target)
+                if method is not None and method.owner is not None and method.parameters:
+                    if dotted(attribute.value) == method.parameters[0]:
+                        method.owner.assigned.setdefault(attribute.attr.value, set()).add(method.name)
+
+    def function_around(self, node: cst.CSTNode) -> FunctionInfo | None:
+        """The innermost function that holds a node (not the node itself)."""
+        for item in self.tree.ancestors(node):
+            if item in self.functions:
+                return self.functions[item]
+            if item in self.classes:
+                return None
+        return None
+
+    def method_around(self, node: cst.CSTNode) -> FunctionInfo | None:
+        """The method that holds a node, also through nested functions."""
+        function = self.function_around(node)
+        while function is not None and function.owner is None and function.enclosing is not None:
+            function = function.enclosing
+        return function
+
+    def ancestors_of(self, info: ClassInfo) -> Iterator[ClassInfo | str]:
+        """The class, then its bases depth first; a base that is not of this module as its qualified name."""
+        seen: set[ClassInfo] = set()
+        stack: list[ClassInfo | str] = [info]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, ClassInfo):
+                if item in seen:
+                    continue
+                seen.add(item)
+                stack.extend(
+                    self.class_names.get(name) or self.qualified(name) for name in reversed(item.bases)
+                )
+            yield item
+
+    def method(self, info: ClassInfo, name: str) -> FunctionInfo | None:
+        """A method by the order of inheritance, of classes in this module."""
+        for item in self.ancestors_of(info):
+            if isinstance(item, ClassInfo) and name in item.methods:
+                return item.methods[name]
+        return None
+
+    def qualified(self, name: str) -> str:
+        """The qualified name of a dotted name, by the imports."""
+        first, dot, rest = name.partition(".")
+        target = self.imports.get(first)
+        if target is None:
+            for module in self.star_imports:
+                if module.startswith("torch"):
+                    return f"{module}.{name}"
+            return name
+        return f"{target}{dot}{rest}"
+
+
+def _parameter_names(params: cst.Parameters) -> tuple[str, ...]:
+    return tuple(
+        item.name.value
+        for item in (*params.posonly_params, *params.params, *params.kwonly_params)
+        if isinstance(item, cst.Param)
+    )
+
+
+def _assigned_attributes(target: cst.BaseExpression) -> Iterator[cst.Attribute]:
+    if isinstance(target, cst.Attribute):
+        yield target
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from _assigned_attributes(element.value)
+
+
+def dotted(node: cst.CSTNode | None) -> str:
+    """`a.b.c` of a chain of names, or an empty string."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if isinstance(node, cst.Subscript):
+        node = node.value
+        return dotted(node) if not parts else ""
+    if not isinstance(node, cst.Name):
+        return ""
+    parts.append(node.value)
+    return ".".join(reversed(parts))
+
+
+def contains_type(node: cst.CSTNode, *kinds: type[cst.CSTNode]) -> bool:
+    """Whether a node of one of these types stands below, nested functions and classes left out."""
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, kinds):
+            return True
+        stack.extend(
+            child
+            for child in children(item)
+            if not isinstance(child, (cst.FunctionDef, cst.ClassDef, cst.Lambda))
+        )
+    return False

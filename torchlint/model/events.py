@@ -1,0 +1,293 @@
+"""Training events in flow order: a tree of what a program does to gradients, graphs and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torchlint.model.values import GradMode, Tensor, Value
+
+Path = tuple[tuple[object, int], ...]
+"""The arms of the branches that lead to an event: pairs of a branch and the number of its arm."""
+
+
+@dataclass(eq=False)
+class Event:
+    """Something that matters to training, at a node. The place fields are set when it is recorded."""
+
+    node: cst.CSTNode
+    mode: GradMode = field(default=GradMode.ON, init=False)
+    order: int = field(default=0, init=False)
+    path: Path = field(default=(), init=False)
+    loops: tuple[Loop, ...] = field(default=(), init=False)
+    calls: tuple[cst.CSTNode, ...] = field(default=(), init=False)
+    """The calls through which the event was reached, outermost first."""
+
+
+@dataclass(eq=False)
+class Backward(Event):
+    """A backward pass; `retain` and `create` are None where the argument is not a literal."""
+
+    loss: Value
+    retain: bool | None = False
+    create: bool | None = False
+
+
+@dataclass(eq=False)
+class Grad(Event):
+    """`torch.autograd.grad`: a pass through the graph that leaves `.grad` alone."""
+
+    outputs: Value
+
+
+@dataclass(eq=False)
+class Clear(Event):
+    """Gradients are cleared: of an optimizer, a module or (None) of something unknown."""
+
+    target: Value | None
+    explicit: bool = True
+
+
+@dataclass(eq=False)
+class MayClear(Event):
+    """An unresolved call of this name that is handed these values: it may clear, or do, anything to them."""
+
+    name: str
+    handed: tuple[Value, ...]
+    receiver: Value | None = None
+
+
+@dataclass(eq=False)
+class Step(Event):
+    """An optimizer's step; `name` is what the program calls it, `manual` an update written by hand."""
+
+    optimizer: Value
+    name: str
+    manual: bool = False
+
+
+@dataclass(eq=False)
+class GradRead(Event):
+    """Gradients are read, copied or clipped."""
+
+
+@dataclass(eq=False)
+class Keep(Event):
+    """A value is put where it outlives the statement: `how` is append, add, slot or attribute."""
+
+    container: Value
+    value: Value
+    how: str
+    name: str
+
+
+@dataclass(eq=False)
+class Compute(Event):
+    """An operator or module ran."""
+
+    value: Tensor
+
+
+@dataclass(eq=False)
+class Call(Event):
+    """An unresolved call; `value` is its result."""
+
+    value: Value
+
+
+@dataclass(eq=False)
+class Mutate(Event):
+    """A tensor is changed in place. `how` names the operation, `by` what it was called with."""
+
+    target: Value
+    how: str
+    result: Value
+    by: tuple[Value, ...] = ()
+
+
+@dataclass(eq=False)
+class Read(Event):
+    """A name that holds a value is read again."""
+
+    value: Value
+    name: str
+
+
+@dataclass(eq=False)
+class EmptyCache(Event):
+    """`torch.cuda.empty_cache()` and its kin."""
+
+
+@dataclass(eq=False)
+class MemoryProbe(Event):
+    """Memory is being measured: the code is a benchmark."""
+
+
+@dataclass(eq=False)
+class Anomaly(Event):
+    """Anomaly detection is switched; `on` is None where a variable decides."""
+
+    on: bool | None
+
+
+@dataclass(eq=False)
+class Returned(Event):
+    """A value leaves the function under analysis."""
+
+    value: Value
+
+
+@dataclass(eq=False)
+class Fresh(Event):
+    """Something with gradients of its own is made: an optimizer, a module, a leaf."""
+
+    value: Value
+
+
+@dataclass(eq=False)
+class Exit:
+    """Control leaves: by `return`, `raise`, `break` or `continue`."""
+
+    kind: str
+
+
+@dataclass(eq=False)
+class Branch:
+    """One of several sequences happens."""
+
+    node: cst.CSTNode
+    arms: list[list[Item]]
+
+
+@dataclass(eq=False)
+class Try:
+    """The body, perhaps cut short, then perhaps a handler."""
+
+    node: cst.CSTNode
+    body: list[Item]
+    handlers: list[list[Item]]
+
+
+@dataclass(eq=False)
+class Loop:
+    """A sequence that repeats; `implicit` for a function that its callers repeat."""
+
+    node: cst.CSTNode
+    body: list[Item]
+    implicit: bool = False
+    depth: int = 0
+    """How many calls deep the loop stands."""
+
+
+@dataclass(eq=False)
+class Inlined:
+    """The body of a function of this module, at a call."""
+
+    node: cst.CSTNode
+    body: list[Item]
+
+
+Item = Event | Branch | Try | Loop | Inlined | Exit
+
+
+def events_in(items: list[Item]) -> Iterator[Event]:
+    """All events below, in flow order."""
+    for item in items:
+        if isinstance(item, Event):
+            yield item
+        elif isinstance(item, Branch):
+            for arm in item.arms:
+                yield from events_in(arm)
+        elif isinstance(item, Try):
+            yield from events_in(item.body)
+            for handler in item.handlers:
+                yield from events_in(handler)
+        elif isinstance(item, (Loop, Inlined)):
+            yield from events_in(item.body)
+
+
+def loops_in(items: list[Item]) -> Iterator[Loop]:
+    """All loops below, the outer before the inner."""
+    for item in items:
+        if isinstance(item, Branch):
+            for arm in item.arms:
+                yield from loops_in(arm)
+        elif isinstance(item, Try):
+            yield from loops_in(item.body)
+            for handler in item.handlers:
+                yield from loops_in(handler)
+        elif isinstance(item, (Loop, Inlined)):
+            if isinstance(item, Loop):
+                yield item
+            yield from loops_in(item.body)
+
+
+def exclusive(first: Path, second: Path) -> bool:
+    """Whether two paths never happen in one pass: they take different arms of one branch."""
+    arms = dict(first)
+    return any(branch in arms and arms[branch] != arm for branch, arm in second)
+
+
+State = frozenset[object]
+Transfer = Callable[[Event, State], State]
+
+
+class Flow:
+    """Runs sets of states through a sequence: a state is what one path may have done so far."""
+
+    def __init__(self, transfer: Transfer) -> None:
+        self.transfer = transfer
+        self.exits: dict[str, State] = {}
+
+    def run(self, items: list[Item], states: State) -> State:
+        """The states in which the end of `items` may be reached; those that leave are in `exits`."""
+        for item in items:
+            if not states:
+                break
+            states = self._item(item, states)
+        return states
+
+    def _item(self, item: Item, states: State) -> State:
+        if isinstance(item, Event):
+            return self.transfer(item, states)
+        if isinstance(item, Branch):
+            return frozenset().union(*(self.run(arm, states) for arm in item.arms))
+        if isinstance(item, Inlined):
+            return self._inlined(item, states)
+        if isinstance(item, Loop):
+            return self.loop(item.body, states)
+        if isinstance(item, Try):
+            return self._try(item, states)
+        self.exits[item.kind] = self.exits.get(item.kind, frozenset()) | states
+        return frozenset()
+
+    def _inlined(self, item: Inlined, states: State) -> State:
+        saved = self.exits.pop("return", frozenset())
+        after = self.run(item.body, states) | self.exits.pop("return", frozenset())
+        if saved:
+            self.exits["return"] = saved
+        return after
+
+    def loop(self, body: list[Item], states: State) -> State:
+        """Zero or more times around, until nothing new is found."""
+        outer = {kind: self.exits.pop(kind, frozenset()) for kind in ("break", "continue")}
+        reached = states
+        while True:
+            after = self.run(body, reached) | self.exits.pop("continue", frozenset())
+            if after <= reached:
+                break
+            reached |= after
+        reached |= self.exits.pop("break", frozenset())
+        self.exits.update({kind: found for kind, found in outer.items() if found})
+        return reached
+
+    def _try(self, item: Try, states: State) -> State:
+        between = states
+        reached = states
+        for part in item.body:
+            reached = self._item(part, reached)
+            between |= reached
+        ends = [reached, *(self.run(handler, between) for handler in item.handlers)]
+        return frozenset().union(*ends)

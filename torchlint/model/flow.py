@@ -1,0 +1,506 @@
+"""Statements: what they do to names and grad mode, and the order of the events they cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import libcst as cst
+
+from torchlint.model.calls import Calls
+from torchlint.model.definitions import Definitions, FunctionInfo, dotted
+from torchlint.model.events import Branch, Clear, Exit, Keep, Loop, Mutate, Returned, Step, Try
+from torchlint.model.expressions import operator_of, target_text
+from torchlint.model.machine import LoopScope, Snapshot
+from torchlint.model.values import (
+    Class,
+    Container,
+    Context,
+    Function,
+    GradMode,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+from torchlint.syntax import children, walk
+
+_LISTS = ("list", "deque", "set", "dict")
+
+
+class Interpreter(Calls):
+    """Runs statements abstractly, each once: loops through Phis, branches on copies of the state."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
+        self.mutated: set[Value] = set()
+        self.in_place_results: dict[Tensor, cst.BaseExpression] = {}
+        self.backwards: list[Value] = []
+        self.frozen: set[Value] = set()
+        self.defined: dict[FunctionInfo, Function] = {}
+        self._assigned: dict[cst.CSTNode, frozenset[str]] = {}
+
+    def run(self, body: cst.BaseSuite | Sequence[cst.BaseStatement]) -> None:
+        """Interpret a block up to where it certainly leaves."""
+        statements = body.body if isinstance(body, cst.BaseSuite) else body
+        for statement in statements:
+            if not self.alive:
+                return
+            self.statements += 1
+            handler = self._statements.get(type(statement))
+            if handler is not None:
+                handler(self, statement)
+
+    def _simple_line(self, node: cst.SimpleStatementLine) -> None:
+        self.run(node.body)
+
+    def _expression(self, node: cst.Expr) -> None:
+        self.value(node.value)
+
+    # -- assignment ---------------------------------------------------------------------------------
+
+    def _assign(self, node: cst.Assign) -> None:
+        value = self.value(node.value)
+        for item in node.targets:
+            self._keep_if_accumulated(node, item.target, node.value, value)
+            self._step_if_update(node, item.target, node.value)
+            self.assign_target(item.target, value)
+
+    def _annotated(self, node: cst.AnnAssign) -> None:
+        if node.value is not None:
+            self.assign_target(node.target, self.value(node.value))
+
+    def assign_target(self, target: cst.BaseExpression, value: Value) -> None:
+        if isinstance(target, cst.Name):
+            self.bind(target.value, value)
+        elif isinstance(target, cst.Attribute):
+            self._assign_attribute(target, value)
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            self._unpack(target.elements, value)
+        elif isinstance(target, cst.Subscript):
+            self._assign_element(target, value)
+
+    def _assign_attribute(self, target: cst.Attribute, value: Value) -> None:
+        owner, name = resolved(self.value(target.value)), target.attr.value
+        if name == "grad":
+            self.emit(Clear(target, None, explicit=False))
+        elif name == "data":
+            return
+        elif name == "requires_grad":
+            if isinstance(value, Plain) and value.constant is True:
+                self._rebind_leaf(target.value, owner)
+            else:
+                self.frozen.add(owner)
+        else:
+            if not value.label:
+                value.label = name
+            self.heap[owner, name] = value
+
+    def _rebind_leaf(self, target: cst.BaseExpression, owner: Value) -> None:
+        leaf = self.made(Tensor(target, "leaf", (owner,), base=owner, leaf=True))
+        if isinstance(target, (cst.Name, cst.Attribute)):
+            self.assign_target(target, leaf)
+
+    def _unpack(self, elements: Sequence[cst.BaseElement], value: Value) -> None:
+        value = resolved(value)
+        starred = any(isinstance(element, cst.StarredElement) for element in elements)
+        for index, element in enumerate(elements):
+            target = element.value
+            if isinstance(element, cst.StarredElement) or (starred and isinstance(value, Container)):
+                self.assign_target(target, self.made(Unknown(target, "element", (value,))))
+            else:
+                self.assign_target(target, self._unpacked(value, index, target))
+
+    def _unpacked(self, value: Value, index: int, target: cst.CSTNode) -> Value:
+        if isinstance(value, Phi):
+            inputs = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
+            if inputs and all(isinstance(item, (Container, Tensor)) for item in inputs) and not value.is_loop:
+                return self.phi(target, [self.element(item, index, target) for item in inputs])
+        return self.element(value, index, target, basic=True)
+
+    def _assign_element(self, target: cst.Subscript, value: Value) -> None:
+        owner = resolved(self.value(target.value))
+        key = self.subscript_key(target)
+        if isinstance(owner, Container):
+            if key is not None:
+                owner.set_part(key, value)
+            else:
+                owner.add(value)
+                self.emit(Keep(target, owner, value, "slot", dotted(target.value)))
+        elif isinstance(owner, Tensor) or (isinstance(owner, Unknown) and self._looks_like_tensor(owner)):
+            self.mutate(target, target.value, owner, "setitem", (value,))
+        elif key is not None:
+            self.heap[owner, f"[{key!r}]"] = value
+
+    def _looks_like_tensor(self, owner: Unknown) -> bool:
+        return owner.origin in ("grad",)
+
+    def _augmented(self, node: cst.AugAssign) -> None:
+        old = self.value(node.target)
+        value = self.value(node.value)
+        op = operator_of(node.operator)
+        self._step_if_update(node, node.target, node.value, augmented=True)
+        plain_old = resolved(old)
+        if isinstance(plain_old, Container) and plain_old.kind in _LISTS:
+            inner = resolved(value)
+            added = inner.elements() if isinstance(inner, Container) else [self.iterated(inner, node)]
+            for item in added:
+                plain_old.add(item)
+                self.emit(Keep(node, plain_old, item, "append", dotted(node.target)))
+            return
+        if op == "add":
+            self.emit(Keep(node, old, value, "add", dotted(node.target)))
+        if isinstance(plain_old, (Tensor, Unknown)) or (isinstance(plain_old, Phi)):
+            result = self.mutate(node, node.target, old, op, (value,))
+        else:
+            result = self.operate(op, old, value, node)
+            self.assign_target(node.target, result)
+
+    def mutate(
+        self,
+        node: cst.CSTNode,
+        target: cst.BaseExpression | None,
+        old: Value,
+        how: str,
+        by: tuple[Value, ...],
+    ) -> Value:
+        """Record that `old` is changed in place, and bind the target to its new value."""
+        result = self.made_tensor(how, (old, *by), node, base=old)
+        self.emit(Mutate(node, old, how, result, by))
+        if isinstance(target, (cst.Name, cst.Attribute)):
+            if isinstance(target, cst.Attribute) and target.attr.value in ("data", "grad"):
+                return result
+            self.assign_target(target, result)
+        elif isinstance(target, cst.Subscript):
+            whole = target.value
+            while isinstance(whole, cst.Subscript):
+                whole = whole.value
+            if isinstance(whole, cst.Name) and isinstance(resolved(self.lookup(whole.value)), (Tensor,)):
+                self.bind(whole.value, result)
+        return result
+
+    def _keep_if_accumulated(
+        self, node: cst.Assign, target: cst.BaseExpression, source: cst.BaseExpression, value: Value
+    ) -> None:
+        """`total = total + loss` and its kin: the new value is arithmetic on the old one."""
+        text = target_text(target)
+        if (
+            not text
+            or not isinstance(source, (cst.BinaryOperation, cst.Call))
+            or not isinstance(value, (Tensor, Container))
+        ):
+            return
+        if text not in {dotted(item) for item in walk(source) if isinstance(item, (cst.Name, cst.Attribute))}:
+            return
+        old = self.value(target)
+        if isinstance(value, Tensor) and value.op in _ACCUMULATING:
+            for term in _terms(value, old):
+                self.emit(Keep(node, old, term, "add", text))
+        elif isinstance(value, Container) and isinstance(source, cst.BinaryOperation):
+            for item in value.elements():
+                self.emit(Keep(node, old, item, "append", text))
+
+    def _step_if_update(
+        self,
+        node: cst.CSTNode,
+        target: cst.BaseExpression,
+        source: cst.BaseExpression,
+        augmented: bool = False,
+    ) -> None:
+        """`p.data -= lr * p.grad`, `w -= lr * w.grad` under no_grad: an update written by hand."""
+        through_data = isinstance(target, cst.Attribute) and target.attr.value == "data"
+        base = target.value if isinstance(target, cst.Attribute) and through_data else target
+        name = dotted(base)
+        if not name or not (through_data or augmented):
+            return
+        grads = {
+            dotted(item.value)
+            for item in walk(source)
+            if isinstance(item, cst.Attribute) and item.attr.value == "grad"
+        }
+        if name in grads and (through_data or self.mode is not GradMode.ON):
+            self.emit(Step(node, resolved(self.value(base)), name, manual=True))
+
+    # -- branches -----------------------------------------------------------------------------------
+
+    def _if(self, node: cst.If) -> None:
+        self.value(node.test)
+        arms: list[Callable[[], None]] = [lambda: self.run(node.body)]
+        orelse = node.orelse
+        if isinstance(orelse, cst.If):
+            arms.append(lambda: self._if(orelse))
+        elif orelse is not None:
+            arms.append(lambda: self.run(orelse.body))
+        else:
+            arms.append(lambda: None)
+        if is_main_guard(node.test):
+            arms[0]()
+            return
+        self._branch(node, arms)
+
+    def _branch(self, node: cst.CSTNode, arms: Sequence[Callable[[], None]]) -> None:
+        before, path, outer = self.snapshot(), self.path, self.items
+        ends: list[Snapshot] = []
+        branch = Branch(node, [])
+        for number, arm in enumerate(arms):
+            self.restore(before)
+            self.items = []
+            self.path = (*path, (branch, number))
+            arm()
+            branch.arms.append(self.items)
+            ends.append(self.snapshot())
+        self.items, self.path = outer, path
+        self.merge(ends, node)
+        if any(branch.arms):
+            self.items.append(branch)
+
+    def _match(self, node: cst.Match) -> None:
+        self.value(node.subject)
+        arms: list[Callable[[], None]] = [lambda case=case: self.run(case.body) for case in node.cases]  # type: ignore[misc]
+        self._branch(node, [*arms, lambda: None])
+
+    def _try(self, node: cst.Try | cst.TryStar) -> None:
+        before, path, outer = self.copy(), self.path, self.items
+        event = Try(node, [], [])
+        self.items = event.body
+        self.run(node.body)
+        if node.orelse is not None:
+            self.run(node.orelse.body)
+        ends = [self.copy()]
+        for number, handler in enumerate(node.handlers):
+            self.restore(before)
+            self.merge([before, *([ends[0]] if ends[0].alive else [])], node)
+            self.alive = True
+            self.items = []
+            self.path = (*path, (event, number + 1))
+            self.run(handler.body)
+            event.handlers.append(self.items)
+            ends.append(self.copy())
+        self.items, self.path = outer, path
+        self.merge(ends, node)
+        self.items.append(event)
+        if node.finalbody is not None:
+            alive, self.alive = self.alive, True
+            self.run(node.finalbody.body)
+            self.alive = self.alive and alive
+
+    # -- loops --------------------------------------------------------------------------------------
+
+    def _for(self, node: cst.For) -> None:
+        iterable = self.value(node.iter)
+        self._loop(node, lambda: self.assign_target(node.target, self.iterated(iterable, node)))
+
+    def _while(self, node: cst.While) -> None:
+        self._loop(node, lambda: self.value(node.test))
+
+    def _loop(self, node: cst.For | cst.While, begin: Callable[[], object]) -> None:
+        event = Loop(node, [], depth=len(self.calls))
+        scope = LoopScope(event, node)
+        self._open_phis(scope)
+        before, outer = self.copy(), self.items
+        self.loops = (*self.loops, event)
+        self.scopes.append(scope)
+        self.items = event.body
+        self._iterate(node, begin, scope)
+        if self.alive and self.mode is not before.mode and before.mode is GradMode.ON:
+            self._iterate(node, begin, scope)
+        self.scopes.pop()
+        self.loops = self.loops[:-1]
+        self.items = outer
+        if event.body:
+            self.items.append(event)
+        if node.orelse is not None:
+            self.run(node.orelse.body)
+        endless = isinstance(node, cst.While) and dotted(node.test) == "True"
+        ends = [self.snapshot(), *scope.breaks] if not endless else scope.breaks or [self.snapshot()]
+        self.merge([*ends, *([] if endless else [before])], node)
+
+    def _open_phis(self, scope: LoopScope) -> None:
+        for name in sorted(self.assigned_names(scope.node)):
+            initial = self.frame.locals.get(name)
+            if initial is not None:
+                phi = self.made(Phi(initial.node, (initial,), scope.event))
+                phi.label = name
+                self.frame.locals[name] = scope.name_phis[name] = phi
+
+    def _iterate(self, node: cst.For | cst.While, begin: Callable[[], object], scope: LoopScope) -> None:
+        """One symbolic iteration; what it leaves behind flows back into the Phis."""
+        begin()
+        self.run(node.body)
+        self.merge([self.snapshot(), *scope.ends], node)
+        scope.ends.clear()
+        if not self.alive:
+            self.alive = bool(scope.breaks)
+            return
+        for name, phi in scope.name_phis.items():
+            _close(phi, self.frame.locals.get(name))
+        for key, phi in scope.heap_phis.items():
+            _close(phi, self.heap.get(key))
+
+    def assigned_names(self, loop: cst.CSTNode) -> frozenset[str]:
+        """The local names that a loop assigns, found once per loop."""
+        known = self._assigned.get(loop)
+        if known is None:
+            known = self._assigned[loop] = frozenset(_assigned(loop))
+        return known
+
+    # -- with ---------------------------------------------------------------------------------------
+
+    def _with(self, node: cst.With) -> None:
+        mode = self.mode
+        for item in node.items:
+            context = self.value(item.item)
+            if isinstance(context, Context):
+                self.mode = context.mode
+            if item.asname is not None:
+                self.assign_target(item.asname.name, self.entered(context, item))
+        self.run(node.body)
+        self.mode = mode
+
+    def entered(self, context: Value, node: cst.CSTNode) -> Value:
+        """What `with ... as x` binds."""
+        return context if not isinstance(context, Context) else Plain(node)
+
+    # -- definitions and exits ----------------------------------------------------------------------
+
+    def _function(self, node: cst.FunctionDef) -> None:
+        info = self.definitions.functions[node]
+        function = self.made(Function(info, self.frame, mode=self.decorated_mode(info)))
+        self.defined[info] = function
+        self.bind(node.name.value, function)
+
+    def _class(self, node: cst.ClassDef) -> None:
+        self.bind(node.name.value, self.made(Class(self.definitions.classes[node], self.frame)))
+
+    def _return(self, node: cst.Return) -> None:
+        value = self.value(node.value) if node.value is not None else Plain(node, None)
+        self.frame.returns.append(value)
+        if not self.calls:
+            self.emit(Returned(node, value))
+        self._leave("return")
+
+    def _leave(self, kind: str) -> None:
+        if kind == "return":
+            self.frame.ends.append(self.copy())
+        self.items.append(Exit(kind))
+        self.alive = False
+
+    def _raise(self, node: cst.Raise) -> None:
+        self._leave("raise")
+
+    def _break(self, node: cst.Break) -> None:
+        if self.scopes:
+            self.scopes[-1].breaks.append(self.copy())
+        self._leave("break")
+
+    def _continue(self, node: cst.Continue) -> None:
+        if self.scopes:
+            self.scopes[-1].ends.append(self.copy())
+        self._leave("continue")
+
+    def _global_names(self, node: cst.Global | cst.Nonlocal) -> None:
+        self.frame.outer_names.update(item.name.value for item in node.names)
+
+    def _del(self, node: cst.Del) -> None:
+        for target in node.target.elements if isinstance(node.target, cst.Tuple) else [node]:
+            name = dotted(target.value if isinstance(target, cst.Element) else node.target)
+            self.frame.locals.pop(name, None)
+
+    def _assert(self, node: cst.Assert) -> None:
+        self.value(node.test)
+
+    _statements: ClassVar[dict[type[cst.CSTNode], Callable[..., None]]] = {
+        cst.SimpleStatementLine: _simple_line, cst.Expr: _expression, cst.Assign: _assign, cst.AnnAssign: _annotated,
+        cst.AugAssign: _augmented, cst.If: _if, cst.Match: _match, cst.Try: _try, cst.TryStar: _try, cst.For: _for,
+        cst.While: _while, cst.With: _with, cst.FunctionDef: _function, cst.ClassDef: _class, cst.Return: _return,
+        cst.Raise: _raise, cst.Break: _break, cst.Continue: _continue, cst.Global: _global_names,
+        cst.Nonlocal: _global_names, cst.Del: _del, cst.Assert: _assert,
+    }  # fmt: skip
+
+
+_ACCUMULATING = frozenset(
+    ["add", "sub", "mul", "div", "cat", "stack", "hstack", "vstack", "concat", "concatenate", "maximum", "minimum", "lerp", "append"]
+)
+
+
+def _terms(value: Value, old: Value) -> list[Value]:
+    """What an accumulating expression puts beside the old value."""
+    if value is old or isinstance(value, Plain):
+        return []
+    if isinstance(value, Tensor) and value.op in _ACCUMULATING and _reaches(value, old):
+        return [term for parent in value.parents for term in _terms(parent, old)]
+    if isinstance(value, Container) and old in value.parents:
+        return [item for item in value.parents if item is not old]
+    return [value]
+
+
+def _reaches(value: Value, old: Value) -> bool:
+    return any(
+        parent is old or _reaches(parent, old)
+        for parent in value.parents
+        if isinstance(parent, (Tensor, Container)) or parent is old
+    )
+
+
+def _close(phi: Phi, end: Value | None) -> None:
+    if end is not None and end is not phi and end not in phi.parents:
+        phi.parents = (*phi.parents, end)
+
+
+def _assigned(loop: cst.CSTNode) -> set[str]:
+    names: set[str] = set()
+    stack: list[cst.CSTNode] = [loop]
+    while stack:
+        node = stack.pop()
+        if isinstance(
+            node,
+            (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.WithItem, cst.NamedExpr),
+        ):
+            for target in _targets(node):
+                _add_names(target, names)
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+            continue
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+            _add_inplace(node.value, names)
+            continue
+        stack.extend(children(node))
+    return names
+
+
+def _add_inplace(call: cst.Call, names: set[str]) -> None:
+    if (
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value.endswith("_")
+        and isinstance(call.func.value, cst.Name)
+    ):
+        names.add(call.func.value.value)
+
+
+def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    if isinstance(node, cst.Assign):
+        return [item.target for item in node.targets]
+    if isinstance(node, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)):
+        return [node.target]
+    if isinstance(node, cst.WithItem) and node.asname is not None:
+        return [node.asname.name]
+    return []
+
+
+def _add_names(target: cst.BaseExpression, names: set[str]) -> None:
+    if isinstance(target, cst.Name):
+        names.add(target.value)
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            _add_names(element.value, names)
+    elif isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name):
+        names.add(target.value.value)
+
+
+def is_main_guard(test: cst.BaseExpression) -> bool:
+    """`__name__ == "__main__"`."""
+    return isinstance(test, cst.Comparison) and any(
+        isinstance(item, cst.Name) and item.value == "__name__" for item in walk(test)
+    )

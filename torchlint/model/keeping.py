@@ -1,0 +1,193 @@
+"""Tensors kept across iterations with the graph they hang on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned, events_in
+from torchlint.model.program import Program, Trace
+from torchlint.model.tracking import Tracking
+from torchlint.model.values import (
+    Answer,
+    Container,
+    GradMode,
+    Instance,
+    Module,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
+
+
+@dataclass(frozen=True)
+class KeptGraph:
+    """`keep` puts a tracked tensor where it outlives an iteration of `loop` (None: a call of the function).
+
+    `backward` is the pass through the tensor in the same iteration, which frees what the operators saved
+    unless it retains the graph; without one, every iteration's activations stay.
+    """
+
+    keep: Keep
+    node: cst.CSTNode
+    loop: Loop | None
+    backward: Backward | None
+
+    @property
+    def holds_activations(self) -> bool:
+        return self.backward is None or self.backward.retain is True
+
+
+class Keeping:
+    """Answers about what loops leave in lists, sums, dictionaries and attributes."""
+
+    def __init__(self, program: Program, tracking: Tracking) -> None:
+        self.program = program
+        self.tracking = tracking
+
+    def kept_graphs(self) -> Iterator[KeptGraph]:
+        """Every place where a graph is kept and never used again."""
+        for trace in self.program.traces:
+            events = list(events_in(trace.items))
+            for event in events:
+                if isinstance(event, Keep) and event.how != "clear":
+                    kept = self._kept(trace, event, events)
+                    if kept is not None:
+                        yield kept
+
+    def _kept(self, trace: Trace, keep: Keep, events: list[Event]) -> KeptGraph | None:
+        if keep.mode is not GradMode.ON or self.tracking.tracked(keep.value) is not Answer.YES:
+            return None
+        container = resolved(keep.container)
+        if isinstance(container, Container) and container.bounded:
+            return None
+        loop = self._outlived(keep, container)
+        if loop is None and not self._outlives_call(trace, keep, container):
+            return None
+        if not self._made_in(keep.value, loop) or self._drained(container, loop, events):
+            return None
+        backward = self._backward_through(keep, loop, events)
+        if self._used_later(keep, container, backward, events):
+            return None
+        if backward is None and not self._stays_unseen(trace, keep, container, events):
+            return None
+        return KeptGraph(keep, self._node(keep, loop), loop, backward)
+
+    def _outlived(self, keep: Keep, container: Value) -> Loop | None:
+        """The innermost loop of whose iterations the container sees more than one."""
+        made = keep.container.loops if keep.how == "add" else container.loops
+        for loop in reversed(keep.loops):
+            if loop not in made:
+                return loop
+        return None
+
+    def _outlives_call(self, trace: Trace, keep: Keep, container: Value) -> bool:
+        """An attribute of the object of a method that its callers repeat."""
+        receiver = trace.receiver
+        if receiver is None or trace.called or keep.loops or not isinstance(receiver, (Instance, Module)):
+            return False
+        if trace.root is not None and trace.root.name == "__init__":
+            return False
+        stored = self.program.interpreter.stored
+        return receiver in container.parents or any(
+            owner is receiver and value is container for (owner, _), value in stored.items()
+        )
+
+    def _made_in(self, value: Value, loop: Loop | None) -> bool:
+        """Whether the tensor is made anew in each iteration."""
+        if loop is None:
+            return not isinstance(value, Unknown) or value.origin == "call"
+        if loop in value.loops:
+            return True
+        return isinstance(value, Phi) and any(loop in item.loops for item in value.parents)
+
+    def _drained(self, container: Value, loop: Loop | None, events: list[Event]) -> bool:
+        if container.has_use("clear", "pop", "popleft"):
+            return True
+        return any(
+            isinstance(event, Keep)
+            and event.how == "clear"
+            and event.container is container
+            and (loop is None or loop in event.loops)
+            for event in events
+        )
+
+    def _backward_through(self, keep: Keep, loop: Loop | None, events: list[Event]) -> Backward | None:
+        """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""
+        graph = self.tracking.graph(keep.value, carried=False)
+        for event in events:
+            if isinstance(event, Backward) and (loop is None or loop in event.loops):
+                through = self.tracking.graph(event.loss, carried=False)
+                if keep.value in through or event.loss in graph or _shares_result(graph & through, loop):
+                    return event
+        return None
+
+    def _used_later(
+        self, keep: Keep, container: Value, backward: Backward | None, events: list[Event]
+    ) -> bool:
+        """Whether a backward pass goes through what has been kept."""
+        for event in events:
+            if not isinstance(event, (Backward, Grad)):
+                continue
+            output = event.loss if isinstance(event, Backward) else event.outputs
+            graph = self.tracking.graph(output)
+            if container in graph or (keep.how == "add" and self._continues(keep, graph)):
+                return True
+            if (
+                event is not backward
+                and backward is None
+                and (keep.value in graph or not graph.isdisjoint(keep.value.parents))
+            ):
+                return True
+        return False
+
+    def _continues(self, keep: Keep, graph: set[Value]) -> bool:
+        """Whether the sum itself, at any iteration, is in a graph."""
+        if keep.container in graph and not isinstance(keep.container, Phi):
+            return True
+        return any(
+            isinstance(item, Tensor)
+            and keep.container in item.parents
+            and item.node in (keep.node, _right_side(keep.node))
+            for item in graph
+        )
+
+    def _stays_unseen(self, trace: Trace, keep: Keep, container: Value, events: list[Event]) -> bool:
+        """Without a backward in sight: grad mode is surely on, and the container goes nowhere else."""
+        trains = any(isinstance(event, Backward) for event in events)
+        if trace.root is not None and not trains:
+            return False
+        if not isinstance(container, (Container, Phi)) and keep.how != "add":
+            return False
+        for event in events:
+            if isinstance(event, Returned) and not self._absent(event.value, keep, container):
+                return False
+            if isinstance(event, MayClear) and container in event.handed:
+                return False
+        return True
+
+    def _absent(self, value: Value, keep: Keep, container: Value) -> bool:
+        graph = self.tracking.graph(value)
+        return container not in graph and keep.value not in graph
+
+    def _node(self, keep: Keep, loop: Loop | None) -> cst.CSTNode:
+        """The statement in the loop: the call, where a local function does the keeping."""
+        depth = loop.depth if loop is not None else 0
+        return keep.calls[depth] if len(keep.calls) > depth else keep.node
+
+
+def _right_side(node: cst.CSTNode) -> cst.CSTNode | None:
+    return node.value if isinstance(node, cst.Assign) else None
+
+
+def _shares_result(shared: set[Value], loop: Loop | None) -> bool:
+    """Whether two graphs meet in an operator's result of this iteration."""
+    return any(
+        ((isinstance(item, Tensor) and not item.leaf) or (isinstance(item, Unknown) and item.origin == "call"))
+        and (loop is None or loop in item.loops)
+        for item in shared
+    )

@@ -1,0 +1,274 @@
+"""The state of an interpretation: names, attributes, grad mode, and where in the program it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import libcst as cst
+
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
+from torchlint.model.events import Event, Item, Loop, Path
+from torchlint.model.values import (
+    Class,
+    Container,
+    External,
+    Frame,
+    Function,
+    GradMode,
+    Instance,
+    Module,
+    Optimizer,
+    Phi,
+    Plain,
+    Unknown,
+    Value,
+)
+
+Made = TypeVar("Made", bound=Value)
+Key = TypeVar("Key", str, tuple[Value, str])
+
+MAX_DEPTH = 8
+"""Calls inlined into each other; deeper ones are unknown."""
+MAX_STATEMENTS = 4_000
+"""Statements interpreted from one root; beyond that, calls of local functions are unknown."""
+
+
+class Snapshot:
+    """What differs between the arms of a branch."""
+
+    __slots__ = ("alive", "heap", "locals", "mode")
+
+    def __init__(
+        self, names: dict[str, Value], heap: dict[tuple[Value, str], Value], mode: GradMode, alive: bool
+    ) -> None:
+        self.locals = names
+        self.heap = heap
+        self.mode = mode
+        self.alive = alive
+
+
+class LoopScope:
+    """A loop that is being interpreted: its Phis, and the states that leave its body early."""
+
+    def __init__(self, event: Loop, node: cst.CSTNode) -> None:
+        self.event = event
+        self.node = node
+        self.name_phis: dict[str, Phi] = {}
+        self.heap_phis: dict[tuple[Value, str], Phi] = {}
+        self.ends: list[Snapshot] = []
+        self.breaks: list[Snapshot] = []
+
+
+class Machine:
+    """Names and attributes as dictionaries, copied at branches and merged into Phis where they meet."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.definitions = definitions
+        self.module_frame = Frame(None, None)
+        self.frame = self.module_frame
+        self.heap: dict[tuple[Value, str], Value] = {}
+        self.mode = GradMode.ON
+        self.alive = True
+        self.items: list[Item] = []
+        self.loops: tuple[Loop, ...] = ()
+        self.scopes: list[LoopScope] = []
+        self.path: Path = ()
+        self.calls: tuple[cst.CSTNode, ...] = ()
+        self.stack: list[FunctionInfo] = []
+        self.interpreted: set[FunctionInfo] = set()
+        self.statements = 0
+        self.clock = 0
+        self.templates: dict[ClassInfo, Value] = {}
+        self.stored: dict[tuple[Value, str], Value] = {}
+        """Attributes of class templates, as `__init__` stores them."""
+        self._builtin_values: dict[str, Value] = {}
+
+    # -- making values and events -------------------------------------------------------------------
+
+    def made(self, value: Made) -> Made:
+        """Stamp a new value with when, and in which loops, it was made."""
+        self.clock += 1
+        value.order = self.clock
+        value.loops = self.loops
+        return value
+
+    def emit(self, event: Event) -> None:
+        """Record an event at this point of the program."""
+        self.clock += 1
+        event.order = self.clock
+        event.mode = self.mode
+        event.path = self.path
+        event.loops = self.loops
+        event.calls = self.calls
+        self.items.append(event)
+
+    # -- names --------------------------------------------------------------------------------------
+
+    def lookup(self, name: str, node: cst.CSTNode | None = None) -> Value:
+        """What a name stands for here: local, enclosing, global, imported, or unknown."""
+        frame: Frame | None = self.frame
+        while frame is not None:
+            found = frame.locals.get(name)
+            if found is not None:
+                return found
+            frame = frame.parent
+        return self._global(name, node)
+
+    def _global(self, name: str, node: cst.CSTNode | None) -> Value:
+        found = self._builtin_values.get(name)
+        if found is None:
+            if name in self.definitions.imports:
+                found = External(node, self.definitions.imports[name])
+            else:
+                qualified = self.definitions.qualified(name)
+                found = External(node, qualified if qualified != name else f"builtins.{name}")
+            self._builtin_values[name] = found
+        return found
+
+    def bind(self, name: str, value: Value) -> None:
+        """Assign a local name; names declared global or nonlocal are assigned where they live."""
+        if not value.label:
+            value.label = name
+        frame: Frame | None = self.frame
+        if name in self.frame.outer_names:
+            frame = self.frame.parent
+            while frame is not None and frame.parent is not None and name not in frame.locals:
+                frame = frame.parent
+            if frame is not None:
+                old = frame.locals.get(name)
+                frame.locals[name] = value if old is None else self.phi(None, [old, value])
+            return
+        self.frame.locals[name] = value
+
+    # -- attributes ---------------------------------------------------------------------------------
+
+    def attribute(self, owner: Value, name: str, node: cst.CSTNode | None) -> Value:
+        """An attribute of a value, as last assigned; else what its class says; else an unknown part."""
+        key = (owner, name)
+        found = self.heap.get(key)
+        if found is not None:
+            return self._carried(key, found)
+        if isinstance(owner, External):
+            return self._part(owner, name, lambda: External(node, f"{owner.name}.{name}"))
+        info = class_of(owner)
+        if info is not None:
+            member = self._member(owner, info, name)
+            if member is not None:
+                return member
+        return self.part_of(owner, name, "attribute", node)
+
+    def _carried(self, key: tuple[Value, str], found: Value) -> Value:
+        """A number or tensor that was stored before the loop may be the previous iteration's."""
+        if not self.scopes or len(found.loops) >= len(self.loops) or not isinstance(found, (Plain, Phi)):
+            return found
+        scope = self.scopes[-1]
+        if isinstance(found, Phi) and found.loop is scope.event:
+            return found
+        if key not in scope.heap_phis:
+            phi = Phi(found.node, (found,), scope.event)
+            phi.order, phi.loops, phi.label = found.order, found.loops, found.label or key[1]
+            scope.heap_phis[key] = phi
+            self.heap[key] = phi
+        return self.heap[key]
+
+    def _member(self, owner: Value, info: ClassInfo, name: str) -> Value | None:
+        """A method, or what `__init__` stores under the name."""
+        method = self.definitions.method(info, name)
+        if method is not None:
+            if method.has_decorator("property") or method.has_decorator("cached_property"):
+                return None
+            return self._part(owner, name, lambda: Function(method, self.module_frame, owner))
+        stored = self.stored.get((self.template(info), name))
+        if stored is None:
+            return None
+        writers = info.assigned.get(name, set())
+        if writers - {"__init__"} and not isinstance(stored, (Container, Optimizer)):
+            return self._part(
+                owner,
+                name,
+                lambda: self.made(
+                    Phi(stored.node, (stored, Unknown(stored.node, "attribute", (owner,), name)))
+                ),
+            )
+        return stored
+
+    def template(self, info: ClassInfo) -> Value:
+        """The object that stands for any instance of a class, its attributes as `__init__` stores them."""
+        raise NotImplementedError
+
+    def _part(self, owner: Value, key: object, make: Callable[[], Value]) -> Value:
+        found = owner.part(key)
+        if found is None:
+            found = make()
+            owner.set_part(key, found)
+        return found
+
+    def part_of(self, owner: Value, key: object, origin: str, node: cst.CSTNode | None) -> Value:
+        """An unknown part of a value, the same at every reading."""
+        label = key if isinstance(key, str) else ""
+
+        def make() -> Value:
+            part = Unknown(node, origin, (owner,), label, mode=getattr(owner, "mode", GradMode.ON))
+            part.order, part.loops = owner.order, owner.loops
+            return part
+
+        return self._part(owner, key, make)
+
+    # -- branches -----------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.frame.locals, self.heap, self.mode, self.alive)
+
+    def copy(self) -> Snapshot:
+        return Snapshot(dict(self.frame.locals), dict(self.heap), self.mode, self.alive)
+
+    def restore(self, state: Snapshot) -> None:
+        """Go on from a copy of a state."""
+        self.frame.locals = dict(state.locals)
+        self.heap = dict(state.heap)
+        self.mode = state.mode
+        self.alive = state.alive
+
+    def merge(self, states: list[Snapshot], node: cst.CSTNode | None) -> None:
+        """Go on where several states meet; what differs becomes a Phi. With none alive, nothing goes on."""
+        living = [state for state in states if state.alive]
+        if not living:
+            self.alive = False
+            return
+        first = living[0]
+        self.restore(first)
+        if len(living) == 1:
+            return
+        self._merge_dicts(self.frame.locals, [state.locals for state in living], node)
+        self._merge_dicts(self.heap, [state.heap for state in living], node)
+        if any(state.mode is not first.mode for state in living):
+            self.mode = GradMode.UNKNOWN
+
+    def _merge_dicts(
+        self, into: dict[Key, Value], sources: list[dict[Key, Value]], node: cst.CSTNode | None
+    ) -> None:
+        first = sources[0]
+        changed: dict[Key, None] = {}
+        for other in sources[1:]:
+            if other.keys() != first.keys() or any(first[key] is not value for key, value in other.items()):
+                for key in (*first, *other):
+                    if first.get(key) is not other.get(key):
+                        changed[key] = None
+        for key in changed:
+            values = [source[key] for source in sources if key in source]
+            into[key] = self.phi(node, values)
+
+    def phi(self, node: cst.CSTNode | None, values: list[Value]) -> Value:
+        """One of these values; no Phi where they are all the same."""
+        distinct = list(dict.fromkeys(values))
+        if len(distinct) == 1:
+            return distinct[0]
+        return self.made(Phi(node, tuple(distinct)))
+
+
+def class_of(value: Value) -> ClassInfo | None:
+    """The class of this module that a value is an object of (or is)."""
+    if isinstance(value, (Instance, Module, Class)):
+        return value.info
+    return None

@@ -1,0 +1,299 @@
+"""Tensors changed in place: what autograd had saved of them, leaves, and old names of changed values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.events import (
+    Backward,
+    Compute,
+    Event,
+    Mutate,
+    Read,
+    Returned,
+    Step,
+    events_in,
+    exclusive,
+)
+from torchlint.model.operators import MODULES, OPERATORS
+from torchlint.model.program import Program, Trace
+from torchlint.model.protocol import parameters_of
+from torchlint.model.tracking import Tracking, has_parameters, storages
+from torchlint.model.values import Answer, GradMode, Module, Optimizer, Phi, Tensor, Unknown, Value, resolved
+
+
+@dataclass(frozen=True)
+class SavedTensorChanged:
+    """`mutate` changes a tensor that `saver` kept for backward; `silent` where PyTorch does not notice."""
+
+    mutate: Mutate
+    saver: Event
+    operator: str
+    result: bool
+    silent: bool
+
+
+@dataclass(frozen=True)
+class OldNameRead:
+    """`mutate` overwrites its argument, which `read` reads again under its old name."""
+
+    mutate: Mutate
+    read: Read
+
+
+@dataclass(frozen=True)
+class ParametersChanged:
+    """`step` updates parameters that the forward pass `saver` used, before `backward` goes through it."""
+
+    step: Step
+    saver: Compute
+    backward: Backward
+
+
+@dataclass(frozen=True)
+class LeafChanged:
+    """`mutate` changes a leaf that requires grad while gradients are on."""
+
+    mutate: Mutate
+    parameter: bool
+
+
+class Mutation:
+    """Answers about changes in place."""
+
+    def __init__(self, program: Program, tracking: Tracking) -> None:
+        self.program = program
+        self.tracking = tracking
+        self.events = {trace: list(events_in(trace.items)) for trace in program.traces}
+
+    # -- saved tensors --------------------------------------------------------------------------------
+
+    def saved_tensors_changed(self) -> Iterator[SavedTensorChanged]:
+        """Changes in place between a save and the backward pass that needs it."""
+        for trace, events in self.events.items():
+            mutations = [event for event in events if isinstance(event, Mutate)]
+            if not mutations:
+                continue
+            savers = [event for event in events if isinstance(event, (Compute, Mutate))]
+            for mutate in mutations:
+                found = self._saver(trace, mutate, savers, events)
+                if found is not None:
+                    yield found
+
+    def _saver(
+        self, trace: Trace, mutate: Mutate, savers: list[Event], events: list[Event]
+    ) -> SavedTensorChanged | None:
+        changed = {item for item in storages(mutate.target) if not isinstance(item, Phi)}
+        for saver in savers:
+            if saver is mutate or not self._before(saver, mutate, changed):
+                continue
+            for saved, is_result in self._saved(saver):
+                if changed.isdisjoint(storages(saved)):
+                    continue
+                if self._needed(trace, saver, mutate, events):
+                    return SavedTensorChanged(
+                        mutate, saver, _operator(saver), is_result, _is_silent(mutate.target)
+                    )
+        return None
+
+    def _before(self, saver: Event, mutate: Mutate, changed: set[Value]) -> bool:
+        """Whether the save precedes the change: in one pass, or in the iteration before."""
+        if exclusive(saver.path, mutate.path):
+            return False
+        if saver.order < mutate.order:
+            return True
+        shared = set(saver.loops) & set(mutate.loops)
+        owners = [item for item in changed if not (isinstance(item, Tensor) and item.base is not None)]
+        return bool(shared) and bool(owners) and all(shared.isdisjoint(item.loops) for item in owners)
+
+    def _saved(self, saver: Event) -> Iterator[tuple[Value, bool]]:
+        """The values an operator or module keeps for backward, and whether it is its result."""
+        if isinstance(saver, Mutate):
+            result, operator, inputs = saver.result, saver.how.rstrip("_"), (saver.target, *saver.by)
+            if saver.how[:1].isupper():
+                operator = saver.how.lower()
+        else:
+            assert isinstance(saver, Compute)
+            result, operator, inputs = saver.value, saver.value.op, saver.value.parents
+        if self.tracking.tracked(result) is not Answer.YES:
+            return
+        if operator == "module":
+            yield from self._saved_by_module(inputs[0], inputs[1:], result)
+            return
+        known = OPERATORS.get(operator)
+        if known is None:
+            return
+        values = dict(zip(known.parameters, inputs, strict=False))
+        for name, kept in known.saves.items():
+            if name not in values or self.tracking.tracked(values[name]) is not Answer.YES:
+                continue
+            for item in kept:
+                if item == "result":
+                    yield result, True
+                elif item in values and not (isinstance(saver, Mutate) and item == "self"):
+                    yield values[item], False
+
+    def _saved_by_module(
+        self, module: Value, inputs: tuple[Value, ...], result: Value
+    ) -> Iterator[tuple[Value, bool]]:
+        module = resolved(module)
+        if not isinstance(module, Module) or not inputs:
+            return
+        for item in MODULES.get(module.name.rpartition(".")[2], ()):
+            if item == "result":
+                yield result, True
+            elif has_parameters(module) or self.tracking.tracked(inputs[0]) is Answer.YES:
+                yield inputs[0], False
+
+    def _needed(self, trace: Trace, saver: Event, mutate: Mutate, events: list[Event]) -> bool:
+        """Whether a backward pass after the change goes through the operator that saved."""
+        result = (
+            saver.value if isinstance(saver, Compute) else saver.result if isinstance(saver, Mutate) else None
+        )
+        assert result is not None
+        needed = False
+        for event in events:
+            if isinstance(event, Backward) and result in self.tracking.graph(event.loss):
+                if (
+                    saver.order < event.order < mutate.order
+                    and event.retain is False
+                    and not exclusive(event.path, mutate.path)
+                ):
+                    return False
+                needed = needed or event.order > mutate.order or bool(set(event.loops) & set(mutate.loops))
+            elif isinstance(event, Returned) and trace.root is not None and not _no_grad_root(trace):
+                needed = needed or result in self.tracking.graph(event.value)
+        return needed
+
+    # -- old names ------------------------------------------------------------------------------------
+
+    def old_names_read(self) -> Iterator[OldNameRead]:
+        """In-place activations whose argument is read again as if nothing had happened to it."""
+        sites = self.program.interpreter.in_place_results
+        parents = self.program.tree.parents
+        for events in self.events.values():
+            for mutate in events:
+                if not isinstance(mutate, Mutate) or not isinstance(mutate.result, Tensor):
+                    continue
+                if not isinstance(sites.get(mutate.result), cst.Name) or isinstance(
+                    parents.get(mutate.node), cst.Expr
+                ):
+                    continue
+                read = self._read_after(mutate, events)
+                if read is not None:
+                    yield OldNameRead(mutate, read)
+
+    def _read_after(self, mutate: Mutate, events: list[Event]) -> Read | None:
+        for event in events:
+            if isinstance(event, Read) and event.value is mutate.target and event.order > mutate.order:
+                if not exclusive(event.path, mutate.path):
+                    return event
+        return None
+
+    # -- parameters -----------------------------------------------------------------------------------
+
+    def parameters_changed(self) -> Iterator[ParametersChanged]:
+        """Steps between a forward pass and the backward of its loss, of parameters that both use."""
+        for events in self.events.values():
+            for step in events:
+                if isinstance(step, Step) and not step.manual:
+                    modules, known = parameters_of(resolved(step.optimizer))
+                    found = self._forward_across(step, modules, events) if known else None
+                    if found is not None:
+                        yield found
+
+    def _forward_across(
+        self, step: Step, modules: set[Value], events: list[Event]
+    ) -> ParametersChanged | None:
+        for backward in events:
+            if (
+                not isinstance(backward, Backward)
+                or backward.order < step.order
+                or exclusive(backward.path, step.path)
+            ):
+                continue
+            graph = self.tracking.graph(backward.loss, carried=False)
+            for saver in events:
+                if (
+                    isinstance(saver, Compute)
+                    and saver.order < step.order
+                    and saver.value in graph
+                    and self._uses(saver, modules)
+                ):
+                    if saver.loops == step.loops == backward.loops and not exclusive(saver.path, step.path):
+                        return ParametersChanged(step, saver, backward)
+        return None
+
+    def _uses(self, saver: Compute, modules: set[Value]) -> bool:
+        """Whether a forward pass needs the values of a module's weights in backward."""
+        if saver.value.op != "module" or resolved(saver.value.parents[0]) not in modules:
+            return False
+        module = resolved(saver.value.parents[0])
+        layered = isinstance(module, Module) and (
+            module.info is not None or module.name.endswith(".Sequential")
+        )
+        return layered or any(self.tracking.tracked(item) is Answer.YES for item in saver.value.parents[1:])
+
+    # -- leaves ---------------------------------------------------------------------------------------
+
+    def leaves_changed(self) -> Iterator[LeafChanged]:
+        """Leaves that require grad, changed in place while gradients are on."""
+        for trace, events in self.events.items():
+            for event in events:
+                if isinstance(event, Mutate) and event.mode is GradMode.ON:
+                    leaf = self._leaf(event)
+                    if leaf is not None and self._surely_on(trace, event, events):
+                        yield LeafChanged(event, leaf.op == "parameter" if isinstance(leaf, Tensor) else True)
+
+    def _leaf(self, mutate: Mutate) -> Value | None:
+        value: Value = resolved(mutate.target)
+        while isinstance(value, Tensor) and not value.leaf and value.base is not None:
+            if value.op in ("data", "detach", "numpy", "setitem") or value.mode is GradMode.OFF:
+                return None
+            value = resolved(value.base)
+        if value in self.program.interpreter.frozen:
+            return None
+        if isinstance(value, Tensor) and value.leaf:
+            if any(parent in self.program.interpreter.frozen for parent in value.parents):
+                return None
+            return value
+        return value if isinstance(value, Unknown) and self._by_own_gradient(value, mutate) else None
+
+    def _by_own_gradient(self, value: Unknown, mutate: Mutate) -> bool:
+        """`p -= lr * p.grad`: what has a gradient of its own to be updated with is a leaf."""
+        gradient = value.part("grad")
+        return gradient is not None and any(gradient in self.tracking.graph(item) for item in mutate.by)
+
+    def _surely_on(self, trace: Trace, mutate: Mutate, events: list[Event]) -> bool:
+        """Whether the callers cannot have switched gradients off."""
+        if trace.root is None or any(isinstance(event, Backward) for event in events):
+            return True
+        if isinstance(trace.receiver, Optimizer):
+            return False
+        return isinstance(trace.receiver, Module) and not trace.called
+
+
+def _operator(saver: Event) -> str:
+    if isinstance(saver, Mutate):
+        return saver.how
+    assert isinstance(saver, Compute)
+    if saver.value.op != "module":
+        return saver.value.op
+    module = resolved(saver.value.parents[0])
+    return module.name.rpartition(".")[2] if isinstance(module, Module) else module.label
+
+
+def _is_silent(target: Value) -> bool:
+    """Whether the change goes past the version counter: through `.data` or NumPy."""
+    while isinstance(target, Tensor) and target.base is not None:
+        if target.op in ("data", "numpy"):
+            return True
+        target = resolved(target.base)
+    return False
+
+
+def _no_grad_root(trace: Trace) -> bool:
+    return trace.root is not None and trace.root.has_decorator("torch.no_grad")

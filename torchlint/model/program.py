@@ -1,0 +1,150 @@
+"""The module as a program: which functions are worth interpreting, in what order, and the trace of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.events import Item
+from torchlint.model.flow import Interpreter
+from torchlint.model.operators import INPLACE
+from torchlint.model.values import Frame, GradMode, Value
+from torchlint.syntax import Tree
+
+_TRAINING = frozenset(
+    ["backward", "manual_backward", "step", "zero_grad", "optimizer_step", "empty_cache", "set_detect_anomaly", "detect_anomaly", "set_anomaly_enabled", "set_grad_enabled", "Trainer"]
+)
+_KEEPING = frozenset({"append", "extend", "appendleft", "update"})
+_LOOPS = (cst.For, cst.While)
+
+
+@dataclass(eq=False)
+class Trace:
+    """What one root does: the module's own statements (`root` None), or a function no caller of which was seen."""
+
+    root: FunctionInfo | None
+    items: list[Item]
+    frame: Frame
+    called: bool
+    """Whether the module calls a function of this name, though no call could be followed."""
+
+    @property
+    def receiver(self) -> Value | None:
+        """`self`, where the root is a method."""
+        if self.root is None or not self.root.is_method or not self.root.parameters:
+            return None
+        return self.frame.locals.get(self.root.parameters[0])
+
+
+class Program:
+    """Interprets a module: its statements first, then the relevant functions that they did not reach."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.definitions = Definitions(tree)
+        self.interpreter = Interpreter(self.definitions)
+        self.called_names = self._called_names()
+        self.traces = list(self._interpret())
+
+    def _interpret(self) -> Iterator[Trace]:
+        machine = self.interpreter
+        machine.run(self.tree.module.body)
+        yield Trace(None, machine.items, machine.module_frame, False)
+        start = machine.copy()
+        if start.mode is not GradMode.ON:
+            start.mode = GradMode.UNKNOWN
+        start.alive = True
+        relevant = self._relevant()
+        uncalled = [info for info in relevant if info.name not in self.called_names]
+        for info in (*uncalled, *(info for info in relevant if info.name in self.called_names)):
+            if info not in machine.interpreted and isinstance(info.node, cst.FunctionDef):
+                machine.frame = machine.module_frame
+                machine.restore(start)
+                yield self._root(info)
+
+    def _root(self, info: FunctionInfo) -> Trace:
+        machine = self.interpreter
+        machine.statements = 0
+        machine.interpreted.add(info)
+        machine.items, machine.loops, machine.scopes, machine.path, machine.calls = [], (), [], (), ()
+        frame = machine.root_frame(info)
+        defined = machine.defined.get(info)
+        if defined is not None and defined.frame is not None:
+            frame.parent = defined.frame
+        machine.frame = frame
+        machine.mode = machine.decorated_mode(info) or machine.mode
+        machine.stack = [info]
+        assert isinstance(info.node.body, cst.BaseSuite)
+        machine.run(info.node.body)
+        machine.stack = []
+        return Trace(info, machine.items, frame, info.name in self.called_names)
+
+    def _called_names(self) -> set[str]:
+        names: set[str] = set()
+        for call in self.tree.of_type(cst.Call):
+            if isinstance(call.func, cst.Attribute):
+                names.add(call.func.attr.value)
+            elif isinstance(call.func, cst.Name):
+                names.add(call.func.value)
+        return names
+
+    def _relevant(self) -> list[FunctionInfo]:
+        """Functions in which something can happen that a rule asks about, and those that call them."""
+        relevant = set(self._directly_relevant())
+        calls: dict[FunctionInfo, set[str]] = {}
+        for call in self.tree.of_type(cst.Call):
+            function = self.definitions.function_around(call)
+            if function is None:
+                continue
+            if isinstance(call.func, cst.Attribute):
+                calls.setdefault(function, set()).add(call.func.attr.value)
+            elif isinstance(call.func, cst.Name):
+                calls.setdefault(function, set()).add(call.func.value)
+        names = {info.name for info in relevant}
+        while True:
+            callers = {
+                info
+                for info, called in calls.items()
+                if info not in relevant and not called.isdisjoint(names)
+            }
+            if not callers:
+                break
+            relevant |= callers
+            names |= {info.name for info in callers} - {"__init__", "forward"}
+        return [info for info in self.definitions.functions.values() if info in relevant]
+
+    def _directly_relevant(self) -> Iterator[FunctionInfo]:
+        in_place_modules = b"inplace=True" in self.tree.source.data
+        for call in self.tree.of_type(cst.Call):
+            name = (
+                call.func.attr.value
+                if isinstance(call.func, cst.Attribute)
+                else getattr(call.func, "value", "")
+            )
+            if name in _TRAINING or name in INPLACE or (name in _KEEPING and self._in_loop(call)):
+                yield from self._functions(call)
+        for node in self.tree.of_type(cst.AugAssign):
+            yield from self._functions(node)
+        for node in self.tree.of_type(cst.AssignTarget):
+            if isinstance(node.target, cst.Subscript):
+                yield from self._functions(node)
+        if in_place_modules:
+            for info in self.definitions.functions.values():
+                if info.name == "forward":
+                    yield info
+
+    def _functions(self, node: cst.CSTNode) -> Iterator[FunctionInfo]:
+        function = self.definitions.function_around(node)
+        if function is not None:
+            yield function
+
+    def _in_loop(self, node: cst.CSTNode) -> bool:
+        for item in self.tree.ancestors(node):
+            if isinstance(item, _LOOPS):
+                return True
+            if isinstance(item, (cst.FunctionDef, cst.ClassDef)):
+                return False
+        return False

@@ -1,0 +1,376 @@
+"""The training-step protocol: what happens to an optimizer's gradients between its steps, as a typestate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint.model import knowledge
+from torchlint.model.events import (
+    Backward,
+    Clear,
+    Event,
+    Flow,
+    Fresh,
+    GradRead,
+    Loop,
+    MayClear,
+    State,
+    Step,
+    events_in,
+)
+from torchlint.model.program import Program, Trace
+from torchlint.model.tracking import is_module
+from torchlint.model.values import (
+    Answer,
+    Container,
+    Instance,
+    Module,
+    Optimizer,
+    Parameters,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+
+
+@dataclass(frozen=True)
+class StaleGradients:
+    """`backward` adds to gradients that already went into `step`; nothing clears them in between."""
+
+    backward: Backward
+    step: Step
+    loop: Loop | None
+
+
+@dataclass(frozen=True)
+class ClearedGradients:
+    """`clear` throws away what `backward` computed before `step` could use it."""
+
+    clear: Clear
+    backward: Backward
+    step: Step
+
+
+@dataclass(frozen=True)
+class EmptyStep:
+    """`step` comes before any `backward`, which follows it in the same iteration."""
+
+    step: Step
+    backward: Backward
+
+
+class Protocol:
+    """Answers about the steps of every trace."""
+
+    def __init__(self, program: Program) -> None:
+        self.traces = program.traces
+        self.events = {trace: list(events_in(trace.items)) for trace in self.traces}
+        self.stepped = {step.optimizer for step in self._steps()}
+
+    def _steps(self) -> Iterator[Step]:
+        for events in self.events.values():
+            yield from (event for event in events if isinstance(event, Step))
+
+    # -- regions ------------------------------------------------------------------------------------
+
+    def _regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
+        """Each step with the innermost loop that holds it and a backward, or None for the function itself."""
+        losses = [event for event in self.events[trace] if isinstance(event, Backward)]
+        for step in self.events[trace]:
+            if not isinstance(step, Step):
+                continue
+            around = [
+                loop for loop in reversed(step.loops) if any(loop in backward.loops for backward in losses)
+            ]
+            if around:
+                yield step, around[0]
+            elif losses and self._repeated_by_callers(trace, step, losses):
+                yield step, None
+
+    def _repeated_by_callers(self, trace: Trace, step: Step, losses: list[Backward]) -> bool:
+        """Whether a function without a loop is one iteration of training: it computes the loss it steps on,
+        its callers are elsewhere, and nobody in this module clears for it."""
+        if trace.root is None or trace.called or step.manual:
+            return False
+        optimizer = resolved(step.optimizer)
+        if isinstance(optimizer, Unknown) and optimizer.origin == "parameter":
+            return False
+        if not any(_computed_here(backward.loss) for backward in losses):
+            return False
+        return not any(
+            isinstance(event, Clear) and self.clears(event.target, optimizer) is not Answer.NO
+            for other, events in self.events.items()
+            if other is not trace
+            for event in events
+        )
+
+    # -- stale gradients ----------------------------------------------------------------------------
+
+    def stale_gradients(self) -> Iterator[StaleGradients]:
+        """Steps between which no path clears, though at least one adds to the gradients."""
+        for trace in self.traces:
+            done: set[tuple[Loop | None, Value]] = set()
+            for step, loop in self._regions(trace):
+                optimizer = resolved(step.optimizer)
+                if (loop, optimizer) in done:
+                    continue
+                done.add((loop, optimizer))
+                yield from self._stale_in(loop.body if loop is not None else trace.items, loop, optimizer)
+
+    def _stale_in(self, items: list[object], loop: Loop | None, optimizer: Value) -> Iterator[StaleGradients]:
+        arrivals: dict[tuple[Step, Step], set[tuple[bool, Backward | None]]] = {}
+
+        def transfer(event: Event, states: State) -> State:
+            if isinstance(event, Step) and resolved(event.optimizer) is optimizer:
+                for last, cleared, backward in states:
+                    if last is not None:
+                        arrivals.setdefault((last, event), set()).add((cleared, backward))
+                return frozenset({(event, False, None)})
+            if isinstance(event, Backward):
+                return frozenset(
+                    (last, cleared, event if backward is None and not cleared else backward)
+                    for last, cleared, backward in states
+                )
+            if self.may_clear(event, optimizer):
+                return frozenset((last, True, backward) for last, _, backward in states)
+            return states
+
+        flow = Flow(transfer)
+        once = flow.run(items, frozenset({(None, False, None)})) | flow.exits.get("continue", frozenset())
+        if loop is None:
+            once |= flow.exits.get("return", frozenset())
+        flow.exits.clear()
+        again = flow.run(items, once) | flow.exits.get("continue", frozenset())
+        flow.run(items, again)
+        for (last, step), paths in arrivals.items():
+            stale = [backward for cleared, backward in paths if not cleared and backward is not None]
+            if stale and not any(cleared for cleared, _ in paths):
+                yield StaleGradients(
+                    min(stale, key=lambda event: event.order), last if last is step else step, loop
+                )
+
+    def may_clear(self, event: Event, optimizer: Value) -> bool:
+        """Whether an event clears the gradients of an optimizer, or cannot be told not to."""
+        if isinstance(event, Clear):
+            return self.clears(event.target, optimizer) is not Answer.NO
+        if isinstance(event, Fresh):
+            return event.value is optimizer or event.value in parameters_of(optimizer)[0]
+        if isinstance(event, MayClear):
+            return self._handed(event, optimizer)
+        return False
+
+    def clears(self, target: Value | None, optimizer: Value) -> Answer:
+        """Whether clearing the gradients of `target` clears those that `optimizer` steps on."""
+        if target is None:
+            return Answer.UNKNOWN
+        target = resolved(target)
+        if target is optimizer or not set(inputs_of(target)).isdisjoint(_alternatives(optimizer)):
+            return Answer.YES
+        ours, known = parameters_of(optimizer)
+        if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
+            theirs, theirs_known = parameters_of(target)
+            if known and theirs_known:
+                return Answer.YES if _overlap(ours, theirs) else Answer.NO
+            both_step = target in self.stepped and optimizer in self.stepped
+            return Answer.NO if both_step else Answer.UNKNOWN
+        if not known:
+            return Answer.UNKNOWN
+        return Answer.YES if _overlap(ours, {target}) else Answer.NO
+
+    def _handed(self, event: MayClear, optimizer: Value) -> bool:
+        return any(self._reaches(event, item, optimizer) for item in event.handed)
+
+    def _reaches(self, event: MayClear, item: Value, optimizer: Value) -> bool:
+        item = resolved(item)
+        if isinstance(item, Container):
+            return any(
+                self._reaches(event, part, optimizer)
+                for part in item.elements()
+                if not isinstance(part, Container)
+            )
+        if item is optimizer or _is_part_of(optimizer, item):
+            return not knowledge.HARMLESS_TO_OPTIMIZER.match(event.name)
+        if knowledge.HARMLESS_TO_MODEL.match(event.name):
+            return False
+        if isinstance(item, Instance):
+            return True
+        if isinstance(item, Optimizer):
+            return self.clears(item, optimizer) is not Answer.NO
+        if is_module(item) is Answer.NO or (isinstance(item, Unknown) and not _module_like(item)):
+            return False
+        if item is event.receiver and not knowledge.MAY_TOUCH_GRADIENTS.search(event.name):
+            return False
+        return self.clears(item, optimizer) is not Answer.NO
+
+    # -- cleared before the step ----------------------------------------------------------------------
+
+    def cleared_gradients(self) -> Iterator[ClearedGradients]:
+        """Steps that every path reaches with the fresh gradients just cleared."""
+        for trace in self.traces:
+            for optimizer in dict.fromkeys(
+                resolved(step.optimizer) for step in self.events[trace] if isinstance(step, Step)
+            ):
+                yield from self._cleared_in(trace, optimizer)
+
+    def _cleared_in(self, trace: Trace, optimizer: Value) -> Iterator[ClearedGradients]:
+        arrivals: dict[Step, set[tuple[Backward | None, Clear | None]]] = {}
+
+        def transfer(event: Event, states: State) -> State:
+            if isinstance(event, Step) and resolved(event.optimizer) is optimizer:
+                arrivals.setdefault(event, set()).update(states)  # type: ignore[arg-type]
+                return frozenset({(None, None)})
+            if isinstance(event, Backward):
+                return frozenset({(event, None)})
+            if (
+                isinstance(event, Clear)
+                and event.explicit
+                and self.clears(event.target, optimizer) is Answer.YES
+            ):
+                return frozenset(
+                    (backward, event if backward is not None and clear is None else clear)
+                    for backward, clear in states
+                )
+            if isinstance(event, GradRead) or self.may_clear(event, optimizer):
+                return frozenset({(None, None)})
+            return states
+
+        Flow(transfer).run(trace.items, frozenset({(None, None)}))
+        for step, paths in arrivals.items():
+            for backward, clear in sorted(
+                ((b, c) for b, c in paths if b is not None and c is not None), key=lambda pair: pair[1].order
+            ):
+                if all(other_clear is not None for _, other_clear in paths):
+                    yield ClearedGradients(clear, backward, step)
+
+    # -- steps without a backward -----------------------------------------------------------------------
+
+    def empty_steps(self) -> Iterator[EmptyStep]:
+        """Steps at the top of a loop whose backward comes below: the first is empty, each later one is late."""
+        for trace in self.traces:
+            for step, loop in self._regions(trace):
+                if (
+                    loop is not None
+                    and not loop.implicit
+                    and not step.manual
+                    and _surely_optimizer(resolved(step.optimizer))
+                ):
+                    backward = self._late_backward(trace, step, loop)
+                    if backward is not None:
+                        yield EmptyStep(step, backward)
+
+    def _late_backward(self, trace: Trace, step: Step, loop: Loop) -> Backward | None:
+        optimizer = resolved(step.optimizer)
+        later: Backward | None = None
+        for event in self.events[trace]:
+            before = event.order < step.order
+            if before and (
+                isinstance(event, (Backward, GradRead))
+                or (isinstance(event, MayClear) and self._handed(event, optimizer))
+            ):
+                return None
+            if before and isinstance(event, Step) and event.loops == step.loops and event is not step:
+                return None
+            if (
+                not before
+                and later is None
+                and isinstance(event, Backward)
+                and loop in event.loops
+                and not dict(event.path).keys() & ()
+            ):
+                later = event
+        if later is None or step.path != later.path or any(event.loops != step.loops for event in (later,)):
+            return None
+        return later
+
+
+def _computed_here(loss: Value) -> bool:
+    """Whether a loss was computed in the function, not handed to it."""
+    return any(
+        not (isinstance(item, Unknown) and item.origin in ("parameter", "attribute"))
+        for item in inputs_of(resolved(loss))
+    )
+
+
+def _alternatives(optimizer: Value) -> set[Value]:
+    return set(inputs_of(optimizer))
+
+
+def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
+    """The modules and leaves whose parameters an optimizer holds, and whether that is all of them."""
+    found: set[Value] = set()
+    known = True
+    stack = [
+        item
+        for option in inputs_of(optimizer)
+        for item in (option.parents if isinstance(option, Optimizer) else (None,))
+    ]
+    seen: set[Value] = set()
+    if not stack:
+        return found, False
+    while stack:
+        item = stack.pop()
+        if item is None:
+            known = False
+            continue
+        if item in seen:
+            continue
+        seen.add(item)
+        item = resolved(item)
+        if isinstance(item, Parameters):
+            stack.extend(resolved(parent) for parent in item.parents)
+        elif isinstance(item, Container):
+            stack.extend(item.elements())
+        elif isinstance(item, Phi) or (isinstance(item, Tensor) and item.op == "parameter"):
+            stack.extend(item.parents)
+        elif isinstance(item, Module) or (isinstance(item, Tensor) and item.leaf):
+            found.add(item)
+        elif isinstance(item, Tensor) and item.op == "add":
+            stack.extend(item.parents)
+        elif isinstance(item, Unknown) and (
+            is_module(item) is Answer.YES or item.origin in ("attribute", "parameter", "object")
+        ):
+            found.add(item)
+        elif not isinstance(item, Plain):
+            known = False
+    return found, known and bool(found)
+
+
+def _overlap(first: set[Value], second: set[Value]) -> bool:
+    """Whether a module is in both sets, or holds or is held by one in the other."""
+    return any(_is_part_of(a, b) or _is_part_of(b, a) for a in first for b in second)
+
+
+def _is_part_of(part: Value, whole: Value) -> bool:
+    seen: set[Value] = set()
+    stack = [part]
+    while stack:
+        item = stack.pop()
+        if item is whole:
+            return True
+        if item in seen:
+            continue
+        seen.add(item)
+        if (isinstance(item, Unknown) and item.origin in ("attribute", "element", "iteration")) or isinstance(item, Phi):
+            stack.extend(item.parents)
+    if isinstance(whole, Module):
+        return part in whole.parents
+    return False
+
+
+def _module_like(item: Unknown) -> bool:
+    return (
+        is_module(item) is Answer.YES
+        or item.origin == "super"
+        or bool(knowledge.MODULE_LABEL.search(item.label))
+    )
+
+
+def _surely_optimizer(value: Value) -> bool:
+    if isinstance(value, Phi):
+        return all(isinstance(item, Optimizer) for item in inputs_of(value))
+    return isinstance(value, Optimizer) or (isinstance(value, Unknown) and value.has_use("zero_grad"))

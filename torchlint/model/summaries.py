@@ -1,0 +1,285 @@
+"""Functions of this module where they are called: their bodies are interpreted in place, with the caller's values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from torchlint.model.definitions import ClassInfo, FunctionInfo, dotted
+from torchlint.model.events import Inlined
+from torchlint.model.expressions import Expressions
+from torchlint.model.knowledge import GRAD_MODES, OPTIMIZER_CLASS
+from torchlint.model.machine import MAX_DEPTH, MAX_STATEMENTS, Snapshot
+from torchlint.model.values import (
+    Container,
+    Frame,
+    Function,
+    GradMode,
+    Instance,
+    Module,
+    Optimizer,
+    Plain,
+    Unknown,
+    Value,
+)
+
+_MODULE_BASES = (
+    "Module",
+    "LightningModule",
+    "PreTrainedModel",
+    "Sequential",
+    "ModuleList",
+    "MessagePassing",
+    "GP",
+)
+_PLAIN_ANNOTATIONS = frozenset({"int", "float", "str", "bool", "bytes", "Path", "pathlib.Path"})
+
+
+class Arguments:
+    """The evaluated arguments of a call."""
+
+    def __init__(self, positional: list[Value], keywords: dict[str, Value], starred: list[Value]) -> None:
+        self.positional = positional
+        self.keywords = keywords
+        self.starred = starred
+
+    def get(self, index: int, name: str) -> Value | None:
+        """The argument at a position or under a keyword."""
+        if name in self.keywords:
+            return self.keywords[name]
+        return self.positional[index] if index < len(self.positional) else None
+
+    def all(self) -> tuple[Value, ...]:
+        return (*self.positional, *self.keywords.values(), *self.starred)
+
+
+class Summaries(Expressions):
+    """Interprets calls of local functions, and `__init__` of local classes for what their objects hold."""
+
+    def run(self, body: cst.BaseSuite | Sequence[cst.BaseStatement]) -> None:
+        """Interpret a block of statements."""
+        raise NotImplementedError
+
+    # -- functions ----------------------------------------------------------------------------------
+
+    def can_inline(self, info: FunctionInfo) -> bool:
+        return info not in self.stack and len(self.stack) < MAX_DEPTH and self.statements < MAX_STATEMENTS
+
+    def inline(self, function: Function, arguments: Arguments, node: cst.CSTNode) -> Value:
+        """Interpret a function's body at a call; the value is what it returns."""
+        info = function.info
+        self.interpreted.add(info)
+        caller, mode, items, calls = self.frame, self.mode, self.items, self.calls
+        frame = Frame(info, function.frame)
+        self._bind_parameters(frame, function, arguments)
+        self.stack.append(info)
+        self.frame, self.items, self.calls = frame, [], (*calls, node)
+        self.mode = function.mode or mode
+        body = info.node.body
+        if isinstance(body, cst.BaseSuite):
+            self.run(body)
+        else:
+            frame.returns.append(self.value(body))
+        self._return_to(caller)
+        inner, self.items, self.calls = self.items, items, calls
+        self.stack.pop()
+        if function.mode is not None:
+            self.mode = mode
+        if inner:
+            self.items.append(Inlined(node, inner))
+        return self._returned(frame, node)
+
+    def _return_to(self, caller: Frame) -> None:
+        """Merge the states at every `return` and at the end of the body into the caller's."""
+        ends: list[Snapshot] = [*self.frame.ends, *([self.snapshot()] if self.alive else [])]
+        frame = self.frame
+        self.frame = caller
+        for end in ends:
+            end.locals = caller.locals
+        self.alive = True
+        if ends:
+            self.merge(ends, None)
+        frame.ends.clear()
+
+    def _returned(self, frame: Frame, node: cst.CSTNode) -> Value:
+        if frame.info is not None and frame.info.is_generator:
+            return self.made(Container(node, "generator", tuple(frame.returns)))
+        if not frame.returns:
+            return Plain(node, None)
+        return self.phi(node, frame.returns)
+
+    def _bind_parameters(self, frame: Frame, function: Function, arguments: Arguments) -> None:
+        info = function.info
+        names = list(info.parameters)
+        positional = list(arguments.positional)
+        if info.is_method and function.receiver is not None:
+            positional.insert(0, function.receiver)
+        params = info.node.params
+        defaults = {
+            item.name.value: item.default
+            for item in (*params.posonly_params, *params.params, *params.kwonly_params)
+            if item.default is not None
+        }
+        for index, name in enumerate(names):
+            if index < len(positional):
+                frame.locals[name] = positional[index]
+            elif name in arguments.keywords:
+                frame.locals[name] = arguments.keywords[name]
+            elif name in defaults and not arguments.starred:
+                frame.locals[name] = self.value(defaults[name])
+            else:
+                frame.locals[name] = self.made(
+                    Unknown(info.node, "parameter", tuple(arguments.starred), name)
+                )
+        for star in (params.star_arg, params.star_kwarg):
+            if isinstance(star, cst.Param):
+                rest = (*positional[len(names) :], *arguments.keywords.values(), *arguments.starred)
+                frame.locals[star.name.value] = self.made(Container(info.node, "tuple", tuple(rest)))
+
+    def decorated_mode(self, info: FunctionInfo) -> GradMode | None:
+        """The grad mode that decorators give a function's body."""
+        for decorator in info.decorators:
+            name = self.definitions.qualified(
+                dotted(decorator.func if isinstance(decorator, cst.Call) else decorator)
+            )
+            mode = GRAD_MODES.get(name)
+            if mode is not None:
+                if isinstance(decorator, cst.Call) and decorator.args:
+                    return None if dotted(decorator.args[0].value) != "True" else mode
+                return mode
+        return None
+
+    # -- roots --------------------------------------------------------------------------------------
+
+    def root_frame(self, info: FunctionInfo) -> Frame:
+        """A frame for a function whose callers are unknown."""
+        frame = Frame(info, self._enclosing_frame(info))
+        for index, name in enumerate(info.parameters):
+            if index == 0 and info.is_method and info.owner is not None:
+                frame.locals[name] = self.template(info.owner)
+            else:
+                frame.locals[name] = self._parameter_value(info, name)
+        for star in (info.node.params.star_arg, info.node.params.star_kwarg):
+            if isinstance(star, cst.Param):
+                frame.locals[star.name.value] = self.made(
+                    Unknown(info.node, "parameter", (), star.name.value)
+                )
+        return frame
+
+    def _enclosing_frame(self, info: FunctionInfo) -> Frame:
+        if info.enclosing is None:
+            return self.module_frame
+        return self.root_frame(info.enclosing)
+
+    def _parameter_value(self, info: FunctionInfo, name: str) -> Value:
+        params = info.node.params
+        for item in (*params.posonly_params, *params.params, *params.kwonly_params):
+            if item.name.value == name and item.annotation is not None:
+                known = self._annotated_value(item.annotation.annotation, name)
+                if known is not None:
+                    return known
+        return self.made(Unknown(info.node, "parameter", (), name))
+
+    def _annotated_value(self, annotation: cst.BaseExpression, name: str) -> Value | None:
+        text = dotted(annotation)
+        qualified = self.definitions.qualified(text)
+        if text in _PLAIN_ANNOTATIONS:
+            return Plain(annotation, label=name)
+        made: Value | None = None
+        if qualified in ("torch.nn.Module", "torch.nn.modules.module.Module"):
+            made = Module(annotation, name)
+        elif OPTIMIZER_CLASS.search(text.rpartition(".")[2]):
+            made = Optimizer(annotation, name)
+        elif text in self.definitions.class_names:
+            made = self.new_object(self.definitions.class_names[text], annotation, ())
+        if made is not None:
+            made.label = name
+            return self.made(made)
+        return None
+
+    # -- classes ------------------------------------------------------------------------------------
+
+    def is_module_class(self, info: ClassInfo) -> bool:
+        """Whether objects of a class are `nn.Module`s: by a base of that name, or by having a `forward`."""
+        bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
+        if any(item.rpartition(".")[2] in _MODULE_BASES or item.startswith("torch.nn.") for item in bases):
+            return True
+        return bool(bases) and self.definitions.method(info, "forward") is not None
+
+    def is_optimizer_class(self, info: ClassInfo) -> bool:
+        bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
+        return any(
+            item.startswith("torch.optim.") or OPTIMIZER_CLASS.search(item.rpartition(".")[2])
+            for item in bases
+        )
+
+    def new_object(self, info: ClassInfo, node: cst.CSTNode, parents: tuple[Value, ...]) -> Value:
+        """An object of a local class, its `__init__` not run."""
+        if self.is_optimizer_class(info):
+            return self.made(Optimizer(node, info.name, parents))
+        if self.is_module_class(info):
+            return self.made(Module(node, info.name, parents, info))
+        return self.made(Instance(node, info, parents, info.name))
+
+    def template(self, info: ClassInfo) -> Value:
+        known = self.templates.get(info)
+        if known is None:
+            known = self.templates[info] = self._new_template(info)
+            self._run_init(info, known)
+        return known
+
+    def _new_template(self, info: ClassInfo) -> Value:
+        if self.is_module_class(info):
+            return Module(info.node, info.name, (), info)
+        return Instance(info.node, info, (), "self")
+
+    def _run_init(self, info: ClassInfo, template: Value) -> None:
+        """Interpret `__init__` once, aside from the program, for what it stores."""
+        init = self.definitions.method(info, "__init__")
+        if init is None or init in self.stack or len(self.stack) >= MAX_DEPTH:
+            return
+        saved = (
+            self.frame,
+            self.heap,
+            self.mode,
+            self.alive,
+            self.items,
+            self.loops,
+            self.scopes,
+            self.path,
+            self.calls,
+        )
+        self.heap, self.items, self.loops, self.scopes, self.path = {}, [], (), [], ()
+        self.alive, self.mode = True, GradMode.ON
+        self.frame = Frame(init, self.module_frame)
+        frame = self.root_frame(init)
+        frame.locals[init.parameters[0] if init.parameters else "self"] = template
+        self.frame = frame
+        self.calls = (init.node,)
+        self.stack.append(init)
+        assert isinstance(init.node.body, cst.BaseSuite)
+        self.run(init.node.body)
+        self.stack.pop()
+        for (owner, name), value in self.heap.items():
+            self.stored[owner, name] = value
+        (
+            self.frame,
+            self.heap,
+            self.mode,
+            self.alive,
+            self.items,
+            self.loops,
+            self.scopes,
+            self.path,
+            self.calls,
+        ) = saved
+
+    def make(self, info: ClassInfo, arguments: Arguments, node: cst.CSTNode) -> Value:
+        """`SomeClass(...)`: an object, with `__init__` run on it where that says more than the template."""
+        made = self.new_object(info, node, arguments.all())
+        if isinstance(made, Instance):
+            init = self.definitions.method(info, "__init__")
+            if init is not None and self.can_inline(init):
+                self.inline(Function(init, self.module_frame, made), arguments, node)
+        return made

@@ -1,0 +1,269 @@
+"""Which values carry a graph, what graph it is, and who passes backward through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchlint.model import knowledge
+from torchlint.model.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE
+from torchlint.model.values import (
+    Answer,
+    Container,
+    External,
+    Function,
+    GradMode,
+    Instance,
+    Module,
+    Optimizer,
+    Parameters,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
+
+_CUTTING = frozenset({"detach", "data", "new", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE
+_TERMS = frozenset(
+    {
+        "add",
+        "sub",
+        "neg",
+        "scale",
+        "to",
+        "cuda",
+        "cpu",
+        "float",
+        "double",
+        "half",
+        "mean",
+        "sum",
+        "stack",
+        "squeeze",
+        "view",
+        "reshape",
+    }
+)
+_SCALING = frozenset({"mul", "div"})
+_RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
+
+
+class Tracking:
+    """Answers about values, once the whole module has been interpreted."""
+
+    def __init__(self, losses: Iterable[Value]) -> None:
+        self.backpropagated: set[Value] = set()
+        """Values that a backward pass went into: tracked, whatever else is known of them."""
+        self._answers: dict[Value, Answer] = {}
+        self._graphs: dict[Value, frozenset[Value]] = {}
+        for loss in losses:
+            self._mark(loss)
+
+    def _mark(self, loss: Value) -> None:
+        """The loss, and the terms it is the sum of."""
+        stack = [loss]
+        while stack:
+            value = stack.pop()
+            if value in self.backpropagated or isinstance(value, (Plain, Instance, Module, Optimizer)):
+                continue
+            self.backpropagated.add(value)
+            if isinstance(value, (Phi, Container)):
+                stack.extend(value.elements() if isinstance(value, Container) else value.parents)
+            elif isinstance(value, Tensor) and value.mode is not GradMode.OFF:
+                if value.op in _TERMS:
+                    stack.extend(
+                        item
+                        for item in value.parents
+                        if not isinstance(item, Unknown) or item.origin in ("call", "element")
+                    )
+                elif value.op in _SCALING:
+                    stack.extend(self._scaled(value))
+
+    def _scaled(self, value: Tensor) -> list[Value]:
+        """`loss / n`: the factor that is not a number, where only one can be a tensor."""
+        factors = [item for item in value.parents if not isinstance(resolved(item), Plain)]
+        calls = [
+            item
+            for item in factors
+            if isinstance(item, (Tensor, Phi)) or (isinstance(item, Unknown) and item.origin == "call")
+        ]
+        return factors if len(factors) == 1 else calls if len(calls) == 1 else []
+
+    # -- tracked ------------------------------------------------------------------------------------
+
+    def tracked(self, value: Value) -> Answer:
+        """Whether a value carries a graph."""
+        known = self._answers.get(value)
+        if known is None:
+            self._answers[value] = Answer.NO if isinstance(value, Phi) else Answer.UNKNOWN  # for cycles
+            known = self._answers[value] = self._tracked(value)
+        return known
+
+    def _tracked(self, value: Value) -> Answer:
+        if isinstance(value, Plain):
+            return Answer.NO
+        if isinstance(value, Tensor):
+            return self._tracked_tensor(value)
+        if isinstance(value, Phi):
+            return _any(self.tracked(item) for item in value.parents)
+        if isinstance(value, Container):
+            return _any(self.tracked(item) for item in value.elements())
+        if isinstance(value, Unknown):
+            return self._tracked_unknown(value)
+        if isinstance(value, Parameters):
+            return Answer.YES
+        return (
+            Answer.NO
+            if isinstance(value, (Function, Module, Optimizer, External, Instance))
+            else Answer.UNKNOWN
+        )
+
+    def _tracked_tensor(self, value: Tensor) -> Answer:
+        if value.leaf:
+            return Answer.YES
+        if value.op in _CUTTING:
+            return Answer.NO
+        if value.op == "inplace-result":
+            return Answer.UNKNOWN
+        if value.mode is GradMode.OFF:
+            if value.base is not None and value.op not in ("module",):
+                return self.tracked(value.base)
+            return Answer.NO
+        if value in self.backpropagated:
+            return Answer.YES
+        if value.op == "module":
+            inner = self._module_tracks(value)
+        elif value.op == "component":
+            inner = self._component_tracks(value)
+        else:
+            inner = _any(self.tracked(item) for item in value.parents)
+        return Answer.UNKNOWN if inner is Answer.YES and value.mode is GradMode.UNKNOWN else inner
+
+    def _component_tracks(self, value: Tensor) -> Answer:
+        whole = value.parents[0]
+        if self.tracked(whole) is Answer.NO:
+            return Answer.NO
+        if (
+            isinstance(whole, Tensor)
+            and isinstance(whole.parents[0], Module)
+            and whole.parents[0].name.rpartition(".")[2] in _RECURRENT
+        ):
+            return self.tracked(whole)
+        return Answer.YES if whole in self.backpropagated else Answer.UNKNOWN
+
+    def _module_tracks(self, value: Tensor) -> Answer:
+        """The output of a module: of its parameters, or of its input where it has none."""
+        module = value.parents[0]
+        if not has_parameters(module):
+            return _any(self.tracked(item) for item in value.parents[1:])
+        if isinstance(module, Module):
+            return Answer.YES
+        return Answer.YES if isinstance(module, Unknown) and module.origin == "attribute" else Answer.UNKNOWN
+
+    def _tracked_unknown(self, value: Unknown) -> Answer:
+        if value.mode is GradMode.OFF and value.origin in ("call", "object"):
+            return Answer.NO
+        if value in self.backpropagated:
+            return Answer.YES
+        if value.origin == "grad":
+            return Answer.NO
+        if value.origin == "call" and value.callee is not None:
+            if is_module(value.callee) is Answer.YES:
+                return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
+            if (
+                isinstance(value.callee, External)
+                and knowledge.package(value.callee.name) in knowledge.PLAIN_PACKAGES
+            ):
+                return Answer.NO
+        return Answer.UNKNOWN
+
+    # -- graphs -------------------------------------------------------------------------------------
+
+    def graph(self, value: Value, *, carried: bool = True) -> set[Value]:
+        """The results of calls and operators that a value's graph goes through.
+
+        With `carried`, also through what earlier iterations of a loop left behind.
+        """
+        found: set[Value] = set()
+        stack = [value]
+        while stack:
+            item = stack.pop()
+            if item in found or isinstance(item, (Plain, Module, Optimizer, Function, External)):
+                continue
+            if isinstance(item, Tensor) and (
+                item.op in _CUTTING or (item.mode is GradMode.OFF and not item.leaf and item.base is None)
+            ):
+                continue
+            found.add(item)
+            if isinstance(item, Phi) and item.is_loop and not carried:
+                stack.extend(item.parents[:1])
+            elif isinstance(item, Container):
+                stack.extend(item.elements())
+            else:
+                stack.extend(item.parents)
+        return found
+
+
+def _any(answers: Iterable[Answer]) -> Answer:
+    found = Answer.NO
+    for answer in answers:
+        if answer is Answer.YES:
+            return Answer.YES
+        if answer is Answer.UNKNOWN:
+            found = Answer.UNKNOWN
+    return found
+
+
+def is_module(value: Value) -> Answer:
+    """Whether a value is an `nn.Module`: by class, by use as one, or by what it was made from."""
+    value = resolved(value)
+    if isinstance(value, Module):
+        return Answer.YES
+    if isinstance(value, Phi):
+        answers = {
+            is_module(item) for item in value.parents if item is not value and not isinstance(item, Phi)
+        }
+        return Answer.YES if answers == {Answer.YES} else Answer.UNKNOWN
+    if isinstance(value, Unknown):
+        if value.has_use(*knowledge.MODULE_EVIDENCE):
+            return Answer.YES
+        if value.label and knowledge.MODULE_LABEL.search(value.label):
+            return Answer.UNKNOWN
+    if isinstance(value, (Plain, Tensor, Optimizer, Function, Container)):
+        return Answer.NO
+    return Answer.UNKNOWN
+
+
+def has_parameters(module: Value) -> bool:
+    """Whether a module has parameters of its own; known of PyTorch's, assumed of others."""
+    module = resolved(module)
+    if isinstance(module, Module) and module.info is None:
+        name = module.name.rpartition(".")[2]
+        if name in ("Sequential", "ModuleList"):
+            return any(has_parameters(item) for item in module.parents) or not module.parents
+        return name not in MODULES_WITHOUT_PARAMETERS
+    return True
+
+
+def storages(value: Value) -> set[Value]:
+    """The values whose storage a value may share, itself included, down to where it was made."""
+    found: set[Value] = set()
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if item in found:
+            continue
+        found.add(item)
+        if isinstance(item, Tensor) and item.base is not None:
+            stack.append(item.base)
+        elif isinstance(item, Phi):
+            stack.extend(item.parents)
+    return found
+
+
+def roots_of(value: Value) -> Iterator[Value]:
+    """The ends of the chains of bases: the tensors that own the storage."""
+    for item in storages(value):
+        if not isinstance(item, Phi) and not (isinstance(item, Tensor) and item.base is not None):
+            yield item

@@ -1,0 +1,155 @@
+"""Upkeep calls on the hot path: cache emptying and anomaly detection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.model.definitions import dotted
+from torchlint.model.events import (
+    Anomaly,
+    Backward,
+    Call,
+    Compute,
+    EmptyCache,
+    Event,
+    Fresh,
+    Loop,
+    MemoryProbe,
+    Path,
+    Step,
+    events_in,
+)
+from torchlint.model.program import Program, Trace
+from torchlint.model.tracking import is_module
+from torchlint.model.values import Answer, Module, Optimizer, Unknown
+
+_PER_BATCH = re.compile(r"step|batch|iter")
+_TEST_PATH = re.compile(
+    r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$"
+)
+
+
+@dataclass(frozen=True)
+class CacheEmptied:
+    """The cache is emptied in every iteration of a loop (None: of a function called per batch)."""
+
+    event: EmptyCache
+    node: cst.CSTNode
+    loop: Loop | None
+    work: Event
+
+
+@dataclass(frozen=True)
+class AnomalyLeftOn:
+    """Anomaly detection is on, and nothing in the program decides whether."""
+
+    node: cst.CSTNode
+
+
+class Upkeep:
+    """Answers about upkeep calls."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.events = {trace: list(events_in(trace.items)) for trace in program.traces}
+
+    def caches_emptied(self) -> Iterator[CacheEmptied]:
+        """Cache emptying in every iteration that trains or infers."""
+        for trace, events in self.events.items():
+            for event in events:
+                if isinstance(event, EmptyCache):
+                    found = self._emptied(trace, event, events)
+                    if found is not None:
+                        yield found
+
+    def _emptied(self, trace: Trace, event: EmptyCache, events: list[Event]) -> CacheEmptied | None:
+        loop = event.loops[-1] if event.loops else None
+        if loop is None and not (
+            trace.root is not None and not trace.called and _PER_BATCH.search(trace.root.name)
+        ):
+            return None
+        inside = [other for other in events if (loop in other.loops if loop is not None else True)]
+        if any(isinstance(other, MemoryProbe) for other in inside) or self._sweeps(loop, inside):
+            return None
+        work = [other for other in inside if self._works(other) and other.loops == event.loops]
+        if loop is None:
+            work = [other for other in work if isinstance(other, Backward)]
+        for other in work:
+            if self._in_step_with(event.path, other.path, loop):
+                return CacheEmptied(event, event.node, loop, other)
+        return None
+
+    def _sweeps(self, loop: Loop | None, inside: list[Event]) -> bool:
+        """A loop over models or runs, not over batches: it makes a model or an optimizer each time."""
+        return any(
+            isinstance(other, Fresh)
+            and other.loops[-1:] == (loop,)
+            and isinstance(other.value, (Module, Optimizer))
+            for other in inside
+        )
+
+    def _works(self, event: Event) -> bool:
+        """Whether an event trains or infers."""
+        if isinstance(event, (Backward, Step)):
+            return True
+        if isinstance(event, Compute):
+            return event.value.op == "module"
+        if isinstance(event, Call) and isinstance(event.value, Unknown) and event.value.callee is not None:
+            return is_module(event.value.callee) is Answer.YES
+        return False
+
+    def _in_step_with(self, path: Path, other: Path, loop: Loop | None) -> bool:
+        """Whether the call happens whenever the work does: each condition on it is one on the work too."""
+        return path[: len(path)] == other[: len(path)]
+
+    # -- anomaly detection ------------------------------------------------------------------------------
+
+    def anomalies_left_on(self) -> Iterator[AnomalyLeftOn]:
+        """Anomaly detection that is switched on without a switch, in code that trains."""
+        if _TEST_PATH.search(self.program.tree.source.path):
+            return
+        trains = self._trains()
+        for events in self.events.values():
+            for event in events:
+                if (
+                    isinstance(event, Anomaly)
+                    and event.on is True
+                    and trains
+                    and not event.path
+                    and not self._in_test(event.node)
+                ):
+                    yield AnomalyLeftOn(event.node)
+        yield from self._trainer_flags()
+
+    def _trains(self) -> bool:
+        kinds = (Backward, Step)
+        if any(isinstance(event, kinds) for events in self.events.values() for event in events):
+            return True
+        return any(
+            isinstance(event, Fresh) and isinstance(event.value, Optimizer)
+            for events in self.events.values()
+            for event in events
+        )
+
+    def _in_test(self, node: cst.CSTNode) -> bool:
+        function = self.program.definitions.method_around(node)
+        return function is not None and function.name.startswith("test")
+
+    def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
+        """`Trainer(detect_anomaly=True)` of Lightning."""
+        for call in self.program.tree.of_type(cst.Call):
+            name = self.program.definitions.qualified(dotted(call.func))
+            if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
+                continue
+            for item in call.args:
+                if (
+                    item.keyword is not None
+                    and item.keyword.value == "detect_anomaly"
+                    and dotted(item.value) == "True"
+                ):
+                    if not self._in_test(call):
+                        yield AnomalyLeftOn(item)

@@ -1,0 +1,305 @@
+"""Abstract values: what an expression stands for, as nodes of a static-single-assignment graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import ClassInfo, FunctionInfo
+
+
+class Answer(Enum):
+    """Three-valued truth: a rule speaks only on YES."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+    def __bool__(self) -> bool:
+        raise TypeError("compare an Answer with `is`")
+
+
+class GradMode(Enum):
+    """Whether operators record a graph at a point of the program."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+class Value:
+    """Base of all values. `node` is where the value was made; identity is what matters."""
+
+    __slots__ = ("_attributes", "label", "loops", "node", "order", "parents", "uses")
+
+    def __init__(self, node: cst.CSTNode | None, parents: tuple[Value, ...] = (), label: str = "") -> None:
+        self.node = node
+        self.parents = parents
+        self.label = label
+        """The name under which the program knows it: a hint, never proof."""
+        self.loops: tuple[object, ...] = ()
+        """The loops, outermost first, in one iteration of which the value was made."""
+        self.order = 0
+        """When it was made, in the order of interpretation."""
+        self.uses: set[str] | None = None
+        """Names of the methods called on it: evidence of what it is."""
+        self._attributes: dict[object, Value] | None = None
+
+    def used_as(self, name: str) -> None:
+        if self.uses is None:
+            self.uses = set()
+        self.uses.add(name)
+
+    def has_use(self, *names: str) -> bool:
+        return self.uses is not None and not self.uses.isdisjoint(names)
+
+    def part(self, key: object) -> Value | None:
+        return self._attributes.get(key) if self._attributes else None
+
+    def set_part(self, key: object, value: Value) -> None:
+        if self._attributes is None:
+            self._attributes = {}
+        self._attributes[key] = value
+
+    @property
+    def known_parts(self) -> dict[object, Value]:
+        return self._attributes or {}
+
+
+_NO_CONSTANT = object()
+
+
+class Plain(Value):
+    """No tensor: a Python number, string, None, bool; with its value where it is a literal."""
+
+    __slots__ = ("constant",)
+
+    def __init__(self, node: cst.CSTNode | None, constant: object = _NO_CONSTANT, label: str = "") -> None:
+        super().__init__(node, (), label)
+        self.constant = constant
+
+    @property
+    def is_literal(self) -> bool:
+        return self.constant is not _NO_CONSTANT
+
+    @property
+    def is_none(self) -> bool:
+        return self.constant is None
+
+
+class Unknown(Value):
+    """Something the module does not define: a parameter, a part or the result of a call of an unknown.
+
+    `callee` is what was called, `mode` the grad mode it was called in.
+    """
+
+    __slots__ = ("callee", "mode", "origin")
+
+    def __init__(
+        self,
+        node: cst.CSTNode | None,
+        origin: str,
+        parents: tuple[Value, ...] = (),
+        label: str = "",
+        callee: Value | None = None,
+        mode: GradMode = GradMode.ON,
+    ) -> None:
+        super().__init__(node, parents, label)
+        self.origin = origin
+        self.callee = callee
+        self.mode = mode
+
+
+class External(Value):
+    """Something imported, by its qualified name: `torch.nn.functional.relu`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, node: cst.CSTNode | None, name: str) -> None:
+        super().__init__(node, (), name.rpartition(".")[2])
+        self.name = name
+
+
+class Tensor(Value):
+    """The result of a tensor operator, or a leaf. `base` is the tensor whose storage it shares."""
+
+    __slots__ = ("base", "leaf", "mode", "op")
+
+    def __init__(
+        self,
+        node: cst.CSTNode | None,
+        op: str,
+        parents: tuple[Value, ...] = (),
+        mode: GradMode = GradMode.ON,
+        *,
+        base: Value | None = None,
+        leaf: bool = False,
+    ) -> None:
+        super().__init__(node, parents)
+        self.op = op
+        self.mode = mode
+        self.base = base
+        self.leaf = leaf
+
+
+class Phi(Value):
+    """One of several values: after branches, or (with `loop`) the initial value and the last iteration's."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, node: cst.CSTNode | None, inputs: tuple[Value, ...], loop: object = None) -> None:
+        super().__init__(node, inputs, inputs[0].label if inputs else "")
+        self.loop = loop
+
+    @property
+    def is_loop(self) -> bool:
+        return self.loop is not None
+
+
+class Container(Value):
+    """A list, tuple, dict, set or deque; `parents` are the values put in without a known key."""
+
+    __slots__ = ("bounded", "kind")
+
+    def __init__(
+        self, node: cst.CSTNode | None, kind: str, items: tuple[Value, ...] = (), bounded: bool = False
+    ) -> None:
+        super().__init__(node, items)
+        self.kind = kind
+        self.bounded = bounded
+
+    def add(self, value: Value) -> None:
+        self.parents = (*self.parents, value)
+
+    def elements(self) -> list[Value]:
+        """All that is known to be inside."""
+        return [*self.parents, *(value for key, value in self.known_parts.items() if key != "[]")]
+
+
+class Function(Value):
+    """A function or method of this module, bound to `receiver` where it is a method of something."""
+
+    __slots__ = ("frame", "info", "mode", "receiver")
+
+    def __init__(
+        self,
+        info: FunctionInfo,
+        frame: Frame | None,
+        receiver: Value | None = None,
+        mode: GradMode | None = None,
+    ) -> None:
+        super().__init__(info.node, () if receiver is None else (receiver,), info.name)
+        self.info = info
+        self.frame = frame
+        self.receiver = receiver
+        self.mode = mode
+
+
+class Class(Value):
+    """A class of this module."""
+
+    __slots__ = ("frame", "info")
+
+    def __init__(self, info: ClassInfo, frame: Frame | None) -> None:
+        super().__init__(info.node, (), info.name)
+        self.info = info
+        self.frame = frame
+
+
+class Instance(Value):
+    """An object of a class of this module that is neither module nor optimizer."""
+
+    __slots__ = ("info",)
+
+    def __init__(
+        self, node: cst.CSTNode | None, info: ClassInfo, parents: tuple[Value, ...] = (), label: str = ""
+    ) -> None:
+        super().__init__(node, parents, label)
+        self.info = info
+
+
+class Module(Value):
+    """A `torch.nn.Module`: of a class of this module (`info`), or by its qualified name."""
+
+    __slots__ = ("info", "inplace", "name")
+
+    def __init__(
+        self,
+        node: cst.CSTNode | None,
+        name: str,
+        parents: tuple[Value, ...] = (),
+        info: ClassInfo | None = None,
+        inplace: bool = False,
+    ) -> None:
+        super().__init__(node, parents)
+        self.name = name
+        self.info = info
+        self.inplace = inplace
+
+
+class Optimizer(Value):
+    """A `torch.optim.Optimizer`; `parents` are the arguments that hold its parameters."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, node: cst.CSTNode | None, name: str, parents: tuple[Value, ...] = ()) -> None:
+        super().__init__(node, parents)
+        self.name = name
+
+
+class Parameters(Value):
+    """The parameters of a module: the iterator, or a list made from it."""
+
+    __slots__ = ()
+
+
+class Context(Value):
+    """What `torch.no_grad()` and its kin return; entering it sets the grad mode."""
+
+    __slots__ = ("mode",)
+
+    def __init__(self, node: cst.CSTNode | None, mode: GradMode) -> None:
+        super().__init__(node)
+        self.mode = mode
+
+
+class Frame:
+    """The local names of one activation of a function (or of the module), and where free names are looked up."""
+
+    __slots__ = ("ends", "info", "locals", "outer_names", "parent", "returns")
+
+    def __init__(self, info: FunctionInfo | None, parent: Frame | None) -> None:
+        self.info = info
+        self.parent = parent
+        self.locals: dict[str, Value] = {}
+        self.outer_names: set[str] = set()
+        self.returns: list[Value] = []
+        self.ends: list[Any] = []
+        """Snapshots of the state at each `return`."""
+
+
+def inputs_of(value: Value) -> Iterator[Value]:
+    """The value itself, or the inputs of a Phi, through nested ones, each once."""
+    seen: set[Value] = set()
+    stack = [value]
+    while stack:
+        current = stack.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if isinstance(current, Phi):
+            stack.extend(reversed(current.parents))
+        else:
+            yield current
+
+
+def resolved(value: Value) -> Value:
+    """A Phi with a single meaning (`opt = None` first, the optimizer later) stands for that meaning."""
+    if not isinstance(value, Phi):
+        return value
+    found = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
+    return found[0] if len(found) == 1 else value
