@@ -49,6 +49,7 @@ class Rule:
         self.model = model
         self.settings: Mapping[str, OptionValue] = {**self.options, **(options or {})}
         self.reports: list[Report] = []
+        self._reported: set[Report] = set()
 
     @classmethod
     def rule_name(cls) -> str:

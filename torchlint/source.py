@@ -47,7 +47,7 @@ class SourceFile:
     def encoding(self) -> str:
         """The encoding by BOM and PEP 263; raises `SourceError` on an unknown or contradictory one."""
         if self.data.startswith(_UTF16_BOMS):
-            raise SourceError("file is UTF-16, which Python does not read as source")
+            raise SourceError("file is UTF-16 or UTF-32, which Python does not read as source")
         try:
             return tokenize.detect_encoding(io.BytesIO(self.data).readline)[0]
         except SyntaxError as error:
@@ -62,12 +62,15 @@ class SourceFile:
         if nul >= 0:
             raise SourceError("source contains NUL bytes", self.data.count(b"\n", 0, nul) + 1)
         try:
-            return self.data.decode(encoding)
+            text = self.data.decode(encoding)
+            if not encoding.startswith("utf-8"):
+                text.encode()  # fails on lone surrogates, of which no source is made
         except UnicodeDecodeError as error:
             line = self.data.count(b"\n", 0, error.start) + 1
             raise SourceError(f"cannot decode as {encoding}: {error.reason}", line) from None
-        except LookupError:
+        except (LookupError, UnicodeError):
             raise SourceError(f"encoding {encoding} is not a text encoding") from None
+        return text
 
     @cached_property
     def lines(self) -> list[str]:

@@ -1,10 +1,13 @@
-"""The syntax tree: parse, semantic children, order, spans on demand. The only file that knows LibCST's internals."""
+"""The syntax tree: parse, children, order, spans on demand. The only file that knows LibCST's internals."""
 
 from __future__ import annotations
 
+import ast
 import gc
+import re
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -15,11 +18,10 @@ from typing import Any, TypeVar
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
+from torchlint import depth
 from torchlint.finding import Position, Span
 from torchlint.source import SourceError, SourceFile
 
-MAX_BRACKETS = 200
-"""CPython refuses deeper nesting (`MAXLEVEL` in Parser/tokenizer): such a file is no Python."""
 _STACK_BYTES = 512 * 1024 * 1024
 _RECURSION_LIMIT = 50_000
 
@@ -81,49 +83,35 @@ def collector_paused() -> Iterator[None]:
 
 
 def parse(source: SourceFile) -> Tree:
-    """Parse a file; raises `SyntaxProblem`, or `SourceError` when its bytes are no text."""
+    """Parse a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
     text = source.text
-    if _bracket_depth(source.data) > MAX_BRACKETS and _code_depth(text) > MAX_BRACKETS:
-        raise SyntaxProblem("too many nested parentheses", Position(1, 0))
+    if depth.may_be_too_deep(source.data) and (excess := depth.first_excess(text)):
+        position = source.position(excess.offset)
+        if excess.invalid:
+            raise SyntaxProblem(excess.message, position)
+        raise SourceError(excess.message, position.line)
     try:
         return Tree(cst.parse_module(text), source)
     except cst.ParserSyntaxError as error:
-        position = Position(max(error.raw_line, 1), max(error.raw_column, 0))
-        raise SyntaxProblem(_plain_message(error), position) from None
+        raise _problem(error, source) from None
     except (RecursionError, MemoryError):
-        raise SyntaxProblem("code is nested too deeply", Position(1, 0)) from None
+        raise SourceError("code is nested too deeply to be read") from None
 
 
-def _plain_message(error: cst.ParserSyntaxError) -> str:
-    message = error.message.removeprefix("parser error: ").strip()
-    return message.split("\n", 1)[0] or "invalid syntax"
-
-
-_BRACKET_STEPS = {ord(char): 1 for char in "([{"} | {ord(char): -1 for char in ")]}"}
-_NOT_BRACKETS = bytes(code for code in range(256) if code not in _BRACKET_STEPS)
-
-
-def _bracket_depth(data: bytes) -> int:
-    """The deepest nesting of brackets, those in strings and comments counted: an upper estimate."""
-    return max(accumulate(map(_BRACKET_STEPS.__getitem__, data.translate(None, _NOT_BRACKETS))), default=0)
-
-
-def _code_depth(text: str) -> int:
-    """The deepest nesting of brackets in code alone."""
-    import io
-    import tokenize
-
-    depth = deepest = 0
+def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem | SourceError:
+    """What Python itself says of the text; LibCST only lists what it expected, and may be the one at fault."""
     try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.OP and token.string in "([{":
-                depth += 1
-                deepest = max(deepest, depth)
-            elif token.type == tokenize.OP and token.string in ")]}":
-                depth -= 1
-    except (tokenize.TokenError, SyntaxError):
-        return MAX_BRACKETS + 1
-    return deepest
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source.text)
+    except SyntaxError as own:
+        line, column = own.lineno or 1, max((own.offset or 1) - 1, 0)
+        return SyntaxProblem(own.msg, Position(line, min(column, len(source.line(line)))))
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    message = error.message.split("\n", 1)[0]
+    place = re.search(r"\d+", message)
+    return SourceError(f"LibCST cannot parse it ({message})", int(place[0]) if place else 1)
 
 
 _child_fields: dict[type, tuple[str, ...]] = {}
@@ -162,7 +150,7 @@ def walk(root: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 class Tree:
-    """A parsed module: its nodes in source order, the parent of each, and spans of those that are asked for."""
+    """A parsed module: its nodes in source order, the parent of each, spans of those that are asked for."""
 
     def __init__(self, module: cst.Module, source: SourceFile) -> None:
         self.module = module

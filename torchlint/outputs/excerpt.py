@@ -42,7 +42,7 @@ def excerpt(source: SourceFile, notes: Iterable[Note], paint: Paint) -> list[str
         if not text:
             continue
         if previous and number > previous + 1:
-            shown.append(paint("..." if gutter > 2 else "." * gutter, "dim"))
+            shown.append(paint("...", "dim"))
         previous = number
         line = _Line(text, on_line[0].span.start.column)
         shown.append(f"{paint(f'{number:>{gutter}} |', 'dim')} {line.shown}".rstrip())
