@@ -12,7 +12,7 @@ import torchlint
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "source", "colours"},
+    {"finding", "source", "colours", "depth"},
     {"syntax"},
     {"model"},
     {"rule"},

@@ -49,7 +49,7 @@ class Rule:
         self.model = model
         self.settings: Mapping[str, OptionValue] = {**self.options, **(options or {})}
         self.reports: list[Report] = []
-        self._reported: set[Report] = set()
+        self._reported: set[cst.CSTNode] = set()
 
     @classmethod
     def rule_name(cls) -> str:
@@ -76,8 +76,9 @@ class Rule:
         severity: Severity | None = None,
         confidence: Confidence = Confidence.HIGH,
     ) -> None:
-        """Report a finding on `node`, the first one only; `related` are the nodes that show its other half."""
-        if all(known.node is not node for known in self.reports):
+        """Report a finding on `node`, the first one only; `related` are nodes that show its other half."""
+        if node not in self._reported:
+            self._reported.add(node)
             self.reports.append(
                 Report(node, message, tuple(related), help, severity or self.category.severity, confidence)
             )

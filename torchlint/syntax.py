@@ -99,7 +99,7 @@ def parse(source: SourceFile) -> Tree:
 
 
 def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem | SourceError:
-    """What Python itself says of the text; LibCST only lists what it expected, and may be the one at fault."""
+    """What Python itself says of the text: LibCST lists what it expected, and may be the one at fault."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
