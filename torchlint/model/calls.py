@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model import knowledge
 from torchlint.model.events import Anomaly, Compute, EmptyCache, Fresh, Grad, GradRead, MemoryProbe
-from torchlint.model.methods import Methods
+from torchlint.model.methods import Methods, owner_label
 from torchlint.model.operators import INPLACE_MODULES
 from torchlint.model.summaries import Arguments
 from torchlint.model.values import (
@@ -146,7 +146,7 @@ class Calls(Methods):
             and self._of_module(callee)
         ):
             return self._module_result(callee, arguments, node)
-        return self.unresolved(callee, callee.label, arguments.all(), node)
+        return self.unresolved(callee, owner_label(callee), arguments.all(), node)
 
     def _of_module(self, callee: Unknown) -> bool:
         """An attribute of a module of this file that is no method: a submodule."""

@@ -109,7 +109,7 @@ MODULE_LABEL = re.compile(
 
 # Verbs of calls that leave gradients alone even when they are handed the optimizer.
 HARMLESS_TO_OPTIMIZER = re.compile(
-    r"^_?(?:print|log|save|dump|write|adjust|get_lr|set_lr|get_learning|set_learning|lr|warmup|update_lr|update_learning|decay|"
+    r"^_?(?:_|print|log|save|dump|write|adjust|get_lr|set_lr|get_learning|set_learning|lr|warmup|update_lr|update_learning|decay|"
     r"schedule|scheduler|checkpoint|clip|scale_loss|unscale|state_dict|load|report|record|display|show|plot|len|repr|str|format|"
     r"set_optimizer_lr|poly_lr|cosine|step_lr|tqdm)(?:_|$|[A-Z0-9])"
 )
@@ -121,11 +121,17 @@ HARMLESS_TO_MODEL = re.compile(
     r"unfreeze|set_requires|requires_grad|toggle|set_train|set_eval|unwrap|watch|rollout|collect|play|all_?reduce|reduce|barrier|"
     r"sync|gather|broadcast|export|early_?stop\w*|average|update_ema|update_bn|update_average|soft_update|hard_update|polyak|copy|"
     r"clone|deepcopy|seed|time|loss|criterion|forward|encode|decode|run_eval|act|select_action|choose_action|init|initialize|"
-    r"register|add|append|device|num|embed|extract|render|greedy|translate|beam)(?:_|$|[A-Z0-9])"
+    r"register|add|append|avg|mpi|grad_?clip\w*|regulari[sz]\w*|penalty|accumulate|no_sync|autocast|device|num|embed|extract|render|greedy|translate|beam)(?:_|$|[A-Z0-9])"
 )
 # Methods of a module that may touch gradients; its other methods compute.
 MAY_TOUCH_GRADIENTS = re.compile(
-    r"zero|clear|reset|optimi|update|step|train|backward|learn|fit|grad|attack|perturb|refine", re.I
+    r"zero|clear|reset_?grad|^reset$|optimi|update|step|train|backward|learn|fit|grad|attack|perturb|refine", re.I
+)
+# What logs, measures, averages or schedules.
+BYSTANDER_LABEL = re.compile(
+    r"ema|log|writer|meter|metric|timer|sched|evaluat|checkpoint|saver|wandb|profil|progress|pbar|bar$|stats|history|tracker|monitor|"
+    r"early|stopp|summary|board|visuali|vis$|plot|buffer|memory|replay|env",
+    re.I,
 )
 # Packages whose functions never clear a gradient.
 HARMLESS_PACKAGES = frozenset(

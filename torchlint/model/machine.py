@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -118,11 +119,13 @@ class Machine:
     def _global(self, name: str, node: cst.CSTNode | None) -> Value:
         found = self._builtin_values.get(name)
         if found is None:
+            found = None
             if name in self.definitions.imports:
                 found = External(node, self.definitions.imports[name])
             else:
                 qualified = self.definitions.qualified(name)
-                found = External(node, qualified if qualified != name else f"builtins.{name}")
+                known = qualified != name or hasattr(builtins, name)
+                found = External(node, qualified if qualified != name else f"builtins.{name}") if known else Unknown(None, "global", (), name)
             self._builtin_values[name] = found
         return found
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model import knowledge
 from torchlint.model.definitions import ClassInfo, dotted
-from torchlint.model.events import Backward, Call, Clear, Compute, Keep, Loop, MayClear, Step
+from torchlint.model.events import Backward, Call, Clear, Compute, GradRead, Keep, Loop, MayClear, Step
 from torchlint.model.summaries import Arguments, Summaries
 from torchlint.model.values import (
     Container,
@@ -28,7 +28,7 @@ from torchlint.model.values import (
     resolved,
 )
 
-_ZEROING = frozenset({"zero_", "fill_", "zero", "fill", "mul_", "set_"})
+_SCALING = frozenset({"fill_", "mul_"})
 
 
 class Methods(Summaries):
@@ -85,9 +85,7 @@ class Methods(Summaries):
             stored = self.attribute(receiver, name, node)
         if stored is None or isinstance(stored, Plain):
             return None
-        if isinstance(stored, Unknown):
-            if stored.origin != "attribute" or (info is not None and name in info.assigned):
-                return self.call_value(stored, arguments, node)
+        if isinstance(stored, Unknown) and stored.origin == "attribute" and not self._is_data_attribute(stored, info, name):
             return None
         return self.call_value(stored, arguments, node)
 
@@ -104,6 +102,12 @@ class Methods(Summaries):
                 function = Function(base.methods[name], self.module_frame, instance)
                 return self.call_value(function, arguments, node)
         return self.unresolved(receiver, name, (instance, *arguments.all()), node)
+
+    def _is_data_attribute(self, stored: Unknown, info: ClassInfo | None, name: str) -> bool:
+        """Whether `self.name(...)` calls an object that is stored there, not an inherited method."""
+        if info is not None and name in info.assigned:
+            return True
+        return bool(stored.uses) or bool(knowledge.MODULE_LABEL.search(name))
 
     # -- training -----------------------------------------------------------------------------------
 
@@ -200,7 +204,7 @@ class Methods(Summaries):
         if isinstance(receiver, Unknown):
             if receiver.origin in ("scheduler", "scaler"):
                 return False
-            label = receiver.label if not receiver.label.startswith("[") else _owner_label(receiver)
+            label = receiver.label if not receiver.label.startswith("[") else owner_label(receiver)
             return receiver.has_use("zero_grad", "engine") or knowledge.looks_like_optimizer(label)
         return False
 
@@ -312,8 +316,9 @@ class Methods(Summaries):
     def _in_place(self, receiver: Value, name: str, arguments: Arguments, node: cst.Call) -> Value:
         assert isinstance(node.func, cst.Attribute)
         if self._is_gradient(receiver):
-            if name in _ZEROING:
-                self.emit(Clear(node, None, explicit=False))
+            by = resolved(arguments.positional[0]) if arguments.positional else None
+            zeroed = name == "zero_" or (name in _SCALING and isinstance(by, Plain) and by.constant == 0)
+            self.emit(Clear(node, None, explicit=False) if zeroed else GradRead(node))
             return receiver
         return self.mutate(node, node.func.value, receiver, name, arguments.all())
 
@@ -396,10 +401,10 @@ class Methods(Summaries):
 
     def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: cst.CSTNode) -> Value:
         """The result of a call that this module does not define: it may do anything to what it is handed."""
-        result = self.made(Unknown(node, "call", handed, name, callee, self.mode))
+        result = self.made(Unknown(node, "call", handed, "", callee, self.mode))
         self.emit(Call(node, result))
-        objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor)))
-        if objects:
+        objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
+        if objects and not self._is_bystander(handed[0], node):
             receiver = (
                 handed[0]
                 if isinstance(node.func, cst.Attribute) and not isinstance(callee, External)
@@ -407,6 +412,16 @@ class Methods(Summaries):
             )
             self.emit(MayClear(node, name, objects, receiver))
         return result
+
+    def _is_bystander(self, first: Value, node: cst.Call) -> bool:
+        """A method of a logger, meter, scheduler or accelerator: none of them clears gradients."""
+        if not isinstance(node.func, cst.Attribute):
+            return False
+        owner = resolved(first)
+        if isinstance(owner, Unknown) and owner.origin in ("engine", "scaler", "scheduler"):
+            return True
+        label = owner_label(owner)
+        return isinstance(owner, Unknown) and bool(knowledge.BYSTANDER_LABEL.search(label) or knowledge.ENGINE_LABEL.search(label))
 
     backwards: list[Value]
     frozen: set[Value]
@@ -429,7 +444,8 @@ def _flag(arguments: Arguments, name: str) -> bool | None:
     return bool(value.constant) if isinstance(value, Plain) and value.is_literal else None
 
 
-def _owner_label(value: Value) -> str:
+def owner_label(value: Value) -> str:
+    """The name of a value, or of the container it is an element of."""
     while value.label.startswith("[") and value.parents:
         value = value.parents[0]
     return value.label

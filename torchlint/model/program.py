@@ -28,6 +28,7 @@ class Trace:
     root: FunctionInfo | None
     items: list[Item]
     frame: Frame
+    heap: dict[tuple[Value, str], Value]
     called: bool
     """Whether the module calls a function of this name, though no call could be followed."""
 
@@ -52,7 +53,7 @@ class Program:
     def _interpret(self) -> Iterator[Trace]:
         machine = self.interpreter
         machine.run(self.tree.module.body)
-        yield Trace(None, machine.items, machine.module_frame, False)
+        yield Trace(None, machine.items, machine.module_frame, machine.heap, False)
         start = machine.copy()
         if start.mode is not GradMode.ON:
             start.mode = GradMode.UNKNOWN
@@ -80,7 +81,7 @@ class Program:
         assert isinstance(info.node.body, cst.BaseSuite)
         machine.run(info.node.body)
         machine.stack = []
-        return Trace(info, machine.items, frame, info.name in self.called_names)
+        return Trace(info, machine.items, frame, machine.heap, info.name in self.called_names)
 
     def _called_names(self) -> set[str]:
         names: set[str] = set()

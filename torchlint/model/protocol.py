@@ -68,6 +68,7 @@ class Protocol:
     """Answers about the steps of every trace."""
 
     def __init__(self, program: Program) -> None:
+        self.program = program
         self.traces = program.traces
         self.events = {trace: list(events_in(trace.items)) for trace in self.traces}
         self.stepped = {step.optimizer for step in self._steps()}
@@ -186,26 +187,35 @@ class Protocol:
         return any(self._reaches(event, item, optimizer) for item in event.handed)
 
     def _reaches(self, event: MayClear, item: Value, optimizer: Value) -> bool:
+        """Whether a call that is handed `item` may clear what `optimizer` steps on."""
         item = resolved(item)
+        if isinstance(item, Phi):
+            return any(self._reaches(event, part, optimizer) for part in inputs_of(item))
         if isinstance(item, Container):
-            return any(
-                self._reaches(event, part, optimizer)
-                for part in item.elements()
-                if not isinstance(part, Container)
-            )
+            return any(self._reaches(event, part, optimizer) for part in item.elements() if not isinstance(part, (Container, Phi)))
         if item is optimizer or _is_part_of(optimizer, item):
-            return not knowledge.HARMLESS_TO_OPTIMIZER.match(event.name)
-        if knowledge.HARMLESS_TO_MODEL.match(event.name):
+            return not knowledge.HARMLESS_TO_OPTIMIZER.match(event.name) and not self._only_computes(event, item)
+        if knowledge.HARMLESS_TO_MODEL.match(event.name) or self._only_computes(event, item):
             return False
         if isinstance(item, Instance):
-            return True
-        if isinstance(item, Optimizer):
+            return self._holds(item, optimizer)
+        if isinstance(item, Optimizer) or _module_like(item):
             return self.clears(item, optimizer) is not Answer.NO
-        if is_module(item) is Answer.NO or (isinstance(item, Unknown) and not _module_like(item)):
+        return False
+
+    def _only_computes(self, event: MayClear, item: Value) -> bool:
+        """A method of a module whose name has nothing to do with gradients."""
+        if event.receiver is None or item is not resolved(event.receiver) or not _module_like(item):
             return False
-        if item is event.receiver and not knowledge.MAY_TOUCH_GRADIENTS.search(event.name):
-            return False
-        return self.clears(item, optimizer) is not Answer.NO
+        return not knowledge.MAY_TOUCH_GRADIENTS.search(event.name)
+
+    def _holds(self, item: Instance, optimizer: Value) -> bool:
+        """Whether an object of this module has the optimizer, or a model that it may step on."""
+        interpreter = self.program.interpreter
+        for (owner, _), value in (*interpreter.stored.items(), *interpreter.heap.items()):
+            if owner is item and (resolved(value) is optimizer or (_module_like(value) and self.clears(value, optimizer) is not Answer.NO)):
+                return True
+        return any(_module_like(part) and self.clears(part, optimizer) is not Answer.NO for part in item.known_parts.values())
 
     # -- cleared before the step ----------------------------------------------------------------------
 
@@ -340,6 +350,15 @@ def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
     return found, known and bool(found)
 
 
+def _given(optimizer: Value) -> tuple[Value | None, ...]:
+    """What an optimizer was made from; `critic.optimizer` holds the parameters of `critic`. None: not known."""
+    if isinstance(optimizer, Optimizer):
+        return optimizer.parents
+    if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and _module_like(optimizer.parents[0]):
+        return optimizer.parents
+    return (None,)
+
+
 def _overlap(first: set[Value], second: set[Value]) -> bool:
     """Whether a module is in both sets, or holds or is held by one in the other."""
     return any(_is_part_of(a, b) or _is_part_of(b, a) for a in first for b in second)
@@ -362,12 +381,12 @@ def _is_part_of(part: Value, whole: Value) -> bool:
     return False
 
 
-def _module_like(item: Unknown) -> bool:
-    return (
-        is_module(item) is Answer.YES
-        or item.origin == "super"
-        or bool(knowledge.MODULE_LABEL.search(item.label))
-    )
+def _module_like(item: Value) -> bool:
+    """Whether a value is, or by its name may be, a module; or an object of unknown class that `super()` stands for."""
+    item = resolved(item)
+    if isinstance(item, Unknown):
+        return is_module(item) is Answer.YES or item.origin == "super" or bool(knowledge.MODULE_LABEL.search(item.label))
+    return is_module(item) is Answer.YES
 
 
 def _surely_optimizer(value: Value) -> bool:

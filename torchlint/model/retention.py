@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint.model.events import Backward, Event, Grad, Loop, MayClear, Returned, Step, events_in, exclusive
+from torchlint.model.knowledge import MAY_TOUCH_GRADIENTS
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
@@ -50,66 +51,43 @@ class Retention:
                         yield UnusedRetention(event, loop, self._hidden_state(event))
 
     def _is_unused(self, trace: Trace, backward: Backward, loop: Loop | None, events: list[Event]) -> bool:
-        if loop is None and not self._repeated_by_callers(trace, backward, events):
-            return False
         graph = self.tracking.graph(backward.loss, carried=False)
-        results = {item for item in graph if _is_result(item)}
-        if not any(self._computed(item) for item in results) or self._built_outside(results, backward, loop):
+        results = {item for item in graph if self._is_result(item) and (loop is None or loop in item.loops)}
+        if not results or self._built_outside(graph, loop):
+            return False
+        if loop is None and not self._repeated_by_callers(trace, results, events):
             return False
         return not any(self._uses(event, results, backward) for event in events if event is not backward)
 
-    def _computed(self, item: Value) -> bool:
-        return not (isinstance(item, Unknown) and item.origin != "call")
+    def _is_result(self, item: Value) -> bool:
+        """What an operator or a call made, with a graph as far as one can tell."""
+        if isinstance(item, Tensor):
+            return not item.leaf and item.op != "component"
+        return isinstance(item, Unknown) and item.origin == "call"
 
-    def _repeated_by_callers(self, trace: Trace, backward: Backward, events: list[Event]) -> bool:
+    def _repeated_by_callers(self, trace: Trace, results: set[Value], events: list[Event]) -> bool:
         """A function that trains one batch: it steps too, and hands no part of the graph on."""
-        if trace.root is None or trace.called:
+        if trace.root is None or trace.called or not any(isinstance(event, Step) for event in events):
             return False
-        if not any(isinstance(event, Step) for event in events):
-            return False
-        graph = self.tracking.graph(backward.loss, carried=False)
-        results = {item for item in graph if _is_result(item)}
-        escaping = set()
+        escaping: set[Value] = set()
         for event in events:
             if isinstance(event, Returned):
                 escaping |= self.tracking.graph(event.value)
-        heap = self.program.interpreter.heap
-        for (owner, _), value in heap.items():
+        for (owner, _), value in trace.heap.items():
             if isinstance(owner, (Instance, Module)):
                 escaping |= self.tracking.graph(value)
         return results.isdisjoint(escaping)
 
-    def _built_outside(self, results: set[Value], backward: Backward, loop: Loop | None) -> bool:
+    def _built_outside(self, graph: set[Value], loop: Loop | None) -> bool:
         """Whether part of the graph is older than the iteration: each pass needs it again."""
-        if loop is None:
-            return any(
-                isinstance(item, Unknown)
-                and item.origin == "parameter"
-                and item in self.tracking.backpropagated
-                for item in results
-            )
-        inner = self.tracking.graph(backward.loss, carried=False)
-        for item in inner:
-            if loop in item.loops or isinstance(item, (Plain, Container, Phi)):
+        for item in graph:
+            if isinstance(item, (Plain, Container, Phi)) or (loop is not None and loop in item.loops):
                 continue
-            if isinstance(item, Tensor) and not item.leaf and self.tracking.tracked(item) is Answer.YES:
+            if isinstance(item, Unknown) and item in self.tracking.backpropagated and (loop is not None or item.origin != "call"):
                 return True
-            if isinstance(item, Unknown) and item in self.tracking.backpropagated:
+            if loop is not None and self._is_result(item) and self.tracking.tracked(item) is Answer.YES:
                 return True
-            if (
-                isinstance(item, Unknown)
-                and item.origin == "call"
-                and self.tracking.tracked(item) is Answer.YES
-            ):
-                return True
-        return self._reads_old_attributes(inner, loop)
-
-    def _reads_old_attributes(self, graph: set[Value], loop: Loop) -> bool:
-        """Losses stored on objects (`out.loss_a`, `self.loss`) hang on a graph that may be built anywhere."""
-        return any(
-            isinstance(item, Unknown) and item.origin == "attribute" and item in self.tracking.backpropagated
-            for item in graph
-        )
+        return False
 
     def _uses(self, event: Event, results: set[Value], backward: Backward) -> bool:
         """Whether a later event passes through the graph, or might."""
@@ -118,12 +96,11 @@ class Retention:
         later = event.order > backward.order
         if isinstance(event, (Backward, Grad)):
             output = event.loss if isinstance(event, Backward) else event.outputs
-            graph = self.tracking.graph(output, carried=False) if later else self.tracking.graph(output)
+            graph = self.tracking.graph(output)
             if later:
-                return not graph.isdisjoint(results)
-            shared = (graph - self.tracking.graph(output, carried=False)) & results
-            return bool(shared)
-        if isinstance(event, MayClear) and later:
+                return not self.tracking.graph(output, carried=False).isdisjoint(results)
+            return not (graph - self.tracking.graph(output, carried=False)).isdisjoint(results)
+        if isinstance(event, MayClear) and later and MAY_TOUCH_GRADIENTS.search(event.name):
             return any(not self.tracking.graph(item).isdisjoint(results) for item in event.handed)
         return False
 
@@ -141,12 +118,3 @@ class Retention:
     def _drags(self, value: Value, phi: Phi) -> bool:
         return self.tracking.tracked(value) is Answer.YES and phi in self.tracking.graph(value)
 
-
-def _is_result(item: Value) -> bool:
-    if isinstance(item, Tensor):
-        return not item.leaf and item.mode is not GradMode.OFF
-    return (
-        isinstance(resolved(item), Unknown)
-        and isinstance(item, Unknown)
-        and item.origin in ("call", "attribute", "element", "parameter")
-    )

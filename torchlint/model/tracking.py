@@ -56,7 +56,9 @@ class Tracking:
         self.backpropagated: set[Value] = set()
         """Values that a backward pass went into: tracked, whatever else is known of them."""
         self._answers: dict[Value, Answer] = {}
-        self._graphs: dict[Value, frozenset[Value]] = {}
+        self._settled: set[Value] = set()
+        self._pending: list[Value] = []
+        self._circular = False
         for loss in losses:
             self._mark(loss)
 
@@ -95,10 +97,23 @@ class Tracking:
     def tracked(self, value: Value) -> Answer:
         """Whether a value carries a graph."""
         known = self._answers.get(value)
-        if known is None:
-            self._answers[value] = Answer.NO if isinstance(value, Phi) else Answer.UNKNOWN  # for cycles
-            known = self._answers[value] = self._tracked(value)
-        return known
+        if known is not None:
+            return known
+        if value in self._pending:
+            self._circular = True
+            return Answer.NO
+        self._pending.append(value)
+        answer = self._answers[value] = self._tracked(value)
+        self._pending.pop()
+        if not self._pending and self._circular:
+            self._forget_provisional(value)
+        return answer
+
+    def _forget_provisional(self, asked: Value) -> None:
+        """Answers found inside a cycle hold only if they are YES; the one that was asked for holds."""
+        self._circular = False
+        self._answers = {value: answer for value, answer in self._answers.items() if answer is Answer.YES or value in self._settled}
+        self._settled.add(asked)
 
     def _tracked(self, value: Value) -> Answer:
         if isinstance(value, Plain):
@@ -166,7 +181,9 @@ class Tracking:
             return Answer.NO
         if value in self.backpropagated:
             return Answer.YES
-        if value.origin == "grad":
+        if value.origin in ("grad", "iteration"):
+            return Answer.NO
+        if value.origin in ("attribute", "element") and value.parents and self._is_data(value):
             return Answer.NO
         if value.origin == "call" and value.callee is not None:
             if is_module(value.callee) is Answer.YES:
@@ -177,6 +194,12 @@ class Tracking:
             ):
                 return Answer.NO
         return Answer.UNKNOWN
+
+    def _is_data(self, value: Value) -> bool:
+        """A part of what a loader yields."""
+        while isinstance(value, Unknown) and value.origin in ("attribute", "element") and value.parents:
+            value = value.parents[0]
+        return isinstance(value, Unknown) and value.origin == "iteration" and value not in self.backpropagated
 
     # -- graphs -------------------------------------------------------------------------------------
 
@@ -191,9 +214,7 @@ class Tracking:
             item = stack.pop()
             if item in found or isinstance(item, (Plain, Module, Optimizer, Function, External)):
                 continue
-            if isinstance(item, Tensor) and (
-                item.op in _CUTTING or (item.mode is GradMode.OFF and not item.leaf and item.base is None)
-            ):
+            if not isinstance(item, (Phi, Container, Instance)) and self.tracked(item) is Answer.NO:
                 continue
             found.add(item)
             if isinstance(item, Phi) and item.is_loop and not carried:
