@@ -1,13 +1,17 @@
-"""Running other programs, and this one, as a user would."""
+"""Running other programs, and this one, as a user would; rules that find what a test wants found."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
+import libcst as cst
 import pytest
+
+from torchlint import Category, Rule, registry
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +30,44 @@ def run() -> Callable[..., str]:
         return done.stdout + done.stderr
 
     return run
+
+
+class BadCall(Rule):
+    """A call of `bad`.
+
+    ## What it does
+    Finds `bad()`, for tests that must not depend on what the real rules find.
+    """
+
+    code = "XX001"
+    category = Category.CORRECTNESS
+    triggers = ((b"bad",),)
+    options: ClassVar[Mapping[str, bool | int | str | tuple[str, ...]]] = {
+        "limit": 3,
+        "strict": False,
+        "names": ("bad",),
+        "title": "",
+    }
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if isinstance(node.func, cst.Name) and node.func.value in self.settings["names"]:  # type: ignore[operator]
+            first = self.model.tree.module.body[0]
+            self.report(node, "`bad` is bad", related=[(first, "the file begins here")], help="call `good`")
+
+
+class Crash(Rule):
+    """A call of `crash` crashes this rule."""
+
+    code = "XX002"
+    category = Category.SUSPICIOUS
+    triggers = ((b"crash",),)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        raise ValueError("no reason")
+
+
+@pytest.fixture
+def bad_call(monkeypatch: pytest.MonkeyPatch) -> type[Rule]:
+    """Makes a rule that finds every `bad()`, and one that crashes on `crash()`, the only rules there are."""
+    monkeypatch.setattr(registry, "rules", lambda: (BadCall, Crash))
+    return BadCall

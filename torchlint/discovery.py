@@ -55,11 +55,7 @@ class Discovery:
     def settings_of(self, path: Path) -> Settings | None:
         """The settings for a file that the caller names; None if it is not to be linted at all."""
         settings = self._configurations.of_folder(path.parent)
-        if settings.force_exclude:
-            ours = self._ours(settings, settings.root)
-            if _is_ignored(path.absolute(), False, ignorefiles.above(path.absolute()), ours):
-                return None
-        return settings
+        return None if self._is_left_out(path.absolute(), False, settings) else settings
 
     def _named(self, path: Path) -> Iterator[Target]:
         settings = self.settings_of(path)
@@ -68,18 +64,15 @@ class Discovery:
 
     def _below(self, argument: Path) -> Iterator[Target]:
         top = argument.absolute()
-        settings = self._configurations.of_folder(top)
-        git = ignorefiles.above(top)
-        if settings.force_exclude and _is_ignored(top, True, git, self._ours(settings, settings.root)):
+        if self._is_left_out(top, True, self._configurations.of_folder(top)):
             return
         ours: dict[Settings, tuple[Patterns, ...]] = {}
-        stack = [(argument, ignorefiles.below_named(top, git))]
+        stack = [(argument, ignorefiles.above(top))]
         while stack:
             folder, git = stack.pop()
             settings = self._configurations.of_folder(folder)
             git = ignorefiles.entering(folder.absolute(), git)
-            if settings not in ours:
-                ours[settings] = ignorefiles.below_named(top, self._ours(settings, top))
+            ours[settings] = ours.get(settings) or self._ours(settings, top)
             try:
                 entries = list(os.scandir(folder))
             except OSError as error:
@@ -87,16 +80,18 @@ class Discovery:
                 continue
             if folder != argument and any(entry.name == "pyvenv.cfg" for entry in entries):
                 continue
-            for entry in entries:
-                path, is_folder = folder / entry.name, entry.is_dir(follow_symlinks=False)
-                if not is_folder and not _is_source(path):
-                    continue
-                if _is_ignored(path.absolute(), is_folder, git, ours[settings]):
-                    continue
+            for path, is_folder in _wanted(folder, entries, git, ours[settings]):
                 if is_folder:
                     stack.append((path, git))
                 else:
                     yield Target(path, settings)
+
+    def _is_left_out(self, path: Path, is_folder: bool, settings: Settings) -> bool:
+        """Whether a path that the caller names is not to be linted, or anything below it."""
+        if not settings.force_exclude:
+            return False
+        sources = (ignorefiles.above(path), self._ours(settings, settings.root))
+        return any(ignorefiles.is_within_ignored(path, is_folder, layers) for layers in sources)
 
     def _ours(self, settings: Settings, root: Path) -> tuple[Patterns, ...]:
         """The patterns of torchlint's own; those of no particular place count below `root`."""
@@ -107,9 +102,16 @@ class Discovery:
         )
 
 
-def _is_ignored(path: Path, is_folder: bool, *sources: Sequence[Patterns]) -> bool:
-    """Whether Git or our own patterns leave an entry out; neither can bring back what the other left out."""
-    return any(ignorefiles.is_ignored(path, is_folder, layers) for layers in sources)
+def _wanted(
+    folder: Path, entries: Iterable[os.DirEntry[str]], *sources: Sequence[Patterns]
+) -> Iterator[tuple[Path, bool]]:
+    """The folders and files of a folder that neither Git nor our own patterns ignore."""
+    for entry in entries:
+        path, is_folder = folder / entry.name, entry.is_dir(follow_symlinks=False)
+        if is_folder or _is_source(path):
+            absolute = path.absolute()
+            if not any(ignorefiles.is_ignored(absolute, is_folder, layers) for layers in sources):
+                yield path, is_folder
 
 
 def _is_source(path: Path) -> bool:

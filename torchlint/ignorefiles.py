@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
+from pathspec import GitIgnoreSpec, RegexPattern
 
 from torchlint.settings import relative
+
+_FOLDER_MARK = "ps_d"
+"""The group in which pathspec catches the slash behind a folder that a pattern names."""
 
 
 @dataclass(frozen=True)
@@ -16,38 +20,37 @@ class Patterns:
     """The patterns of one ignore file, which speak of paths below `root`."""
 
     root: Path
-    spec: GitIgnoreSpec
+    rules: tuple[tuple[re.Pattern[str], bool], ...]
+    """What matches and whether that is ignored, the strongest first."""
 
     def verdict(self, path: Path, is_folder: bool) -> bool | None:
-        """Whether the entry `path` is ignored (True), re-included (False) or not spoken of (None)."""
+        """Whether the entry `path` is ignored (True), re-included (False) or not spoken of (None).
+
+        That a folder around it is ignored does not count: whoever walks did not enter that folder.
+        """
         inside = relative(path, self.root)
         if inside in (None, "."):
             return None
-        return self.spec.check_file(f"{inside}/" if is_folder else f"{inside}").include
-
-    def without_those_on(self, folder: Path) -> Patterns:
-        """The patterns left when those that match `folder` itself are dropped: someone asked for it."""
-        inside = relative(folder, self.root)
-        if inside in (None, "."):
-            return self
-        kept = [pattern for pattern in self.spec.patterns if pattern.match_file(f"{inside}/") is None]
-        return Patterns(self.root, GitIgnoreSpec(kept))
+        entry = f"{inside}/" if is_folder else f"{inside}"
+        for regex, ignored in self.rules:
+            for match in regex.finditer(entry):
+                if match.groupdict().get(_FOLDER_MARK) is None or match.end(_FOLDER_MARK) == len(entry):
+                    return ignored
+        return None
 
 
-def patterns(root: Path, lines: Sequence[str]) -> Patterns:
+def patterns(root: Path, lines: Iterable[str]) -> Patterns:
     """Patterns of the .gitignore form; a line that is none is left out, as Git does."""
-    try:
-        return Patterns(root, GitIgnoreSpec.from_lines(lines))
-    except ValueError:
-        return Patterns(root, GitIgnoreSpec.from_lines([line for line in lines if _is_pattern(line)]))
+    found = [(item.regex, item.include) for line in lines for item in _compiled(line)]
+    rules = [(regex, include) for regex, include in found if regex is not None and include is not None]
+    return Patterns(root, tuple(reversed(rules)))
 
 
-def _is_pattern(line: str) -> bool:
+def _compiled(line: str) -> Iterable[RegexPattern]:
     try:
-        GitIgnoreSpec.from_lines([line])
+        return GitIgnoreSpec.from_lines([line]).patterns
     except ValueError:
-        return False
-    return True
+        return ()
 
 
 def is_ignored(path: Path, is_folder: bool, layers: Sequence[Patterns]) -> bool:
@@ -59,11 +62,10 @@ def is_ignored(path: Path, is_folder: bool, layers: Sequence[Patterns]) -> bool:
     return False
 
 
-def below_named(folder: Path, layers: Sequence[Patterns]) -> tuple[Patterns, ...]:
-    """`layers` as they count below a folder that someone asked for: not what ignores itself."""
-    if not is_ignored(folder, True, layers):
-        return tuple(layers)
-    return tuple(layer.without_those_on(folder) for layer in layers)
+def is_within_ignored(path: Path, is_folder: bool, layers: Sequence[Patterns]) -> bool:
+    """Whether an entry, or any folder around it, is ignored by `layers`."""
+    around = any(is_ignored(folder, True, layers) for folder in path.parents)
+    return around or is_ignored(path, is_folder, layers)
 
 
 def above(path: Path) -> tuple[Patterns, ...]:

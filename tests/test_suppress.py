@@ -1,0 +1,160 @@
+"""Suppression comments: what they cover, and which of them are reported."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from torchlint import Finding, Rule, Selection, SourceFile, lint
+from torchlint.suppress import _COMMENT
+
+CHECKS = frozenset({"unused-suppression", "unknown-suppression"})
+
+
+def findings(text: str | bytes, *rules: type[Rule], checks: frozenset[str] = CHECKS) -> list[Finding]:
+    data = text if isinstance(text, bytes) else text.encode()
+    return lint(SourceFile("a.py", data), Selection(rules, checks))
+
+
+def marked(text: str, finding: Finding) -> str:
+    """The text that a finding on one line stands on."""
+    return text.splitlines()[finding.span.start.line - 1][finding.span.start.column : finding.span.end.column]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bad()  # torchlint: ignore[bad-call]\n",
+        "bad()  # torchlint: ignore[XX001]\n",
+        "bad()  # torchlint: ignore[ xx001 ]\n",
+        "bad()  # torchlint: ignore\n",
+        "bad()  # torchlint:ignore[bad-call] because of this\n",
+        "bad()  # type: ignore  # torchlint: ignore[bad-call]\n",
+        "bad()  # noqa\n",
+        "bad()  # NOQA\n",
+        "bad()  # noqa: XX001\n",
+        "bad()  # noqa: E501,XX001\n",
+        "bad()  # noqa:E501 XX001 for a reason\n",
+        "x = bad(\n    1,\n)  # torchlint: ignore[bad-call]\n",
+        "x = f(  # torchlint: ignore[bad-call]\n    bad(),\n)\n",
+        "for x in bad():  # torchlint: ignore[bad-call]\n    pass\n",
+        "if (\n    bad()\n    and x\n):  # torchlint: ignore[bad-call]\n    pass\n",
+        "@bad()\ndef f():  # torchlint: ignore[bad-call]\n    pass\n",
+        "@bad()  # torchlint: ignore[bad-call]\ndef f():\n    pass\n",
+        "# torchlint: ignore-file\nbad()\n",
+        "bad()\nbad()\n# torchlint: ignore-file[bad-call]\n",
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_covers(bad_call: type[Rule], text: str, newline: str) -> None:
+    assert findings(text.replace("\n", newline), bad_call) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bad('# noqa')\n",
+        "bad('''\n# torchlint: ignore-file\n''')\n",
+        "bad()\n# torchlint: ignore[bad-call]\n",
+        "bad()  # noqa: E501\n",
+        "bad()  # noqa-not\n",
+        "bad()  # torchlint: ignored\n",
+        "bad()  # torchlint: ignore[other-rule]\n",
+        "bad()  # torchlint: ignore[]\n",
+        "for x in bad():\n    f()  # torchlint: ignore[bad-call]\n",
+        "bad()  # flake8: noqa\n",
+    ],
+)
+def test_does_not_cover(bad_call: type[Rule], text: str) -> None:
+    assert [finding.name for finding in findings(text, bad_call, checks=frozenset())] == ["bad-call"]
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xef\xbb\xbfbad() # noqa\n", b"\x0cbad() # noqa", b"# \\\r\nbad() # noqa\r\n"]
+)
+def test_unusual_bytes(bad_call: type[Rule], data: bytes) -> None:
+    assert findings(data, bad_call) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "place", "message"),
+    [
+        ("f()  # torchlint: ignore\n", "unused", "# torchlint: ignore", "this comment suppresses no finding"),
+        ("f()  # noqa: XX001, E501\n", "unused", "XX001", "there is no `bad-call` finding here to suppress"),
+        (
+            "# torchlint: ignore-file[bad-call]\n",
+            "unused",
+            "bad-call",
+            "there is no `bad-call` finding in this file to suppress",
+        ),
+        (
+            "bad()  # torchlint: ignore[bad-call, bad-cal]\n",
+            "unknown",
+            "bad-cal",
+            "no rule is called `bad-cal`; did you mean `bad-call`?",
+        ),
+        ("f()  # noqa: TL999\n", "unknown", "TL999", "no rule is called `TL999`"),
+        (
+            "f()  # torchlint: ignroe[x]\n",
+            "unknown",
+            "# torchlint: ignroe[x]",
+            "`ignroe` suppresses nothing; did you mean `ignore`?",
+        ),
+        ("f()  # torchlint: ignore[]\n", "unknown", "# torchlint: ignore[]", "the list of rules is empty"),
+        (
+            "f()  # torchlint: ignore[bad-call\n",
+            "unknown",
+            "# torchlint: ignore[bad-call",
+            "the list of rules lacks its closing `]`",
+        ),
+    ],
+)
+def test_useless_comments_are_reported(
+    bad_call: type[Rule], text: str, name: str, place: str, message: str
+) -> None:
+    crash = findings("", bad_call)
+    assert crash == []
+    found = findings("# nothing\n" + text, bad_call, *_others(bad_call))
+    if message.startswith("no rule is called `TL999`"):
+        found = [finding for finding in found if "TL999" in finding.message]
+    assert [finding.name for finding in found] == [f"{name}-suppression"]
+    assert found[0].message.startswith(message)
+    assert marked("# nothing\n" + text, found[0]) == place
+
+
+def _others(bad_call: type[Rule]) -> list[type[Rule]]:
+    """The other rules there are, so that a bare comment can be known to be unused."""
+    from torchlint import registry
+
+    return [rule for rule in registry.rules() if rule is not bad_call]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f()  # noqa\n",
+        "f()  # noqa: E501, F401\n",
+        "f()  # torchlint: ignore[crash]\n",
+        "f()  # torchlint: ignore\n",
+        "f()  # torchlint is good\n",
+        "f()  # torchlint: ignore[bad-call, unused-suppression]\n",
+        "# torchlint: ignore-file[unknown-suppression]\nf()  # torchlint: ignore[whatever]\n",
+        "bad(  # torchlint: ignore[bad-call]\n\nbad(]",
+    ],
+)
+def test_what_is_not_reported(bad_call: type[Rule], text: str) -> None:
+    assert [item for item in findings(text, bad_call) if item.name.endswith("-suppression")] == []
+
+
+def test_comments_are_those_that_python_sees() -> None:
+    paths = sorted(Path(tokenize.__file__).parent.glob("[a-d]*.py"))
+    assert len(paths) > 20
+    for path in paths:
+        with tokenize.open(path) as file:
+            text = file.read()
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        expected = [token.string for token in tokens if token.type == tokenize.COMMENT]
+        assert [match["comment"] for match in _COMMENT.finditer(text) if match["comment"]] == expected, path
