@@ -216,10 +216,23 @@ class Tree:
     def spans(self, wanted: Iterable[cst.CSTNode]) -> Mapping[cst.CSTNode, Span]:
         """Where nodes stand in the text, without surrounding white space. One pass for all of them."""
         recorder = _SpanRecorder(self.module, {id(node): node for node in wanted})
+        position: Callable[[int], Position] = self.source.position
+        if "\f" in self.source.text:
+            position = self._position_despite_form_feeds("".join(recorder.tokens))
         return {
-            node: Span(self.source.position(start), self.source.position(end))
-            for node, (start, end) in recorder.offsets().items()
+            node: Span(position(start), position(end)) for node, (start, end) in recorder.offsets().items()
         }
+
+    def _position_despite_form_feeds(self, printed: str) -> Callable[[int], Position]:
+        """Positions of offsets into what LibCST prints: it drops form feeds at the start of a line."""
+        copy = SourceFile(self.source.path, printed.encode())
+
+        def position(offset: int) -> Position:
+            place = copy.position(offset)
+            dropped = len(self.source.line(place.line)) - len(copy.line(place.line))
+            return Position(place.line, place.column + dropped)
+
+        return position
 
     @cached_property
     def is_script_main_guarded(self) -> bool:
