@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchlint.outputs import Outcome
 
 CLEAN, FINDINGS, USAGE_ERROR, INTERNAL_ERROR = range(4)
-INTERRUPTED, CLOSED_PIPE = 130, 141
+INTERRUPTED = 130
 STDIN = "<stdin>"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -275,5 +275,5 @@ def main() -> NoReturn:
         code = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = CLOSED_PIPE
+        code = FINDINGS
     sys.exit(code)
