@@ -140,26 +140,24 @@ class Calls(Methods):
     def _call_unknown(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
         if isinstance(callee, (Plain, Container, Parameters)):
             return self.made(Unknown(node, "call", arguments.all(), "", callee, self.mode))
-        if (
-            isinstance(callee, Unknown)
-            and callee.origin in ("attribute", "call", "element")
-            and self._of_module(callee)
-        ):
-            return self._module_result(callee, arguments, node)
+        if isinstance(callee, Unknown) and self._of_module(callee):
+            return self.module_result(callee, arguments, node)
         return self.unresolved(callee, owner_label(callee), arguments.all(), node)
 
-    def _of_module(self, callee: Unknown) -> bool:
-        """An attribute of a module of this file that is no method: a submodule."""
-        return callee.origin == "attribute" and bool(callee.parents) and isinstance(callee.parents[0], Module)
+    def _of_module(self, callee: Value) -> bool:
+        """An attribute of a module that is no method, or an element of one: a submodule."""
+        while isinstance(callee, Unknown) and callee.origin in ("attribute", "element", "iteration") and callee.parents:
+            callee = resolved(callee.parents[0])
+        return isinstance(callee, Module)
 
     # -- modules ------------------------------------------------------------------------------------
 
     def _forward(self, callee: Module, arguments: Arguments, node: cst.Call) -> Value:
         if callee.inplace and arguments.positional:
             return self._activate_in_place(callee, arguments.positional[0], node)
-        return self._module_result(callee, arguments, node)
+        return self.module_result(callee, arguments, node)
 
-    def _module_result(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
+    def module_result(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
         info = callee.info if isinstance(callee, Module) else None
         mode = self.mode
         if info is not None:

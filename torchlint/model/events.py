@@ -24,6 +24,8 @@ class Event:
     loops: tuple[Loop, ...] = field(default=(), init=False)
     calls: tuple[cst.CSTNode, ...] = field(default=(), init=False)
     """The calls through which the event was reached, outermost first."""
+    call_path: Path = field(default=(), init=False)
+    """The part of `path` that lies outside the function the event stands in."""
 
 
 @dataclass(eq=False)

@@ -188,6 +188,8 @@ class Expressions(Machine):
             return Plain(node)
         if isinstance(owner, Parameters):
             return self._parameter(owner, node)
+        if isinstance(owner, Module) and owner.info is None:
+            return self._submodule(owner, node)
         stored = self.heap.get((owner, f"[{key!r}]"))
         if stored is not None:
             return stored
@@ -196,6 +198,16 @@ class Expressions(Machine):
             if len(inputs) == 1 and not owner.is_loop:
                 return self.element(inputs[0], key, node, basic=basic)
         return self.part_of(owner, f"[{key!r}]", "element", node)
+
+    def _submodule(self, owner: Module, node: cst.CSTNode) -> Value:
+        """An element of a `Sequential` or `ModuleList`: one of its modules."""
+        inside = [
+            item for part in owner.parents for item in (part.elements() if isinstance(part, Container) else [part])
+        ]
+        modules = [item for item in inside if isinstance(resolved(item), (Module, Unknown))]
+        if modules:
+            return self.phi(node, modules)
+        return self.part_of(owner, "[]", "element", node)
 
     def _parameter(self, owner: Value, node: cst.CSTNode) -> Value:
         known = owner.part("[]")
@@ -226,7 +238,7 @@ class Expressions(Machine):
     def iterated(self, owner: Value, node: cst.CSTNode) -> Value:
         """What one iteration over a value yields."""
         owner = resolved(owner)
-        if isinstance(owner, (Parameters, Container)):
+        if isinstance(owner, (Parameters, Container, Module)):
             return self.element(owner, None, node)
         if isinstance(owner, Tensor):
             return self.made(Tensor(node, "unbind", (owner,), self.mode, base=owner))

@@ -50,7 +50,7 @@ class GradModes:
             seen.add(value)
             if isinstance(value, (Tensor, Unknown)) and value.mode is GradMode.OFF and _is_computed(value):
                 return value
-            if isinstance(value, (Tensor, Phi)):
+            if isinstance(value, (Tensor, Phi)) or (isinstance(value, Unknown) and value.origin in ("attribute", "element")):
                 stack.extend(value.parents)
         return None
 

@@ -121,12 +121,21 @@ HARMLESS_TO_MODEL = re.compile(
     r"unfreeze|set_requires|requires_grad|toggle|set_train|set_eval|unwrap|watch|rollout|collect|play|all_?reduce|reduce|barrier|"
     r"sync|gather|broadcast|export|early_?stop\w*|average|update_ema|update_bn|update_average|soft_update|hard_update|polyak|copy|"
     r"clone|deepcopy|seed|time|loss|criterion|forward|encode|decode|run_eval|act|select_action|choose_action|init|initialize|"
-    r"register|add|append|avg|mpi|grad_?clip\w*|regulari[sz]\w*|penalty|accumulate|no_sync|autocast|device|num|embed|extract|render|greedy|translate|beam)(?:_|$|[A-Z0-9])"
+    r"register|add|append|avg|mpi|grad_?clip\w*|regulari[sz]\w*|penalty|odeint|accumulate|no_sync|autocast|device|num|embed|extract|render|greedy|translate|beam)(?:_|$|[A-Z0-9])"
 )
 # Methods of a module that may touch gradients; its other methods compute.
 MAY_TOUCH_GRADIENTS = re.compile(
     r"zero|clear|reset_?grad|^reset$|optimi|update|step|train|backward|learn|fit|grad|attack|perturb|refine", re.I
 )
+
+
+def is_harmless_to_model(name: str) -> bool:
+    """Whether a call of this name leaves the gradients of a model alone that it is handed."""
+    if HARMLESS_TO_MODEL.match(name):
+        return True
+    return name.endswith(("_fn", "_func", "_function")) and not MAY_TOUCH_GRADIENTS.search(name)
+
+
 # What logs, measures, averages or schedules.
 BYSTANDER_LABEL = re.compile(
     r"ema|log|writer|meter|metric|timer|sched|evaluat|checkpoint|saver|wandb|profil|progress|pbar|bar$|stats|history|tracker|monitor|"

@@ -76,6 +76,7 @@ class Machine:
         self.scopes: list[LoopScope] = []
         self.path: Path = ()
         self.calls: tuple[cst.CSTNode, ...] = ()
+        self.call_path: Path = ()
         self.stack: list[FunctionInfo] = []
         self.interpreted: set[FunctionInfo] = set()
         self.statements = 0
@@ -102,6 +103,7 @@ class Machine:
         event.path = self.path
         event.loops = self.loops
         event.calls = self.calls
+        event.call_path = self.call_path
         self.items.append(event)
 
     # -- names --------------------------------------------------------------------------------------
@@ -124,6 +126,8 @@ class Machine:
                 found = External(node, self.definitions.imports[name])
             else:
                 qualified = self.definitions.qualified(name)
+                if name == "torch" and any(target.partition(".")[0] == "torch" for target in self.definitions.imports.values()):
+                    return External(node, "torch")
                 known = qualified != name or hasattr(builtins, name)
                 found = External(node, qualified if qualified != name else f"builtins.{name}") if known else Unknown(None, "global", (), name)
             self._builtin_values[name] = found

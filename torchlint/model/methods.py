@@ -58,7 +58,8 @@ class Methods(Summaries):
                 return local
         if isinstance(receiver, Unknown) and receiver.origin == "super":
             return self._super_method(receiver, name, arguments, node)
-        receiver.used_as(name)
+        for item in inputs_of(receiver):
+            item.used_as(name)
         handler = self._methods.get(name)
         if handler is not None:
             result = handler(self, receiver, arguments, node)
@@ -87,7 +88,13 @@ class Methods(Summaries):
             return None
         if isinstance(stored, Unknown) and stored.origin == "attribute" and not self._is_data_attribute(stored, info, name):
             return None
+        if isinstance(receiver, Module) and isinstance(stored, Unknown):
+            return self.module_result(stored, arguments, node)
         return self.call_value(stored, arguments, node)
+
+    def module_result(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
+        """The output of a module."""
+        raise NotImplementedError
 
     def _super_method(self, receiver: Unknown, name: str, arguments: Arguments, node: cst.Call) -> Value:
         """`super().method(...)`: of a base in this module, else unknown, and handed the object."""
@@ -259,7 +266,7 @@ class Methods(Summaries):
 
     def _itself(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
         """`model.cuda()` is the model; of an unknown it may be a tensor or module, the same for us."""
-        if isinstance(receiver, (Module, Unknown, Optimizer, Parameters)):
+        if isinstance(receiver, (Module, Unknown, Optimizer, Parameters, Phi)):
             if isinstance(receiver, Unknown) and receiver.origin == "grad":
                 return None
             return receiver

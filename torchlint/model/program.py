@@ -61,7 +61,9 @@ class Program:
         relevant = self._relevant()
         uncalled = [info for info in relevant if info.name not in self.called_names]
         for info in (*uncalled, *(info for info in relevant if info.name in self.called_names)):
-            if info not in machine.interpreted and isinstance(info.node, cst.FunctionDef):
+            if isinstance(info.node, cst.FunctionDef) and (
+                info not in machine.interpreted or self._is_forward(info)
+            ):
                 machine.frame = machine.module_frame
                 machine.restore(start)
                 yield self._root(info)
@@ -82,6 +84,10 @@ class Program:
         machine.run(info.node.body)
         machine.stack = []
         return Trace(info, machine.items, frame, machine.heap, info.name in self.called_names)
+
+    def _is_forward(self, info: FunctionInfo) -> bool:
+        """A module's `forward` runs in many contexts; what is wrong with it shows in its own."""
+        return info.name == "forward" and info.owner is not None
 
     def _called_names(self) -> set[str]:
         names: set[str] = set()

@@ -193,10 +193,12 @@ class Protocol:
             return any(self._reaches(event, part, optimizer) for part in inputs_of(item))
         if isinstance(item, Container):
             return any(self._reaches(event, part, optimizer) for part in item.elements() if not isinstance(part, (Container, Phi)))
-        if item is optimizer or _is_part_of(optimizer, item):
-            return not knowledge.HARMLESS_TO_OPTIMIZER.match(event.name) and not self._only_computes(event, item)
-        if knowledge.HARMLESS_TO_MODEL.match(event.name) or self._only_computes(event, item):
+        if item is optimizer:
+            return not knowledge.HARMLESS_TO_OPTIMIZER.match(event.name)
+        if knowledge.is_harmless_to_model(event.name) or self._only_computes(event, item):
             return False
+        if _is_part_of(optimizer, item):
+            return True
         if isinstance(item, Instance):
             return self._holds(item, optimizer)
         if isinstance(item, Optimizer) or _module_like(item):
@@ -205,7 +207,7 @@ class Protocol:
 
     def _only_computes(self, event: MayClear, item: Value) -> bool:
         """A method of a module whose name has nothing to do with gradients."""
-        if event.receiver is None or item is not resolved(event.receiver) or not _module_like(item):
+        if event.receiver is None or not _module_like(item) or item not in set(inputs_of(event.receiver)):
             return False
         return not knowledge.MAY_TOUCH_GRADIENTS.search(event.name)
 
@@ -385,6 +387,8 @@ def _module_like(item: Value) -> bool:
     """Whether a value is, or by its name may be, a module; or an object of unknown class that `super()` stands for."""
     item = resolved(item)
     if isinstance(item, Unknown):
+        if item.origin == "call" and item.callee is not None and _module_like(item.callee):
+            return False
         return is_module(item) is Answer.YES or item.origin == "super" or bool(knowledge.MODULE_LABEL.search(item.label))
     return is_module(item) is Answer.YES
 

@@ -70,21 +70,22 @@ class Summaries(Expressions):
         """Interpret a function's body at a call; the value is what it returns."""
         info = function.info
         self.interpreted.add(info)
-        caller, mode, items, calls = self.frame, self.mode, self.items, self.calls
+        caller, mode, items, calls, outer = self.frame, self.mode, self.items, self.calls, self.call_path
         frame = Frame(info, function.frame)
         self._bind_parameters(frame, function, arguments)
         self.stack.append(info)
-        self.frame, self.items, self.calls = frame, [], (*calls, node)
-        self.mode = function.mode or mode
+        self.frame, self.items, self.calls, self.call_path = frame, [], (*calls, node), self.path
+        decorated = function.mode or self.decorated_mode(info)
+        self.mode = decorated or mode
         body = info.node.body
         if isinstance(body, cst.BaseSuite):
             self.run(body)
         else:
             frame.returns.append(self.value(body))
         self._return_to(caller)
-        inner, self.items, self.calls = self.items, items, calls
+        inner, self.items, self.calls, self.call_path = self.items, items, calls, outer
         self.stack.pop()
-        if function.mode is not None:
+        if decorated is not None:
             self.mode = mode
         if inner:
             self.items.append(Inlined(node, inner))

@@ -174,10 +174,10 @@ class Tracking:
             return _any(self.tracked(item) for item in value.parents[1:])
         if isinstance(module, Module):
             return Answer.YES
-        return Answer.YES if isinstance(module, Unknown) and module.origin == "attribute" else Answer.UNKNOWN
+        return Answer.YES if isinstance(module, Unknown) else Answer.UNKNOWN
 
     def _tracked_unknown(self, value: Unknown) -> Answer:
-        if value.mode is GradMode.OFF and value.origin in ("call", "object"):
+        if value.mode is GradMode.OFF and _result_of_call(value) is not None:
             return Answer.NO
         if value in self.backpropagated:
             return Answer.YES
@@ -224,6 +224,17 @@ class Tracking:
             else:
                 stack.extend(item.parents)
         return found
+
+
+def _result_of_call(value: Value) -> Unknown | None:
+    """The call whose result a value is, or is a part of."""
+    while isinstance(value, Unknown):
+        if value.origin in ("call", "object"):
+            return value
+        if value.origin not in ("attribute", "element") or not value.parents:
+            return None
+        value = value.parents[0]
+    return None
 
 
 def _any(answers: Iterable[Answer]) -> Answer:

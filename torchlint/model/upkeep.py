@@ -24,7 +24,7 @@ from torchlint.model.events import (
     events_in,
 )
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import is_module
+from torchlint.model.tracking import has_parameters, is_module
 from torchlint.model.values import Answer, Module, Optimizer, Unknown
 
 _PER_BATCH = re.compile(r"step|batch|iter")
@@ -75,7 +75,7 @@ class Upkeep:
         inside = [other for other in events if (loop in other.loops if loop is not None else True)]
         if any(isinstance(other, MemoryProbe) for other in inside) or self._sweeps(loop, inside):
             return None
-        work = [other for other in inside if self._works(other) and other.loops == event.loops]
+        work = [other for other in inside if self._works(other) and _repeating(other.loops) == _repeating(event.loops)]
         if loop is None:
             work = [other for other in work if isinstance(other, Backward)]
         for other in work:
@@ -85,12 +85,9 @@ class Upkeep:
 
     def _sweeps(self, loop: Loop | None, inside: list[Event]) -> bool:
         """A loop over models or runs, not over batches: it makes a model or an optimizer each time."""
-        return any(
-            isinstance(other, Fresh)
-            and other.loops[-1:] == (loop,)
-            and isinstance(other.value, (Module, Optimizer))
-            for other in inside
-        )
+        stepped = {other.optimizer for other in inside if isinstance(other, Step)}
+        made = [other.value for other in inside if isinstance(other, Fresh) and other.loops[-1:] == (loop,)]
+        return any(value in stepped or (isinstance(value, Module) and has_parameters(value)) for value in made)
 
     def _works(self, event: Event) -> bool:
         """Whether an event trains or infers."""
@@ -115,15 +112,16 @@ class Upkeep:
         trains = self._trains()
         for events in self.events.values():
             for event in events:
-                if (
-                    isinstance(event, Anomaly)
-                    and event.on is True
-                    and trains
-                    and not event.path
-                    and not self._in_test(event.node)
-                ):
+                if isinstance(event, Anomaly) and trains and self._always_on(event, events):
                     yield AnomalyLeftOn(event.node)
         yield from self._trainer_flags()
+
+    def _always_on(self, event: Anomaly, events: list[Event]) -> bool:
+        """Whether no condition decides; one on a caller that trains decides about training, not about this."""
+        if event.on is not True or self._in_test(event.node):
+            return False
+        works = any(isinstance(other, Backward) and other.calls[: len(event.calls)] == event.calls for other in events)
+        return event.path == (event.call_path if works else ())
 
     def _trains(self) -> bool:
         kinds = (Backward, Step)
@@ -153,3 +151,8 @@ class Upkeep:
                 ):
                     if not self._in_test(call):
                         yield AnomalyLeftOn(item)
+
+
+def _repeating(loops: tuple[Loop, ...]) -> list[Loop]:
+    """The loops of the program: without an optimizer's own, over its closure."""
+    return [loop for loop in loops if not loop.implicit]
