@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import sys
 import sysconfig
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import indent
 
@@ -17,6 +18,7 @@ from torchlint import Finding, SourceFile, Span, lint, registry, select
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/*.py"))
 LIBRARY = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[::6]
+TORCHLINT = Path(sys.executable).with_name("torchlint")
 SELECTION = select(["all"], preview=True)
 TRIGGERS = b"\n# " + b" ".join(group[0] for rule in registry.rules() for group in rule.triggers)
 """Appended to a file, it keeps the rules from being left out for want of their trigger words."""
@@ -216,3 +218,13 @@ def test_standard_library(path: Path) -> None:
         warnings.simplefilter("ignore")
         ast.parse(data)
     check(data)
+
+
+def test_output_does_not_depend_on_hashes(run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = set()
+    for seed in "123":
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        outputs.add(
+            run(TORCHLINT, "--isolated", "--output-format", "json", FIXTURES[0].parent.parent, code=1)
+        )
+    assert len(outputs) == 1
