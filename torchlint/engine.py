@@ -38,6 +38,8 @@ def lint(source: SourceFile, selection: Selection) -> list[Finding]:
         findings = [_file_finding(UNREADABLE_FILE, source, error.message, error.line)]
     except SyntaxProblem as problem:
         findings = [_syntax_finding(source, problem)]
+    except (RecursionError, MemoryError):
+        findings = [_file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
     except Exception as error:
         findings = [_internal_finding(source, "torchlint", error)]
     return _finished(findings, source)

@@ -94,8 +94,6 @@ def parse(source: SourceFile) -> Tree:
         return Tree(cst.parse_module(text), source)
     except cst.ParserSyntaxError as error:
         raise _problem(error, source) from None
-    except (RecursionError, MemoryError):
-        raise SourceError("code is nested too deeply to be read") from None
 
 
 def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem | SourceError:
