@@ -380,6 +380,8 @@ class Calls(Methods):
             and not knowledge.NOT_OPTIMIZER_CLASS.search(last)
         ):
             return self._new_optimizer(last, arguments, node)
+        if last == "AverageMeter":
+            return self.made(Container(node, "meter"))
         if name in knowledge.PROGRESS or last in ("tqdm", "trange", "track"):
             return arguments.positional[0] if arguments.positional else Plain(node)
         if root in knowledge.PLAIN_PACKAGES:

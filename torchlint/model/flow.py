@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.model.calls import Calls
 from torchlint.model.definitions import Definitions, FunctionInfo, dotted
 from torchlint.model.events import Branch, Clear, Exit, Keep, Loop, Mutate, Returned, Step, Try
+from torchlint.model.knowledge import GRAD_SWITCHING_LABEL
 from torchlint.model.expressions import operator_of, target_text
 from torchlint.model.machine import LoopScope, Snapshot
 from torchlint.model.values import (
@@ -186,22 +187,14 @@ class Interpreter(Calls):
         self, node: cst.Assign, target: cst.BaseExpression, source: cst.BaseExpression, value: Value
     ) -> None:
         """`total = total + loss` and its kin: the new value is arithmetic on the old one."""
+        adds = isinstance(value, Tensor) and value.op in _ACCUMULATING
+        joins = isinstance(value, Container) and isinstance(source, cst.BinaryOperation)
         text = target_text(target)
-        if (
-            not text
-            or not isinstance(source, (cst.BinaryOperation, cst.Call))
-            or not isinstance(value, (Tensor, Container))
-        ):
-            return
-        if text not in {dotted(item) for item in walk(source) if isinstance(item, (cst.Name, cst.Attribute))}:
+        if not text or not (adds or joins) or text not in names_read(source):
             return
         old = self.value(target)
-        if isinstance(value, Tensor) and value.op in _ACCUMULATING:
-            for term in _terms(value, old):
-                self.emit(Keep(node, old, term, "add", text))
-        elif isinstance(value, Container) and isinstance(source, cst.BinaryOperation):
-            for item in value.elements():
-                self.emit(Keep(node, old, item, "append", text))
+        for term in _terms(value, old) if isinstance(value, Tensor) else value.elements():  # type: ignore[attr-defined]
+            self.emit(Keep(node, old, term, "add" if adds else "append", text))
 
     def _step_if_update(
         self,
@@ -298,7 +291,7 @@ class Interpreter(Calls):
 
     def _loop(self, node: cst.For | cst.While, begin: Callable[[], object]) -> None:
         event = Loop(node, [], depth=len(self.calls))
-        scope = LoopScope(event, node)
+        scope = LoopScope(event, node, len(self.entered_from))
         self._open_phis(scope)
         before, outer = self.copy(), self.items
         self.loops = (*self.loops, event)
@@ -351,13 +344,17 @@ class Interpreter(Calls):
 
     def _with(self, node: cst.With) -> None:
         mode = self.mode
+        self.entered_from.append(mode)
         for item in node.items:
             context = self.value(item.item)
             if isinstance(context, Context):
                 self.mode = context.mode
+            elif may_switch_gradients(context):
+                self.mode = GradMode.UNKNOWN
             if item.asname is not None:
                 self.assign_target(item.asname.name, self.entered(context, item))
         self.run(node.body)
+        self.entered_from.pop()
         self.mode = mode
 
     def entered(self, context: Value, node: cst.CSTNode) -> Value:
@@ -384,7 +381,7 @@ class Interpreter(Calls):
 
     def _leave(self, kind: str) -> None:
         if kind == "return":
-            self.frame.ends.append(self.copy())
+            self.frame.ends.append(self.leaving(self.frame.blocks))
         self.items.append(Exit(kind))
         self.alive = False
 
@@ -393,12 +390,12 @@ class Interpreter(Calls):
 
     def _break(self, node: cst.Break) -> None:
         if self.scopes:
-            self.scopes[-1].breaks.append(self.copy())
+            self.scopes[-1].breaks.append(self.leaving(self.scopes[-1].blocks))
         self._leave("break")
 
     def _continue(self, node: cst.Continue) -> None:
         if self.scopes:
-            self.scopes[-1].ends.append(self.copy())
+            self.scopes[-1].ends.append(self.leaving(self.scopes[-1].blocks))
         self._leave("continue")
 
     def _global_names(self, node: cst.Global | cst.Nonlocal) -> None:
@@ -419,6 +416,14 @@ class Interpreter(Calls):
         cst.Raise: _raise, cst.Break: _break, cst.Continue: _continue, cst.Global: _global_names,
         cst.Nonlocal: _global_names, cst.Del: _del, cst.Assert: _assert,
     }  # fmt: skip
+
+
+def may_switch_gradients(context: Value) -> bool:
+    """Whether entering a context of unknown make might set the grad mode: by what it may be, or by its name."""
+    if isinstance(context, Phi):
+        return any(isinstance(item, Context) for item in inputs_of(context))
+    callee = context.callee if isinstance(context, Unknown) else None
+    return callee is not None and bool(GRAD_SWITCHING_LABEL.search(callee.label))
 
 
 _ACCUMULATING = frozenset(
@@ -477,6 +482,18 @@ def _add_inplace(call: cst.Call, names: set[str]) -> None:
         and isinstance(call.func.value, cst.Name)
     ):
         names.add(call.func.value.value)
+
+
+def names_read(node: cst.CSTNode) -> set[str]:
+    """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`."""
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (cst.Name, cst.Attribute)):
+            found.add(dotted(item))
+        stack.extend([item.value] if isinstance(item, cst.Attribute) else children(item))
+    return found
 
 
 def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:

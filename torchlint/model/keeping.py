@@ -20,6 +20,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    inputs_of,
     resolved,
 )
 
@@ -61,6 +62,8 @@ class Keeping:
 
     def _kept(self, trace: Trace, keep: Keep, events: list[Event]) -> KeptGraph | None:
         if keep.mode is not GradMode.ON or self.tracking.tracked(keep.value) is not Answer.YES:
+            return None
+        if all(isinstance(item, Tensor) and item.leaf for item in inputs_of(keep.value)):
             return None
         container = resolved(keep.container)
         if isinstance(container, Container) and container.bounded:

@@ -136,6 +136,8 @@ def is_harmless_to_model(name: str) -> bool:
     return name.endswith(("_fn", "_func", "_function")) and not MAY_TOUCH_GRADIENTS.search(name)
 
 
+# Context managers that may well switch gradients off.
+GRAD_SWITCHING_LABEL = re.compile(r"no_?grad|eval|infer|freez|frozen|grad_enabled|test|valid|disable", re.I)
 # What logs, measures, averages or schedules.
 BYSTANDER_LABEL = re.compile(
     r"ema|log|writer|meter|metric|timer|sched|evaluat|checkpoint|saver|wandb|profil|progress|pbar|bar$|stats|history|tracker|monitor|"

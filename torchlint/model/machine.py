@@ -52,9 +52,10 @@ class Snapshot:
 class LoopScope:
     """A loop that is being interpreted: its Phis, and the states that leave its body early."""
 
-    def __init__(self, event: Loop, node: cst.CSTNode) -> None:
+    def __init__(self, event: Loop, node: cst.CSTNode, blocks: int) -> None:
         self.event = event
         self.node = node
+        self.blocks = blocks
         self.name_phis: dict[str, Phi] = {}
         self.heap_phis: dict[tuple[Value, str], Phi] = {}
         self.ends: list[Snapshot] = []
@@ -70,6 +71,8 @@ class Machine:
         self.frame = self.module_frame
         self.heap: dict[tuple[Value, str], Value] = {}
         self.mode = GradMode.ON
+        self.entered_from: list[GradMode] = []
+        """The grad modes that the open `with` blocks will give back."""
         self.alive = True
         self.items: list[Item] = []
         self.loops: tuple[Loop, ...] = ()
@@ -229,6 +232,13 @@ class Machine:
 
     def copy(self) -> Snapshot:
         return Snapshot(dict(self.frame.locals), dict(self.heap), self.mode, self.alive)
+
+    def leaving(self, blocks: int) -> Snapshot:
+        """A copy of the state for a jump out of all `with` blocks but the outermost `blocks`."""
+        state = self.copy()
+        if len(self.entered_from) > blocks:
+            state.mode = self.entered_from[blocks]
+        return state
 
     def restore(self, state: Snapshot) -> None:
         """Go on from a copy of a state."""

@@ -389,6 +389,9 @@ class Methods(Summaries):
             ):
                 receiver.set_part(literal, arguments.positional[1])
             return self.element(receiver, literal, node)
+        if name == "update" and receiver.kind == "meter" and arguments.positional:
+            assert isinstance(node.func, cst.Attribute)
+            self.emit(Keep(node, receiver, arguments.positional[0], "add", dotted(node.func.value)))
         if name == "update" and receiver.kind == "dict":
             for value in arguments.all():
                 inner = resolved(value)

@@ -71,7 +71,7 @@ class Summaries(Expressions):
         info = function.info
         self.interpreted.add(info)
         caller, mode, items, calls, outer = self.frame, self.mode, self.items, self.calls, self.call_path
-        frame = Frame(info, function.frame)
+        frame = Frame(info, function.frame, len(self.entered_from))
         self._bind_parameters(frame, function, arguments)
         self.stack.append(info)
         self.frame, self.items, self.calls, self.call_path = frame, [], (*calls, node), self.path

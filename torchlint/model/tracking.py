@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchlint.model import knowledge
-from torchlint.model.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE
+from torchlint.model.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.model.values import (
     Answer,
     Container,
@@ -45,6 +45,7 @@ _TERMS = frozenset(
         "reshape",
     }
 )
+_LOSSES = frozenset(name for name in OPERATORS if name.endswith(("_loss", "cross_entropy", "_div", "_with_logits")))
 _SCALING = frozenset({"mul", "div"})
 _RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
 
@@ -63,24 +64,29 @@ class Tracking:
             self._mark(loss)
 
     def _mark(self, loss: Value) -> None:
-        """The loss, and the terms it is the sum of."""
-        stack = [loss]
+        """The loss itself, and of the terms it is the sum of those that can only be tensors with a graph."""
+        self.backpropagated.add(loss)
+        stack, seen = [loss], set[Value]()
         while stack:
             value = stack.pop()
-            if value in self.backpropagated or isinstance(value, (Plain, Instance, Module, Optimizer)):
+            if value in seen:
                 continue
-            self.backpropagated.add(value)
+            seen.add(value)
+            if self._is_loss(value):
+                self.backpropagated.add(value)
             if isinstance(value, (Phi, Container)):
                 stack.extend(value.elements() if isinstance(value, Container) else value.parents)
             elif isinstance(value, Tensor) and value.mode is not GradMode.OFF:
                 if value.op in _TERMS:
-                    stack.extend(
-                        item
-                        for item in value.parents
-                        if not isinstance(item, Unknown) or item.origin in ("call", "element")
-                    )
+                    stack.extend(value.parents)
                 elif value.op in _SCALING:
                     stack.extend(self._scaled(value))
+
+    def _is_loss(self, value: Value) -> bool:
+        """Whether a term of a loss is one itself: the result of a call or of a loss function."""
+        if isinstance(value, Unknown):
+            return value.origin == "call" or (value.origin in ("attribute", "element") and _result_of_call(value) is not None)
+        return isinstance(value, Tensor) and (value.op in ("module", "component") or value.op in _LOSSES)
 
     def _scaled(self, value: Tensor) -> list[Value]:
         """`loss / n`: the factor that is not a number, where only one can be a tensor."""
