@@ -131,7 +131,7 @@ def test_long_expressions_are(link: str) -> None:
         ("(" * 190 + "bad()" + ")" * 190, ["bad-call"]),
         ("x = (bad()\n" + " .b\n" * 10_000 + ")", ["unreadable-file"]),
         ("x = bad()\\\n" + " + b\\\n" * 10_000 + "\n", ["unreadable-file"]),
-        ("if x: y\n" + "elif z: y\n" * 1_000 + "else: bad()\n", ["bad-call"]),
+        ("if x: y\n" + "elif z: y\n" * 500 + "else: bad()\n", ["bad-call"]),
         ("x = [" + "-1.5 * 2, " * 3_000 + "bad()]\n", ["bad-call"]),
         ("x = " * 10_000 + "bad()\n", ["bad-call"]),
         ("bad();" * 2_500, ["bad-call"] * 2_500),
