@@ -22,7 +22,7 @@ from torchlint.model.operators import MODULES, OPERATORS
 from torchlint.model.program import Program, Trace
 from torchlint.model.protocol import parameters_of
 from torchlint.model.tracking import Tracking, has_parameters, storages
-from torchlint.model.values import Answer, GradMode, Module, Optimizer, Phi, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Answer, GradMode, Module, Optimizer, Phi, Tensor, Unknown, Value, inputs_of, resolved
 
 
 @dataclass(frozen=True)
@@ -249,17 +249,21 @@ class Mutation:
                         yield LeafChanged(event, leaf.op == "parameter" if isinstance(leaf, Tensor) else True)
 
     def _leaf(self, mutate: Mutate) -> Value | None:
-        value: Value = resolved(mutate.target)
+        """The leaf that a change in place hits, directly or through a view."""
+        leaves = [self._leaf_under(item, mutate) for item in inputs_of(mutate.target) if not _continues(item, mutate)]
+        return leaves[0] if leaves and all(leaf is not None for leaf in leaves) else None
+
+    def _leaf_under(self, value: Value, mutate: Mutate) -> Value | None:
+        value = resolved(value)
         while isinstance(value, Tensor) and not value.leaf and value.base is not None:
-            if value.op in ("data", "detach", "numpy", "setitem") or value.mode is GradMode.OFF:
+            if value.op in ("data", "detach", "numpy") or value.mode is GradMode.OFF:
                 return None
             value = resolved(value.base)
-        if value in self.program.interpreter.frozen:
+        frozen = self.program.interpreter.frozen
+        if value in frozen or any(parent in frozen for parent in value.parents):
             return None
-        if isinstance(value, Tensor) and value.leaf:
-            if any(parent in self.program.interpreter.frozen for parent in value.parents):
-                return None
-            return value
+        if isinstance(value, Tensor):
+            return value if value.leaf else None
         return value if isinstance(value, Unknown) and self._by_own_gradient(value, mutate) else None
 
     def _by_own_gradient(self, value: Unknown, mutate: Mutate) -> bool:
@@ -274,6 +278,11 @@ class Mutation:
         if isinstance(trace.receiver, Optimizer):
             return False
         return isinstance(trace.receiver, Module) and not trace.called
+
+
+def _continues(value: Value, mutate: Mutate) -> bool:
+    """Whether a value of a Phi is just what an earlier change in place, this one too, left of another of its values."""
+    return isinstance(value, Tensor) and value.base is not None and value.base is mutate.target
 
 
 def _operator(saver: Event) -> str:

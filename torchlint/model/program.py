@@ -83,7 +83,8 @@ class Program:
         assert isinstance(info.node.body, cst.BaseSuite)
         machine.run(info.node.body)
         machine.stack = []
-        return Trace(info, machine.items, frame, machine.heap, info.name in self.called_names)
+        called = info.name in self.called_names and info.name != "__init__"
+        return Trace(info, machine.items, frame, machine.heap, called)
 
     def _is_forward(self, info: FunctionInfo) -> bool:
         """A module's `forward` runs in many contexts; what is wrong with it shows in its own."""

@@ -46,7 +46,6 @@ _TERMS = frozenset(
     }
 )
 _LOSSES = frozenset(name for name in OPERATORS if name.endswith(("_loss", "cross_entropy", "_div", "_with_logits")))
-_SCALING = frozenset({"mul", "div"})
 _RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
 
 
@@ -64,39 +63,62 @@ class Tracking:
             self._mark(loss)
 
     def _mark(self, loss: Value) -> None:
-        """The loss itself, and of the terms it is the sum of those that can only be tensors with a graph."""
-        self.backpropagated.add(loss)
-        stack, seen = [loss], set[Value]()
+        """The loss, the terms it is the sum of, and every value that its graph can only come from."""
+        stack, seen = [(loss, True)], set[Value]()
         while stack:
-            value = stack.pop()
+            value, certain = stack.pop()
             if value in seen:
                 continue
             seen.add(value)
-            if self._is_loss(value):
+            if certain or self._is_loss(value):
                 self.backpropagated.add(value)
             if isinstance(value, (Phi, Container)):
-                stack.extend(value.elements() if isinstance(value, Container) else value.parents)
-            elif isinstance(value, Tensor) and value.mode is not GradMode.OFF:
-                if value.op in _TERMS:
-                    stack.extend(value.parents)
-                elif value.op in _SCALING:
-                    stack.extend(self._scaled(value))
+                parts = value.elements() if isinstance(value, Container) else value.parents
+                stack.extend((item, certain) for item in parts if not isinstance(item, Plain))
+            elif isinstance(value, Tensor) and value.mode is not GradMode.OFF and value.op not in _CUTTING:
+                only = self._only_source(value)
+                if only is not None:
+                    stack.append((only, certain))
+                elif value.op in _TERMS:
+                    stack.extend((item, False) for item in value.parents)
+
+    def _only_source(self, value: Tensor) -> Value | None:
+        """The one operand that a tensor's graph can come from: the others are numbers, data or detached."""
+        if value.op == "module":
+            return None
+        sources = [item for item in value.parents if not self._cannot_track(item)]
+        if len(sources) > 1:
+            sources = [item for item in sources if self._comes_from_module(item)]
+        return sources[0] if len(sources) == 1 else None
+
+    def _cannot_track(self, value: Value) -> bool:
+        value = resolved(value)
+        if isinstance(value, Tensor):
+            return value.op in _CUTTING or (value.mode is GradMode.OFF and not value.leaf and value.base is None)
+        return not isinstance(value, (Unknown, Phi, Container)) or self._is_data(value)
+
+    def _comes_from_module(self, value: Value) -> bool:
+        """Whether a value is computed by what is, or is called like, a module."""
+        seen: set[Value] = set()
+        stack = [value]
+        while stack:
+            item = stack.pop()
+            if item in seen or self._cannot_track(item):
+                continue
+            seen.add(item)
+            if isinstance(item, Tensor) and (item.op == "module" or item.leaf):
+                return True
+            if isinstance(item, Unknown) and item.origin == "call" and item.callee is not None and _called_like_module(item.callee):
+                return True
+            if isinstance(item, (Tensor, Phi)) or (isinstance(item, Unknown) and item.origin in ("element", "attribute")):
+                stack.extend(item.parents)
+        return False
 
     def _is_loss(self, value: Value) -> bool:
         """Whether a term of a loss is one itself: the result of a call or of a loss function."""
         if isinstance(value, Unknown):
             return value.origin == "call" or (value.origin in ("attribute", "element") and _result_of_call(value) is not None)
         return isinstance(value, Tensor) and (value.op in ("module", "component") or value.op in _LOSSES)
-
-    def _scaled(self, value: Tensor) -> list[Value]:
-        """`loss / n`: the factor that is not a number, where only one can be a tensor."""
-        factors = [item for item in value.parents if not isinstance(resolved(item), Plain)]
-        calls = [
-            item
-            for item in factors
-            if isinstance(item, (Tensor, Phi)) or (isinstance(item, Unknown) and item.origin == "call")
-        ]
-        return factors if len(factors) == 1 else calls if len(calls) == 1 else []
 
     # -- tracked ------------------------------------------------------------------------------------
 
@@ -230,6 +252,10 @@ class Tracking:
             else:
                 stack.extend(item.parents)
         return found
+
+
+def _called_like_module(callee: Value) -> bool:
+    return is_module(callee) is Answer.YES or bool(knowledge.MODULE_LABEL.search(callee.label))
 
 
 def _result_of_call(value: Value) -> Unknown | None:
