@@ -1,4 +1,4 @@
-"""Steps that come before the backward of their iteration."""
+"""Steps that no backward precedes."""
 
 import libcst as cst
 
@@ -6,14 +6,15 @@ from torchlint import Category, Rule
 
 
 class StepWithoutBackward(Rule):
-    """An optimizer steps before the backward pass of its iteration.
+    """An optimizer steps without a backward pass before it.
 
     ## What it does
-    Finds a `step` at the top of a loop whose `backward` only follows below it, with none before the loop.
+    Finds a `step` that no `backward` precedes although a loss is computed: none at all, or only one that
+    follows below it in the same loop.
 
     ## Why is this bad?
-    The first step has no gradient to use, each later one uses those of the iteration before, and the last
-    gradients are never used.
+    A step without gradients updates nothing. Where the `backward` comes below, the first step is empty, each
+    later one uses the gradients of the iteration before, and the last gradients are never used.
 
     ## Example
     ```python
@@ -51,9 +52,17 @@ class StepWithoutBackward(Rule):
 
     def visit_Module(self, node: cst.Module) -> None:
         for empty in self.model.protocol.empty_steps():
+            name = empty.step.name
+            if empty.backward is None:
+                self.report(
+                    empty.step.node,
+                    f"`{name}` steps, but no `backward` has given it gradients: it updates nothing",
+                    help="call `backward` on the loss before the step",
+                )
+                continue
             self.report(
                 empty.step.node,
-                f"`{empty.step.name}` steps before the `backward` of its iteration: the first step is empty, later ones are late",
+                f"`{name}` steps before the `backward` of its iteration: the first is empty, the others are late",
                 related=[(empty.backward.node, "the gradients are computed here")],
                 help="step after the `backward`",
             )

@@ -34,7 +34,7 @@ class Model:
     @cached_property
     def protocol(self) -> Protocol:
         """Gradients between the steps of an optimizer."""
-        return Protocol(self.program)
+        return Protocol(self.program, self.tracking)
 
     @cached_property
     def keeping(self) -> Keeping:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import libcst as cst
 
 from torchlint.model import knowledge
-from torchlint.model.events import Anomaly, Compute, EmptyCache, Fresh, Grad, GradRead, MemoryProbe
+from torchlint.model.events import Anomaly, Clip, Compute, EmptyCache, Fresh, Grad, MemoryProbe
 from torchlint.model.methods import Methods, owner_label
 from torchlint.model.operators import INPLACE_MODULES
 from torchlint.model.summaries import Arguments
@@ -254,13 +254,13 @@ class Calls(Methods):
         flag = arguments.keywords.get("requires_grad")
         if isinstance(flag, Plain) and flag.constant is False:
             return self.made(Tensor(node, "new"))
-        return self.made(Tensor(node, "leaf", arguments.all(), leaf=True))
+        return self.new_leaf(node, arguments.all())
 
     def _variable(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
         """`Variable(x)` of old code is `x`; with `requires_grad=True` a new leaf."""
         flag = arguments.keywords.get("requires_grad")
         if isinstance(flag, Plain) and flag.constant is True:
-            return self.made(Tensor(node, "leaf", (), leaf=True))
+            return self.new_leaf(node)
         return arguments.positional[0] if arguments.positional else None
 
     def _scaler(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
@@ -309,7 +309,7 @@ class Calls(Methods):
             "clip_grad_value_",
             "clip_grad_norm",
         ):
-            self.emit(GradRead(node))
+            self.emit(Clip(node))
             return Plain(node)
         if name.startswith(
             (
@@ -365,7 +365,7 @@ class Calls(Methods):
             return result
         if all(isinstance(resolved(item), Plain) for item in parents):
             return self.made(Tensor(node, "new"))
-        base = first if operator in knowledge.VIEWS or operator in knowledge.MAYBE_VIEWS else None
+        base = first if operator in knowledge.VIEWS else None
         return self.computed(operator, parents, node, base)
 
     # -- everything else --------------------------------------------------------------------------------

@@ -72,7 +72,12 @@ class Step(Event):
 
 @dataclass(eq=False)
 class GradRead(Event):
-    """Gradients are read, copied or clipped."""
+    """Gradients are read or copied."""
+
+
+@dataclass(eq=False)
+class Clip(Event):
+    """Gradients are clipped."""
 
 
 @dataclass(eq=False)

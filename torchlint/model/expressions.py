@@ -9,8 +9,8 @@ from typing import ClassVar
 import libcst as cst
 
 from torchlint.model.definitions import dotted
-from torchlint.model.events import GradRead, Read
-from torchlint.model.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS
+from torchlint.model.events import Branch, Compute, GradRead, Read
+from torchlint.model.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
 from torchlint.model.machine import Machine
 from torchlint.model.values import (
     Container,
@@ -121,7 +121,7 @@ class Expressions(Machine):
         if isinstance(owner, Optimizer) or name == "param_groups":
             owner.used_as(name)
             return self.part_of(owner, name, "attribute", node)
-        if isinstance(owner, Module) and owner.info is None and name in ("weight", "bias"):
+        if isinstance(owner, Module) and owner.info is None and name.startswith(("weight", "bias")):
             return self._leaf_parameter(owner, name, node)
         if name in ("shape", "ndim", "device", "dtype"):
             return Plain(node)
@@ -131,6 +131,7 @@ class Expressions(Machine):
         known = owner.part(name)
         if known is None:
             known = Tensor(node, "parameter", (owner,), leaf=True)
+            known.order, known.loops = owner.order, owner.loops
             owner.set_part(name, known)
         return known
 
@@ -183,6 +184,8 @@ class Expressions(Machine):
         if isinstance(owner, Tensor):
             if owner.op == "module" and key is not None:
                 return self._component(owner, key, node)
+            if owner.op in WITH_INDICES and key == 1:
+                return self.made(Tensor(node, "argmax", (owner,), self.mode))
             return self.made(Tensor(node, "getitem", (owner,), self.mode, base=owner if basic else None))
         if isinstance(owner, Plain):
             return Plain(node)
@@ -260,7 +263,10 @@ class Expressions(Machine):
         if containers and op in ("add", "mul"):
             inside = tuple(value for item in containers for value in item.elements())
             return self.made(Container(node, containers[0].kind, inside))
-        return self.made_tensor(op, (left, right), node)
+        result = self.made_tensor(op, (left, right), node)
+        if op in ("mul", "div", "pow", "matmul"):
+            self.emit(Compute(node, result))
+        return result
 
     def made_tensor(
         self, op: str, parents: tuple[Value, ...], node: cst.CSTNode, base: Value | None = None
@@ -297,8 +303,6 @@ class Expressions(Machine):
 
     def _conditionally(self, start: int, node: cst.CSTNode) -> None:
         """Events since `start` happen only sometimes."""
-        from torchlint.model.events import Branch
-
         if len(self.items) > start:
             happened = self.items[start:]
             del self.items[start:]
@@ -306,9 +310,15 @@ class Expressions(Machine):
 
     def _if_expression(self, node: cst.IfExp) -> Value:
         self.value(node.test)
-        before = len(self.items)
-        values = [self.value(node.body), self.value(node.orelse)]
-        self._conditionally(before, node)
+        branch, path, outer = Branch(node, []), self.path, self.items
+        values: list[Value] = []
+        for number, arm in enumerate((node.body, node.orelse)):
+            self.items, self.path = [], (*path, (branch, number))
+            values.append(self.value(arm))
+            branch.arms.append(self.items)
+        self.items, self.path = outer, path
+        if any(branch.arms):
+            self.items.append(branch)
         return self.phi(node, values)
 
     # -- displays and comprehensions ----------------------------------------------------------------

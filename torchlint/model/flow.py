@@ -10,8 +10,8 @@ import libcst as cst
 from torchlint.model.calls import Calls
 from torchlint.model.definitions import Definitions, FunctionInfo, dotted
 from torchlint.model.events import Branch, Clear, Exit, Keep, Loop, Mutate, Returned, Step, Try
-from torchlint.model.knowledge import GRAD_SWITCHING_LABEL
 from torchlint.model.expressions import operator_of, target_text
+from torchlint.model.knowledge import GRAD_SWITCHING_LABEL
 from torchlint.model.machine import LoopScope, Snapshot
 from torchlint.model.values import (
     Class,
@@ -153,12 +153,20 @@ class Interpreter(Calls):
                 self.emit(Keep(node, plain_old, item, "append", dotted(node.target)))
             return
         if op == "add":
-            self.emit(Keep(node, old, value, "add", dotted(node.target)))
+            self.emit(Keep(node, self._slot_owner(node.target, old), value, "add", dotted(node.target)))
         if isinstance(plain_old, (Tensor, Unknown)) or (isinstance(plain_old, Phi)):
             result = self.mutate(node, node.target, old, op, (value,))
         else:
             result = self.operate(op, old, value, node)
             self.assign_target(node.target, result)
+
+    def _slot_owner(self, target: cst.BaseExpression, old: Value) -> Value:
+        """What a sum lives in: itself, or the container of which it is a slot."""
+        if isinstance(target, cst.Subscript):
+            owner = resolved(self.value(target.value))
+            if isinstance(owner, Container):
+                return owner
+        return old
 
     def mutate(
         self,
@@ -221,6 +229,7 @@ class Interpreter(Calls):
 
     def _if(self, node: cst.If) -> None:
         self.value(node.test)
+        asked = self.definitions.qualified(dotted(node.test.func)) if isinstance(node.test, cst.Call) else ""
         arms: list[Callable[[], None]] = [lambda: self.run(node.body)]
         orelse = node.orelse
         if isinstance(orelse, cst.If):
@@ -229,8 +238,11 @@ class Interpreter(Calls):
             arms.append(lambda: self.run(orelse.body))
         else:
             arms.append(lambda: None)
-        if is_main_guard(node.test):
+        if is_main_guard(node.test) or (asked.endswith(".is_available") and node.orelse is None):
             arms[0]()
+            return
+        if asked == "torch.is_grad_enabled" and self.mode is not GradMode.UNKNOWN:
+            arms[0 if self.mode is GradMode.ON else 1]()
             return
         self._branch(node, arms)
 

@@ -161,8 +161,7 @@ class Keeping:
 
     def _stays_unseen(self, trace: Trace, keep: Keep, container: Value, events: list[Event]) -> bool:
         """Without a backward in sight: grad mode is surely on, and the container goes nowhere else."""
-        trains = any(isinstance(event, Backward) for event in events)
-        if trace.root is not None and not trains:
+        if trace.root is not None and not self._decides_itself(trace, keep, events):
             return False
         if not isinstance(container, (Container, Phi)) and keep.how != "add":
             return False
@@ -172,6 +171,18 @@ class Keeping:
             if isinstance(event, MayClear) and container in event.handed:
                 return False
         return True
+
+    def _decides_itself(self, trace: Trace, keep: Keep, events: list[Event]) -> bool:
+        """Whether the callers leave gradients to the function: it trains, switches to `eval()`, or makes the module."""
+        if any(isinstance(event, Backward) for event in events):
+            return True
+        for value in self.tracking.graph(keep.value):
+            module = value.parents[0] if isinstance(value, Tensor) and value.op == "module" else None
+            if isinstance(value, Unknown) and value.origin == "call":
+                module = value.callee
+            if module is not None and any(item.has_use("eval") or item.order > trace.start > 0 for item in inputs_of(module) if not isinstance(item, Unknown) or item.origin != "attribute"):
+                return True
+        return False
 
     def _absent(self, value: Value, keep: Keep, container: Value) -> bool:
         graph = self.tracking.graph(value)

@@ -131,6 +131,8 @@ MAY_TOUCH_GRADIENTS = re.compile(
 
 def is_harmless_to_model(name: str) -> bool:
     """Whether a call of this name leaves the gradients of a model alone that it is handed."""
+    if re.search("zero|clear|backward|optimi", name):
+        return False
     if HARMLESS_TO_MODEL.match(name):
         return True
     return name.endswith(("_fn", "_func", "_function")) and not MAY_TOUCH_GRADIENTS.search(name)
@@ -138,6 +140,12 @@ def is_harmless_to_model(name: str) -> bool:
 
 # Context managers that may well switch gradients off.
 GRAD_SWITCHING_LABEL = re.compile(r"no_?grad|eval|infer|freez|frozen|grad_enabled|test|valid|disable", re.I)
+# Names of what is called to compute with parameters.
+CALLED_AS_MODULE = re.compile(
+    MODULE_LABEL.pattern + r"|(?:^|_)(?:layers?|linear|lin|fc|conv|head|cell|block|embed(?:ding)?|proj|mlp|rnn|lstm|gru|attn)\d*$", re.I
+)
+# Functions that return values and indices.
+WITH_INDICES = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "nanmedian", "cummax", "cummin", "max_pool2d_with_indices"})
 # What logs, measures, averages or schedules.
 BYSTANDER_LABEL = re.compile(
     r"ema|log|writer|meter|metric|timer|sched|evaluat|checkpoint|saver|wandb|profil|progress|pbar|bar$|stats|history|tracker|monitor|"
@@ -145,7 +153,7 @@ BYSTANDER_LABEL = re.compile(
     re.I,
 )
 # Packages whose functions never clear a gradient.
-HARMLESS_PACKAGES = frozenset(
+HARMLESS_PACKAGES = {"higher"} | frozenset(
     ["numpy", "math", "random", "time", "os", "sys", "json", "logging", "re", "pathlib", "PIL", "cv2", "matplotlib", "wandb", "tqdm", "argparse", "scipy", "sklearn", "pandas", "builtins", "copy", "collections", "itertools", "functools", "pickle", "torchvision", "tensorboardX", "datasets", "tokenizers", "torchmetrics", "torch", "gc", "warnings", "shutil", "glob", "csv", "seaborn", "networkx", "imageio", "skimage", "gym", "gymnasium", "typing", "contextlib", "string", "torchaudio", "torchtext", "einops", "mlflow", "visdom", "pprint", "datetime", "threading", "multiprocessing", "rich", "yaml"]
 )
 # Packages whose functions return no tensor.
@@ -163,20 +171,13 @@ WRAPPERS = re.compile(
 
 def operator_name(qualified: str) -> str | None:
     """The operator of a function of torch, torch.nn.functional, torch.linalg, ..., else None."""
-    if not qualified.startswith("torch."):
-        return None
     module, _, name = qualified.rpartition(".")
-    if module in (
-        "torch",
-        "torch.nn.functional",
-        "torch.linalg",
-        "torch.special",
-        "torch.fft",
-        "torch.Tensor",
-        "torch.functional",
-        "torch.nn.utils.rnn",
-    ):
-        return name if name[:1].islower() or name.startswith("_") else None
+    if name[:1].isupper():
+        return None
+    if module in ("torch", "torch.nn.functional", "torch.Tensor", "torch.functional", "torch.nn.utils.rnn"):
+        return name
+    if module in ("torch.linalg", "torch.special", "torch.fft"):
+        return f"{module.removeprefix('torch.')}.{name}"
     return None
 
 

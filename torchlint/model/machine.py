@@ -189,7 +189,7 @@ class Machine:
             if method.has_decorator("property") or method.has_decorator("cached_property"):
                 return None
             return self._part(owner, name, lambda: Function(method, self.module_frame, owner))
-        stored = self.stored.get((self.template(info), name))
+        stored = self.stored.get((owner, name)) or self.stored.get((self.template(info), name))
         if stored is None:
             return None
         writers = info.assigned.get(name, set())

@@ -9,12 +9,13 @@ import libcst as cst
 
 from torchlint.model import knowledge
 from torchlint.model.definitions import ClassInfo, dotted
-from torchlint.model.events import Backward, Call, Clear, Compute, GradRead, Keep, Loop, MayClear, Step
+from torchlint.model.events import Backward, Call, Clear, Compute, Fresh, GradRead, Keep, Loop, MayClear, Step
 from torchlint.model.summaries import Arguments, Summaries
 from torchlint.model.values import (
     Container,
     External,
     Function,
+    GradMode,
     Instance,
     Module,
     Optimizer,
@@ -169,6 +170,7 @@ class Methods(Summaries):
         assert isinstance(node.func, cst.Attribute)
         step = Step(node, receiver, _text(node.func.value, receiver))
         if isinstance(closure, Function) and self.can_inline(closure.info):
+            closure = Function(closure.info, closure.frame, closure.receiver, GradMode.ON)
             return self._step_with_closure(step, closure, node)
         self.emit(step)
         if isinstance(receiver, Unknown) and receiver.has_use("engine"):
@@ -283,7 +285,7 @@ class Methods(Summaries):
             return receiver
         if isinstance(receiver, (Module, Parameters)):
             return receiver
-        leaf = self.made(Tensor(node, "leaf", (receiver,), base=receiver, leaf=True))
+        leaf = self.new_leaf(node, (receiver,), receiver)
         if (
             isinstance(node.func, cst.Attribute)
             and isinstance(node.func.value, cst.Name)
@@ -293,6 +295,13 @@ class Methods(Summaries):
                 self.assign_target(node.func.value, leaf)
                 return leaf
         return leaf
+
+    def _detach_in_place(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        assert isinstance(node.func, cst.Attribute)
+        cut = self.made_tensor("detach", (receiver,), node, receiver)
+        if isinstance(node.func.value, (cst.Name, cst.Attribute)) and not isinstance(receiver, Module):
+            self.assign_target(node.func.value, cut)
+        return cut
 
     # -- tensors ------------------------------------------------------------------------------------
 
@@ -308,7 +317,7 @@ class Methods(Summaries):
             return self._in_place(receiver, name, arguments, node)
         if name in knowledge.CREATOR_METHODS:
             return self.created(name, arguments, node)
-        base = receiver if name in knowledge.VIEWS or name in knowledge.MAYBE_VIEWS else None
+        base = receiver if name in knowledge.VIEWS else None
         return self.computed(name, (receiver, *arguments.all()), node, base)
 
     def computed(
@@ -334,11 +343,17 @@ class Methods(Summaries):
             value = resolved(value.base)
         return isinstance(value, Unknown) and value.origin == "grad"
 
+    def new_leaf(self, node: cst.CSTNode, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:
+        """A leaf that requires grad, without a gradient yet."""
+        leaf = self.made(Tensor(node, "leaf", parents, base=base, leaf=True))
+        self.emit(Fresh(node, leaf))
+        return leaf
+
     def created(self, name: str, arguments: Arguments, node: cst.CSTNode) -> Tensor:
         """A new tensor without history, or a leaf where it is told to require a gradient."""
         flag = arguments.keywords.get("requires_grad")
         if isinstance(flag, Plain) and flag.constant is True:
-            return self.made(Tensor(node, "leaf", (), leaf=True))
+            return self.new_leaf(node)
         op = "new" if flag is None or (isinstance(flag, Plain) and flag.constant is False) else "unknown"
         return self.made(Tensor(node, op, () if op == "new" else arguments.all()))
 
@@ -439,7 +454,7 @@ class Methods(Summaries):
     _methods: ClassVar[dict[str, Handler]] = {
         "zero_grad": _zero_grad, "backward": _backward, "manual_backward": _manual_backward, "step": _step,
         "optimizer_step": _optimizer_step, "scale": _scale, "prepare": _prepare, "setup": _prepare,
-        "parameters": _parameters, "named_parameters": _named_parameters, "requires_grad_": _requires_grad,
+        "detach_": _detach_in_place, "parameters": _parameters, "named_parameters": _named_parameters, "requires_grad_": _requires_grad,
         "append": _append, "appendleft": _append, "add": _append, "extend": _extend, "insert": _insert,
         **dict.fromkeys(knowledge.SELF_METHODS - {"requires_grad_"}, _itself),
         **dict.fromkeys(knowledge.PLAIN_METHODS, _plain_result),

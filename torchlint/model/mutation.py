@@ -22,7 +22,18 @@ from torchlint.model.operators import MODULES, OPERATORS
 from torchlint.model.program import Program, Trace
 from torchlint.model.protocol import parameters_of
 from torchlint.model.tracking import Tracking, has_parameters, storages
-from torchlint.model.values import Answer, GradMode, Module, Optimizer, Phi, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Answer,
+    GradMode,
+    Module,
+    Optimizer,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
 
 
 @dataclass(frozen=True)
@@ -245,7 +256,7 @@ class Mutation:
             for event in events:
                 if isinstance(event, Mutate) and event.mode is GradMode.ON:
                     leaf = self._leaf(event)
-                    if leaf is not None and self._surely_on(trace, event, events):
+                    if leaf is not None and self._surely_on(trace, leaf, events):
                         yield LeafChanged(event, leaf.op == "parameter" if isinstance(leaf, Tensor) else True)
 
     def _leaf(self, mutate: Mutate) -> Value | None:
@@ -271,12 +282,14 @@ class Mutation:
         gradient = value.part("grad")
         return gradient is not None and any(gradient in self.tracking.graph(item) for item in mutate.by)
 
-    def _surely_on(self, trace: Trace, mutate: Mutate, events: list[Event]) -> bool:
+    def _surely_on(self, trace: Trace, leaf: Value, events: list[Event]) -> bool:
         """Whether the callers cannot have switched gradients off."""
         if trace.root is None or any(isinstance(event, Backward) for event in events):
             return True
         if isinstance(trace.receiver, Optimizer):
             return False
+        if leaf.order > trace.start:
+            return True
         return isinstance(trace.receiver, Module) and not trace.called
 
 

@@ -29,6 +29,8 @@ class Trace:
     items: list[Item]
     frame: Frame
     heap: dict[tuple[Value, str], Value]
+    start: int
+    """When its interpretation began."""
     called: bool
     """Whether the module calls a function of this name, though no call could be followed."""
 
@@ -53,7 +55,7 @@ class Program:
     def _interpret(self) -> Iterator[Trace]:
         machine = self.interpreter
         machine.run(self.tree.module.body)
-        yield Trace(None, machine.items, machine.module_frame, machine.heap, False)
+        yield Trace(None, machine.items, machine.module_frame, machine.heap, 0, False)
         start = machine.copy()
         if start.mode is not GradMode.ON:
             start.mode = GradMode.UNKNOWN
@@ -80,11 +82,12 @@ class Program:
         machine.frame = frame
         machine.mode = machine.decorated_mode(info) or machine.mode
         machine.stack = [info]
+        start = machine.clock
         assert isinstance(info.node.body, cst.BaseSuite)
         machine.run(info.node.body)
         machine.stack = []
         called = info.name in self.called_names and info.name != "__init__"
-        return Trace(info, machine.items, frame, machine.heap, called)
+        return Trace(info, machine.items, frame, machine.heap, start, called)
 
     def _is_forward(self, info: FunctionInfo) -> bool:
         """A module's `forward` runs in many contexts; what is wrong with it shows in its own."""

@@ -8,22 +8,27 @@ from dataclasses import dataclass
 from torchlint.model import knowledge
 from torchlint.model.events import (
     Backward,
+    Call,
     Clear,
+    Compute,
     Event,
     Flow,
     Fresh,
+    Grad,
     GradRead,
     Loop,
     MayClear,
     State,
     Step,
     events_in,
+    exclusive,
 )
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import is_module
+from torchlint.model.tracking import Tracking, called_like_module, is_module
 from torchlint.model.values import (
     Answer,
     Container,
+    GradMode,
     Instance,
     Module,
     Optimizer,
@@ -58,19 +63,21 @@ class ClearedGradients:
 
 @dataclass(frozen=True)
 class EmptyStep:
-    """`step` comes before any `backward`, which follows it in the same iteration."""
+    """`step` comes before any `backward`; one follows it in the same iteration, or (None) there is none."""
 
     step: Step
-    backward: Backward
+    backward: Backward | None
 
 
 class Protocol:
     """Answers about the steps of every trace."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, tracking: Tracking) -> None:
         self.program = program
+        self.tracking = tracking
         self.traces = program.traces
         self.events = {trace: list(events_in(trace.items)) for trace in self.traces}
+        self._reached: dict[tuple[Backward, Value], bool] = {}
         self.stepped = {step.optimizer for step in self._steps()}
 
     def _steps(self) -> Iterator[Step]:
@@ -98,17 +105,22 @@ class Protocol:
         its callers are elsewhere, and nobody in this module clears for it."""
         if trace.root is None or trace.called or step.manual:
             return False
-        optimizer = resolved(step.optimizer)
-        if isinstance(optimizer, Unknown) and optimizer.origin == "parameter":
-            return False
         if not any(_computed_here(backward.loss) for backward in losses):
             return False
+        optimizer = resolved(step.optimizer)
         return not any(
-            isinstance(event, Clear) and self.clears(event.target, optimizer) is not Answer.NO
+            isinstance(event, Clear) and self._is_for(event, other, optimizer, trace)
             for other, events in self.events.items()
             if other is not trace
             for event in events
         )
+
+    def _is_for(self, clear: Clear, other: Trace, optimizer: Value, trace: Trace) -> bool:
+        """Whether a clearing elsewhere may be meant for the optimizer of a function that does not clear itself."""
+        if clear.target is not None and self.clears(clear.target, optimizer) is Answer.YES:
+            return True
+        same_class = other.receiver is not None and other.receiver is trace.receiver
+        return same_class and self.clears(clear.target, optimizer) is not Answer.NO
 
     # -- stale gradients ----------------------------------------------------------------------------
 
@@ -133,9 +145,10 @@ class Protocol:
                         arrivals.setdefault((last, event), set()).add((cleared, backward))
                 return frozenset({(event, False, None)})
             if isinstance(event, Backward):
+                if not self.reaches(event, optimizer):
+                    return states
                 return frozenset(
-                    (last, cleared, event if backward is None and not cleared else backward)
-                    for last, cleared, backward in states
+                    (last, cleared, event if not cleared else backward) for last, cleared, backward in states
                 )
             if self.may_clear(event, optimizer):
                 return frozenset((last, True, backward) for last, _, backward in states)
@@ -151,9 +164,37 @@ class Protocol:
         for (last, step), paths in arrivals.items():
             stale = [backward for cleared, backward in paths if not cleared and backward is not None]
             if stale and not any(cleared for cleared, _ in paths):
-                yield StaleGradients(
-                    min(stale, key=lambda event: event.order), last if last is step else step, loop
-                )
+                yield StaleGradients(self._own(stale, optimizer), step, loop)
+
+    def _own(self, stale: list[Backward], optimizer: Value) -> Backward:
+        """The first of several backward passes that add to stale gradients."""
+        return min(stale, key=lambda event: event.order)
+
+    def reaches(self, backward: Backward, optimizer: Value) -> bool:
+        """Whether a backward pass may put gradients where an optimizer takes them: unless all the modules that
+        its loss went through are known to be others."""
+        ours, known = parameters_of(optimizer)
+        if not known:
+            return True
+        key = (backward, optimizer)
+        if key not in self._reached:
+            self._reached[key] = self._may_reach(self.tracking.graph(backward.loss), ours)
+        return self._reached[key]
+
+    def _may_reach(self, graph: set[Value], ours: set[Value]) -> bool:
+        modules: set[Value] = set()
+        for item in graph:
+            if isinstance(item, Tensor) and item.op == "module":
+                modules.update(inputs_of(item.parents[0]))
+            elif isinstance(item, Unknown) and item.origin == "call":
+                if item.callee is None or not called_like_module(item.callee):
+                    return True
+                modules.update(inputs_of(item.callee))
+            elif isinstance(item, Tensor) and item.leaf:
+                modules.update((item, *item.parents))
+            elif isinstance(item, Unknown) and item in self.tracking.backpropagated:
+                return True
+        return not modules or any(_overlap(ours, {module}) or _owned_alike(ours, module) for module in modules)
 
     def may_clear(self, event: Event, optimizer: Value) -> bool:
         """Whether an event clears the gradients of an optimizer, or cannot be told not to."""
@@ -230,74 +271,103 @@ class Protocol:
                 yield from self._cleared_in(trace, optimizer)
 
     def _cleared_in(self, trace: Trace, optimizer: Value) -> Iterator[ClearedGradients]:
-        arrivals: dict[Step, set[tuple[Backward | None, Clear | None]]] = {}
+        """A state is the backward whose gradients are pending, and what cleared them; or that nobody knows."""
+        arrivals: dict[Step, set[tuple[Backward | None, Event | None]]] = {}
 
         def transfer(event: Event, states: State) -> State:
             if isinstance(event, Step) and resolved(event.optimizer) is optimizer:
                 arrivals.setdefault(event, set()).update(states)  # type: ignore[arg-type]
                 return frozenset({(None, None)})
             if isinstance(event, Backward):
-                return frozenset({(event, None)})
-            if (
-                isinstance(event, Clear)
-                and event.explicit
-                and self.clears(event.target, optimizer) is Answer.YES
-            ):
-                return frozenset(
-                    (backward, event if backward is not None and clear is None else clear)
-                    for backward, clear in states
-                )
+                return frozenset({(event, None)}) if self.reaches(event, optimizer) else states
+            if isinstance(event, Clear) and event.explicit and self.clears(event.target, optimizer) is Answer.YES:
+                return frozenset((backward, clear or event if backward else None) for backward, clear in states)
             if isinstance(event, GradRead) or self.may_clear(event, optimizer):
-                return frozenset({(None, None)})
+                return frozenset({(None, event)})
             return states
 
         Flow(transfer).run(trace.items, frozenset({(None, None)}))
         for step, paths in arrivals.items():
-            for backward, clear in sorted(
-                ((b, c) for b, c in paths if b is not None and c is not None), key=lambda pair: pair[1].order
-            ):
-                if all(other_clear is not None for _, other_clear in paths):
-                    yield ClearedGradients(clear, backward, step)
+            pending = [(backward, clear) for backward, clear in paths if backward is not None]
+            unknown = any(backward is None and clear is not None for backward, clear in paths)
+            if unknown or not pending or not all(isinstance(clear, Clear) for _, clear in pending):
+                continue
+            backward, clear = min(pending, key=lambda pair: pair[0].order)
+            assert isinstance(clear, Clear)
+            yield ClearedGradients(clear, backward, step)
 
     # -- steps without a backward -----------------------------------------------------------------------
 
     def empty_steps(self) -> Iterator[EmptyStep]:
-        """Steps at the top of a loop whose backward comes below: the first is empty, each later one is late."""
+        """Steps that no backward precedes: with one below in the same loop (late), or with none at all."""
         for trace in self.traces:
-            for step, loop in self._regions(trace):
-                if (
-                    loop is not None
-                    and not loop.implicit
-                    and not step.manual
-                    and _surely_optimizer(resolved(step.optimizer))
-                ):
-                    backward = self._late_backward(trace, step, loop)
-                    if backward is not None:
-                        yield EmptyStep(step, backward)
+            if trace.called:
+                continue
+            for optimizer in dict.fromkeys(resolved(step.optimizer) for step in self.events[trace] if isinstance(step, Step)):
+                if _surely_optimizer(optimizer):
+                    yield from self._empty_in(trace, optimizer)
 
-    def _late_backward(self, trace: Trace, step: Step, loop: Loop) -> Backward | None:
-        optimizer = resolved(step.optimizer)
-        later: Backward | None = None
-        for event in self.events[trace]:
-            before = event.order < step.order
-            if before and (
-                isinstance(event, (Backward, GradRead))
-                or (isinstance(event, MayClear) and self._handed(event, optimizer))
-            ):
-                return None
-            if before and isinstance(event, Step) and event.loops == step.loops and event is not step:
-                return None
-            if (
-                not before
-                and later is None
-                and isinstance(event, Backward)
-                and loop in event.loops
-                and not dict(event.path).keys() & ()
-            ):
-                later = event
-        if later is None or step.path != later.path or any(event.loops != step.loops for event in (later,)):
-            return None
-        return later
+    def _empty_in(self, trace: Trace, optimizer: Value) -> Iterator[EmptyStep]:
+        """Whether each step of an optimizer is reached, first or always, before any backward."""
+        events = self.events[trace]
+        for step in events:
+            if not isinstance(step, Step) or step.manual or resolved(step.optimizer) is not optimizer:
+                continue
+            earlier = [event for event in events if event.order < step.order and not exclusive(event.path, step.path)]
+            if any(self._may_give_gradients(event, optimizer) for event in earlier):
+                continue
+            forward = self._forward_before(step, earlier)
+            around = _repeating(step)
+            later = [event for event in events if event.order > step.order and around and around[-1] in event.loops]
+            late = [event for event in later if self._may_give_gradients(event, optimizer)]
+            if not late:
+                if forward is not None:
+                    yield EmptyStep(step, None)
+            elif isinstance(late[0], Backward) and late[0].path == step.path and late[0].loops == step.loops:
+                yield EmptyStep(step, late[0])
+
+    def _may_give_gradients(self, event: Event, optimizer: Value) -> bool:
+        """Whether an event gives an optimizer gradients to step on, or might."""
+        if isinstance(event, Backward):
+            return self.reaches(event, optimizer)
+        if isinstance(event, (GradRead, Grad)) or (isinstance(event, Clear) and not event.explicit):
+            return True
+        if isinstance(event, MayClear):
+            return self._handed(event, optimizer)
+        if isinstance(event, Call):
+            return self._may_go_backward(event)
+        return False
+
+    def _may_go_backward(self, call: Call) -> bool:
+        """An unresolved call that is handed what may be a loss."""
+        callee = call.value.callee if isinstance(call.value, Unknown) else None
+        name = callee.label if callee is not None else ""
+        if callee is None or called_like_module(callee) or knowledge.is_harmless_to_model(name):
+            return False
+        return any(self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor))
+
+    def _forward_before(self, step: Step, earlier: list[Event]) -> Event | None:
+        """A forward pass in the same iteration, whose loss is not used."""
+        loops = _repeating(step)
+        for event in earlier:
+            if isinstance(event, Compute) and event.value.op == "module" and event.value.mode is GradMode.ON:
+                computed = True
+            elif isinstance(event, Call) and isinstance(event.value, Unknown) and event.value.callee is not None:
+                computed = called_like_module(event.value.callee) and event.value.mode is GradMode.ON
+            else:
+                continue
+            if computed and (not loops or loops[-1] in event.loops):
+                return event
+        return None
+
+
+def _repeating(step: Step) -> list[Loop]:
+    return [loop for loop in step.loops if not loop.implicit]
+
+
+def _owned_alike(ours: set[Value], module: Value) -> bool:
+    """Whether a module is a part of the same object as one of ours: they may be the same, or share."""
+    return any(isinstance(item, Unknown) and item.origin == "attribute" and module in item.parents for item in ours)
 
 
 def _computed_here(loss: Value) -> bool:

@@ -12,7 +12,6 @@ from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
     Container,
-    GradMode,
     Instance,
     Module,
     Phi,
@@ -20,7 +19,6 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
-    resolved,
 )
 
 

@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.model.definitions import ClassInfo, FunctionInfo, dotted
 from torchlint.model.events import Inlined
 from torchlint.model.expressions import Expressions
-from torchlint.model.knowledge import GRAD_MODES, OPTIMIZER_CLASS
+from torchlint.model.knowledge import GRAD_MODES, OPTIMIZER_CLASS, SET_GRAD_MODE
 from torchlint.model.machine import MAX_DEPTH, MAX_STATEMENTS, Snapshot
 from torchlint.model.values import (
     Container,
@@ -141,14 +141,13 @@ class Summaries(Expressions):
     def decorated_mode(self, info: FunctionInfo) -> GradMode | None:
         """The grad mode that decorators give a function's body."""
         for decorator in info.decorators:
-            name = self.definitions.qualified(
-                dotted(decorator.func if isinstance(decorator, cst.Call) else decorator)
-            )
-            mode = GRAD_MODES.get(name)
-            if mode is not None:
-                if isinstance(decorator, cst.Call) and decorator.args:
-                    return None if dotted(decorator.args[0].value) != "True" else mode
-                return mode
+            call = decorator if isinstance(decorator, cst.Call) else None
+            name = self.definitions.qualified(dotted(call.func if call is not None else decorator))
+            argument = dotted(call.args[0].value) if call is not None and call.args else ""
+            if name in SET_GRAD_MODE:
+                return {"True": GradMode.ON, "False": GradMode.OFF}.get(argument, GradMode.UNKNOWN)
+            if name in GRAD_MODES:
+                return GRAD_MODES[name] if argument in ("", "True") else GradMode.ON if argument == "False" else GradMode.UNKNOWN
         return None
 
     # -- roots --------------------------------------------------------------------------------------

@@ -59,8 +59,11 @@ class Tracking:
         self._settled: set[Value] = set()
         self._pending: list[Value] = []
         self._circular = False
+        losses = list(losses)
         for loss in losses:
             self._mark(loss)
+        for loss in losses:
+            self._mark_module_calls(loss)
 
     def _mark(self, loss: Value) -> None:
         """The loss, the terms it is the sum of, and every value that its graph can only come from."""
@@ -75,12 +78,24 @@ class Tracking:
             if isinstance(value, (Phi, Container)):
                 parts = value.elements() if isinstance(value, Container) else value.parents
                 stack.extend((item, certain) for item in parts if not isinstance(item, Plain))
+            elif isinstance(value, Tensor) and value.mode is GradMode.OFF and value.base is not None:
+                stack.append((value.base, certain))
             elif isinstance(value, Tensor) and value.mode is not GradMode.OFF and value.op not in _CUTTING:
                 only = self._only_source(value)
                 if only is not None:
                     stack.append((only, certain))
                 elif value.op in _TERMS:
                     stack.extend((item, False) for item in value.parents)
+
+    def _mark_module_calls(self, loss: Value) -> None:
+        """What is called like a module, with gradients on, in the graph of a loss gives a part of that graph."""
+        self._answers.clear()
+        for value in self.graph(loss):
+            if isinstance(value, Unknown) and value.origin == "call" and value.mode is GradMode.ON:
+                if value.callee is not None and called_like_module(value.callee):
+                    self.backpropagated.add(value)
+        self._answers.clear()
+        self._settled.clear()
 
     def _only_source(self, value: Tensor) -> Value | None:
         """The one operand that a tensor's graph can come from: the others are numbers, data or detached."""
@@ -108,7 +123,7 @@ class Tracking:
             seen.add(item)
             if isinstance(item, Tensor) and (item.op == "module" or item.leaf):
                 return True
-            if isinstance(item, Unknown) and item.origin == "call" and item.callee is not None and _called_like_module(item.callee):
+            if isinstance(item, Unknown) and item.origin == "call" and item.callee is not None and called_like_module(item.callee):
                 return True
             if isinstance(item, (Tensor, Phi)) or (isinstance(item, Unknown) and item.origin in ("element", "attribute")):
                 stack.extend(item.parents)
@@ -149,7 +164,7 @@ class Tracking:
         if isinstance(value, Tensor):
             return self._tracked_tensor(value)
         if isinstance(value, Phi):
-            return _any(self.tracked(item) for item in value.parents)
+            return self._tracked_phi(value)
         if isinstance(value, Container):
             return _any(self.tracked(item) for item in value.elements())
         if isinstance(value, Unknown):
@@ -162,6 +177,12 @@ class Tracking:
             else Answer.UNKNOWN
         )
 
+    def _tracked_phi(self, value: Phi) -> Answer:
+        """One of several: `loss.item() if distributed else loss` may be the number."""
+        answer = _any(self.tracked(item) for item in value.parents)
+        numbers = any(isinstance(item, Plain) and not item.is_literal for item in value.parents)
+        return Answer.UNKNOWN if answer is Answer.YES and numbers and not value.is_loop else answer
+
     def _tracked_tensor(self, value: Tensor) -> Answer:
         if value.leaf:
             return Answer.YES
@@ -173,14 +194,14 @@ class Tracking:
             if value.base is not None and value.op not in ("module",):
                 return self.tracked(value.base)
             return Answer.NO
-        if value in self.backpropagated:
-            return Answer.YES
         if value.op == "module":
             inner = self._module_tracks(value)
         elif value.op == "component":
             inner = self._component_tracks(value)
         else:
             inner = _any(self.tracked(item) for item in value.parents)
+        if inner is Answer.UNKNOWN and value in self.backpropagated:
+            return Answer.YES
         return Answer.UNKNOWN if inner is Answer.YES and value.mode is GradMode.UNKNOWN else inner
 
     def _component_tracks(self, value: Tensor) -> Answer:
@@ -254,8 +275,9 @@ class Tracking:
         return found
 
 
-def _called_like_module(callee: Value) -> bool:
-    return is_module(callee) is Answer.YES or bool(knowledge.MODULE_LABEL.search(callee.label))
+def called_like_module(callee: Value) -> bool:
+    """Whether what is called is a module, by what is known of it or by its name."""
+    return is_module(callee) is Answer.YES or bool(knowledge.CALLED_AS_MODULE.search(callee.label))
 
 
 def _result_of_call(value: Value) -> Unknown | None:

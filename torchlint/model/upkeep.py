@@ -23,9 +23,11 @@ from torchlint.model.events import (
     Step,
     events_in,
 )
+from torchlint.model.flow import is_main_guard
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import has_parameters, is_module
-from torchlint.model.values import Answer, Module, Optimizer, Unknown
+from torchlint.model.tracking import called_like_module, has_parameters
+from torchlint.model.values import Module, Optimizer, Unknown
+from torchlint.syntax import walk
 
 _PER_BATCH = re.compile(r"step|batch|iter")
 _TEST_PATH = re.compile(
@@ -96,7 +98,7 @@ class Upkeep:
         if isinstance(event, Compute):
             return event.value.op == "module"
         if isinstance(event, Call) and isinstance(event.value, Unknown) and event.value.callee is not None:
-            return is_module(event.value.callee) is Answer.YES
+            return called_like_module(event.value.callee)
         return False
 
     def _in_step_with(self, path: Path, other: Path, loop: Loop | None) -> bool:
@@ -120,8 +122,22 @@ class Upkeep:
         """Whether no condition decides; one on a caller that trains decides about training, not about this."""
         if event.on is not True or self._in_test(event.node):
             return False
+        if any(isinstance(other, Anomaly) and other.on is not True and other.order > event.order for other in events):
+            return False
+        if self._covers_one_step(event, events):
+            return False
         works = any(isinstance(other, Backward) and other.calls[: len(event.calls)] == event.calls for other in events)
         return event.path == (event.call_path if works else ())
+
+    def _covers_one_step(self, event: Anomaly, events: list[Event]) -> bool:
+        """`with detect_anomaly():` around a single backward outside all loops, to look at one batch."""
+        parents = self.program.tree.parents
+        item = parents.get(event.node)
+        block = parents.get(item) if isinstance(item, cst.WithItem) else None
+        if block is None or event.loops:
+            return False
+        inside = [other for other in events if isinstance(other, Backward) and block in self.program.tree.ancestors(other.node)]
+        return bool(inside) and not any(other.loops for other in inside)
 
     def _trains(self) -> bool:
         kinds = (Backward, Step)
@@ -135,7 +151,10 @@ class Upkeep:
 
     def _in_test(self, node: cst.CSTNode) -> bool:
         function = self.program.definitions.method_around(node)
-        return function is not None and function.name.startswith("test")
+        if function is None:
+            return False
+        named = any(dotted(call.func).endswith("gradcheck") for call in walk(function.node) if isinstance(call, cst.Call))
+        return function.name.startswith("test") or named
 
     def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
         """`Trainer(detect_anomaly=True)` of Lightning."""
@@ -149,8 +168,17 @@ class Upkeep:
                     and item.keyword.value == "detect_anomaly"
                     and dotted(item.value) == "True"
                 ):
-                    if not self._in_test(call):
+                    if not self._in_test(call) and not self._is_conditional(call):
                         yield AnomalyLeftOn(item)
+
+    def _is_conditional(self, node: cst.CSTNode) -> bool:
+        """Whether an `if` of the same function decides about a node."""
+        for item in self.program.tree.ancestors(node):
+            if isinstance(item, cst.FunctionDef):
+                return False
+            if isinstance(item, (cst.If, cst.IfExp)) and not (isinstance(item, cst.If) and is_main_guard(item.test)):
+                return True
+        return False
 
 
 def _repeating(loops: tuple[Loop, ...]) -> list[Loop]:
