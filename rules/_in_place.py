@@ -8,17 +8,13 @@ _METHOD = re.compile(rb"\.[a-z]\w*[a-z\d]_\(")
 
 
 def changes_in_place(data: bytes) -> bool:
-    """Whether anything may be changed in place at all."""
-    return b"torch" in data and bool(_AUGMENTED.search(data) or _METHOD.search(data) or _ELEMENT.search(data))
+    """Whether a tensor may be changed in place: by an operator, a method or a flag."""
+    if b"torch" not in data:
+        return False
+    flagged = b"inplace=True" in data or b"out=" in data
+    return bool(flagged or _AUGMENTED.search(data) or _METHOD.search(data) or _ELEMENT.search(data))
 
 
 def triage(data: bytes) -> bool:
-    """Whether a tensor may be changed in place: by an operator, a method, a flag or an optimizer's step."""
-    if b"torch" not in data:
-        return False
-    return (
-        b"inplace=True" in data
-        or b"out=" in data
-        or (b"backward" in data and b"step" in data)
-        or changes_in_place(data)
-    )
+    """Whether a tensor may be changed in place, or a step may update parameters that a backward still needs."""
+    return (b"backward" in data and b"step" in data) or changes_in_place(data)

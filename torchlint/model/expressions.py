@@ -9,8 +9,8 @@ from typing import ClassVar
 import libcst as cst
 
 from torchlint.model.definitions import dotted
-from torchlint.model.events import Branch, Compute, GradRead, Read
-from torchlint.model.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
+from torchlint.model.events import Branch, Compute, GradRead, Loop, Read
+from torchlint.model.knowledge import CALLED_AS_MODULE, PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
 from torchlint.model.machine import Machine
 from torchlint.model.values import (
     Container,
@@ -192,7 +192,7 @@ class Expressions(Machine):
         if isinstance(owner, Parameters):
             return self._parameter(owner, node)
         if isinstance(owner, Module) and owner.info is None:
-            return self._submodule(owner, node)
+            return self._submodule(owner, key, node)
         stored = self.heap.get((owner, f"[{key!r}]"))
         if stored is not None:
             return stored
@@ -202,12 +202,14 @@ class Expressions(Machine):
                 return self.element(inputs[0], key, node, basic=basic)
         return self.part_of(owner, f"[{key!r}]", "element", node)
 
-    def _submodule(self, owner: Module, node: cst.CSTNode) -> Value:
+    def _submodule(self, owner: Module, key: object, node: cst.CSTNode) -> Value:
         """An element of a `Sequential` or `ModuleList`: one of its modules."""
         inside = [
             item for part in owner.parents for item in (part.elements() if isinstance(part, Container) else [part])
         ]
         modules = [item for item in inside if isinstance(resolved(item), (Module, Unknown))]
+        if isinstance(key, int) and -len(inside) <= key < len(inside):
+            return inside[key]
         if modules:
             return self.phi(node, modules)
         return self.part_of(owner, "[]", "element", node)
@@ -247,6 +249,9 @@ class Expressions(Machine):
             return self.made(Tensor(node, "unbind", (owner,), self.mode, base=owner))
         if isinstance(owner, Plain):
             return Plain(node)
+        if isinstance(owner, Unknown) and owner.origin == "call" and owner.callee is not None:
+            if CALLED_AS_MODULE.search(owner.callee.label):
+                return self.part_of(owner, "[]", "element", node)
         return self.made(Unknown(node, "iteration", (owner,)))
 
     # -- operators ----------------------------------------------------------------------------------
@@ -350,7 +355,9 @@ class Expressions(Machine):
         return made
 
     def _comprehension(self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp) -> Value:
-        outer = dict(self.frame.locals)
+        outer, items = dict(self.frame.locals), self.items
+        loop = Loop(node, [], depth=len(self.calls))
+        self.loops, self.items = (*self.loops, loop), loop.body
         self._comp_for(node.for_in)
         if isinstance(node, cst.DictComp):
             self.value(node.key)
@@ -358,6 +365,9 @@ class Expressions(Machine):
         else:
             value = self.value(node.elt)
         self.frame.locals = outer
+        self.loops, self.items = self.loops[:-1], items
+        if loop.body:
+            self.items.append(loop)
         kind = {cst.ListComp: "list", cst.SetComp: "set", cst.DictComp: "dict"}.get(type(node), "generator")
         return self.made(Container(node, kind, (value,)))
 

@@ -131,6 +131,8 @@ MAY_TOUCH_GRADIENTS = re.compile(
 
 def is_harmless_to_model(name: str) -> bool:
     """Whether a call of this name leaves the gradients of a model alone that it is handed."""
+    if name in ("optimizers", "lr_schedulers", "configure_optimizers"):
+        return True
     if re.search("zero|clear|backward|optimi", name):
         return False
     if HARMLESS_TO_MODEL.match(name):
@@ -144,6 +146,7 @@ GRAD_SWITCHING_LABEL = re.compile(r"no_?grad|eval|infer|freez|frozen|grad_enable
 CALLED_AS_MODULE = re.compile(
     MODULE_LABEL.pattern + r"|(?:^|_)(?:layers?|linear|lin|fc|conv|head|cell|block|embed(?:ding)?|proj|mlp|rnn|lstm|gru|attn)\d*$", re.I
 )
+LOSS_LABEL = re.compile(r"criter|loss(?:$|_?f)|^mse$|^bce$|cross_entropy", re.I)
 # Functions that return values and indices.
 WITH_INDICES = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "nanmedian", "cummax", "cummin", "max_pool2d_with_indices"})
 # What logs, measures, averages or schedules.

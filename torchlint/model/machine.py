@@ -194,14 +194,14 @@ class Machine:
             return None
         writers = info.assigned.get(name, set())
         if writers - {"__init__"} and not isinstance(stored, (Container, Optimizer)):
-            return self._part(
-                owner,
-                name,
-                lambda: self.made(
-                    Phi(stored.node, (stored, Unknown(stored.node, "attribute", (owner,), name)))
-                ),
-            )
+            return self._part(owner, name, lambda: self._rewritten(stored, owner, name))
         return stored
+
+    def _rewritten(self, stored: Value, owner: Value, name: str) -> Value:
+        """What `__init__` stored, or what another method has put in its place."""
+        either = Phi(stored.node, (stored, Unknown(stored.node, "attribute", (owner,), name)))
+        either.order, either.loops = owner.order, owner.loops
+        return either
 
     def template(self, info: ClassInfo) -> Value:
         """The object that stands for any instance of a class, its attributes as `__init__` stores them."""

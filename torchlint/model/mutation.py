@@ -216,27 +216,26 @@ class Mutation:
                     if found is not None:
                         yield found
 
-    def _forward_across(
-        self, step: Step, modules: set[Value], events: list[Event]
-    ) -> ParametersChanged | None:
+    def _forward_across(self, step: Step, modules: set[Value], events: list[Event]) -> ParametersChanged | None:
         for backward in events:
-            if (
-                not isinstance(backward, Backward)
-                or backward.order < step.order
-                or exclusive(backward.path, step.path)
-            ):
+            if not isinstance(backward, Backward) or backward.loops != step.loops or exclusive(backward.path, step.path):
                 continue
             graph = self.tracking.graph(backward.loss, carried=False)
+            if backward.order < step.order:  # the graph of an earlier iteration, dragged along
+                graph = self.tracking.graph(backward.loss) - graph if step.loops else set()
             for saver in events:
-                if (
-                    isinstance(saver, Compute)
-                    and saver.order < step.order
-                    and saver.value in graph
-                    and self._uses(saver, modules)
-                ):
-                    if saver.loops == step.loops == backward.loops and not exclusive(saver.path, step.path):
-                        return ParametersChanged(step, saver, backward)
+                if not isinstance(saver, Compute) or saver.order > step.order or saver.loops != step.loops:
+                    continue
+                used = saver.value in graph or (backward.order < step.order and self._carries_itself(saver.value, backward))
+                if used and self._uses(saver, modules) and not exclusive(saver.path, step.path):
+                    return ParametersChanged(step, saver, backward)
         return None
+
+    def _carries_itself(self, value: Value, backward: Backward) -> bool:
+        """Whether a forward pass feeds the same one of the next iteration, with its graph."""
+        return value in self.tracking.graph(backward.loss) and any(
+            value in self.tracking.graph(parent) for parent in value.parents
+        )
 
     def _uses(self, saver: Compute, modules: set[Value]) -> bool:
         """Whether a forward pass needs the values of a module's weights in backward."""

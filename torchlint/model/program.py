@@ -17,7 +17,7 @@ from torchlint.syntax import Tree
 _TRAINING = frozenset(
     ["backward", "manual_backward", "step", "zero_grad", "optimizer_step", "empty_cache", "set_detect_anomaly", "detect_anomaly", "set_anomaly_enabled", "set_grad_enabled", "Trainer"]
 )
-_KEEPING = frozenset({"append", "extend", "appendleft", "update"})
+_KEEPING = frozenset({"append", "extend", "appendleft", "update", "cat", "stack"})
 _LOOPS = (cst.For, cst.While)
 
 
@@ -135,7 +135,8 @@ class Program:
                 if isinstance(call.func, cst.Attribute)
                 else getattr(call.func, "value", "")
             )
-            if name in _TRAINING or name in INPLACE or (name in _KEEPING and self._in_loop(call)):
+            in_place = name in INPLACE or (in_place_modules and _has_keyword(call, "inplace"))
+            if name in _TRAINING or in_place or (name in _KEEPING and self._in_loop(call)):
                 yield from self._functions(call)
         for node in self.tree.of_type(cst.AugAssign):
             yield from self._functions(node)
@@ -159,3 +160,7 @@ class Program:
             if isinstance(item, (cst.FunctionDef, cst.ClassDef)):
                 return False
         return False
+
+
+def _has_keyword(call: cst.Call, name: str) -> bool:
+    return any(item.keyword is not None and item.keyword.value == name for item in call.args)

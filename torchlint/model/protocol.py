@@ -24,7 +24,7 @@ from torchlint.model.events import (
     exclusive,
 )
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking, called_like_module, is_module
+from torchlint.model.tracking import Tracking, called_like_module, has_parameters, is_module
 from torchlint.model.values import (
     Answer,
     Container,
@@ -77,6 +77,10 @@ class Protocol:
         self.tracking = tracking
         self.traces = program.traces
         self.events = {trace: list(events_in(trace.items)) for trace in self.traces}
+        self._holders: dict[Value, list[Value]] = {}
+        for (owner, _), value in program.interpreter.stored.items():
+            for item in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
+                self._holders.setdefault(resolved(item), []).append(owner)
         self._reached: dict[tuple[Backward, Value], bool] = {}
         self.stepped = {step.optimizer for step in self._steps()}
 
@@ -105,7 +109,7 @@ class Protocol:
         its callers are elsewhere, and nobody in this module clears for it."""
         if trace.root is None or trace.called or step.manual:
             return False
-        if not any(_computed_here(backward.loss) for backward in losses):
+        if not any(self._computed_here(backward.loss) for backward in losses):
             return False
         optimizer = resolved(step.optimizer)
         return not any(
@@ -113,6 +117,13 @@ class Protocol:
             for other, events in self.events.items()
             if other is not trace
             for event in events
+        )
+
+    def _computed_here(self, loss: Value) -> bool:
+        """Whether the forward pass of a loss is in the function, and the loss not just handed to it."""
+        return any(
+            (isinstance(item, Tensor) and (item.op == "module" or item.leaf)) or (isinstance(item, Unknown) and item.origin == "call")
+            for item in self.tracking.graph(loss)
         )
 
     def _is_for(self, clear: Clear, other: Trace, optimizer: Value, trace: Trace) -> bool:
@@ -136,39 +147,36 @@ class Protocol:
                 yield from self._stale_in(loop.body if loop is not None else trace.items, loop, optimizer)
 
     def _stale_in(self, items: list[object], loop: Loop | None, optimizer: Value) -> Iterator[StaleGradients]:
-        arrivals: dict[tuple[Step, Step], set[tuple[bool, Backward | None]]] = {}
+        arrivals: dict[tuple[Step, Step], set[tuple[bool, bool]]] = {}
+        stale: dict[Step, list[Backward]] = {}
 
         def transfer(event: Event, states: State) -> State:
             if isinstance(event, Step) and resolved(event.optimizer) is optimizer:
-                for last, cleared, backward in states:
+                for last, cleared, added in states:
                     if last is not None:
-                        arrivals.setdefault((last, event), set()).add((cleared, backward))
-                return frozenset({(event, False, None)})
+                        arrivals.setdefault((last, event), set()).add((cleared, added))
+                return frozenset({(event, False, False)})
             if isinstance(event, Backward):
                 if not self.reaches(event, optimizer):
                     return states
-                return frozenset(
-                    (last, cleared, event if not cleared else backward) for last, cleared, backward in states
-                )
+                for last, cleared, _ in states:
+                    if last is not None and not cleared:
+                        stale.setdefault(last, []).append(event)
+                return frozenset((last, cleared, added or not cleared) for last, cleared, added in states)
             if self.may_clear(event, optimizer):
-                return frozenset((last, True, backward) for last, _, backward in states)
+                return frozenset((last, True, added) for last, _, added in states)
             return states
 
         flow = Flow(transfer)
-        once = flow.run(items, frozenset({(None, False, None)})) | flow.exits.get("continue", frozenset())
+        once = flow.run(items, frozenset({(None, False, False)})) | flow.exits.get("continue", frozenset())
         if loop is None:
             once |= flow.exits.get("return", frozenset())
         flow.exits.clear()
         again = flow.run(items, once) | flow.exits.get("continue", frozenset())
         flow.run(items, again)
         for (last, step), paths in arrivals.items():
-            stale = [backward for cleared, backward in paths if not cleared and backward is not None]
-            if stale and not any(cleared for cleared, _ in paths):
-                yield StaleGradients(self._own(stale, optimizer), step, loop)
-
-    def _own(self, stale: list[Backward], optimizer: Value) -> Backward:
-        """The first of several backward passes that add to stale gradients."""
-        return min(stale, key=lambda event: event.order)
+            if any(added for _, added in paths) and not any(cleared for cleared, _ in paths):
+                yield StaleGradients(min(stale[last], key=lambda event: event.order), step, loop)
 
     def reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a backward pass may put gradients where an optimizer takes them: unless all the modules that
@@ -186,15 +194,18 @@ class Protocol:
         for item in graph:
             if isinstance(item, Tensor) and item.op == "module":
                 modules.update(inputs_of(item.parents[0]))
+            elif isinstance(item, Tensor) and item.leaf:
+                modules.update((item, *item.parents))
             elif isinstance(item, Unknown) and item.origin == "call":
                 if item.callee is None or not called_like_module(item.callee):
                     return True
                 modules.update(inputs_of(item.callee))
-            elif isinstance(item, Tensor) and item.leaf:
-                modules.update((item, *item.parents))
+            elif isinstance(item, Unknown) and item.parents and isinstance(item.parents[0], Module):
+                modules.add(item.parents[0])
             elif isinstance(item, Unknown) and item in self.tracking.backpropagated:
                 return True
-        return not modules or any(_overlap(ours, {module}) or _owned_alike(ours, module) for module in modules)
+        modules = {item for item in modules if not isinstance(item, Module) or has_parameters(item)}
+        return not modules or any(self._overlap(ours, {module}) for module in modules)
 
     def may_clear(self, event: Event, optimizer: Value) -> bool:
         """Whether an event clears the gradients of an optimizer, or cannot be told not to."""
@@ -217,12 +228,12 @@ class Protocol:
         if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
             theirs, theirs_known = parameters_of(target)
             if known and theirs_known:
-                return Answer.YES if _overlap(ours, theirs) else Answer.NO
+                return Answer.YES if self._overlap(ours, theirs) else Answer.NO
             both_step = target in self.stepped and optimizer in self.stepped
             return Answer.NO if both_step else Answer.UNKNOWN
         if not known:
             return Answer.UNKNOWN
-        return Answer.YES if _overlap(ours, {target}) else Answer.NO
+        return Answer.YES if self._overlap(ours, {target}) else Answer.NO
 
     def _handed(self, event: MayClear, optimizer: Value) -> bool:
         return any(self._reaches(event, item, optimizer) for item in event.handed)
@@ -238,7 +249,7 @@ class Protocol:
             return not knowledge.HARMLESS_TO_OPTIMIZER.match(event.name)
         if knowledge.is_harmless_to_model(event.name) or self._only_computes(event, item):
             return False
-        if _is_part_of(optimizer, item):
+        if self._is_part_of(optimizer, item):
             return True
         if isinstance(item, Instance):
             return self._holds(item, optimizer)
@@ -259,6 +270,26 @@ class Protocol:
             if owner is item and (resolved(value) is optimizer or (_module_like(value) and self.clears(value, optimizer) is not Answer.NO)):
                 return True
         return any(_module_like(part) and self.clears(part, optimizer) is not Answer.NO for part in item.known_parts.values())
+
+    def _overlap(self, first: set[Value], second: set[Value]) -> bool:
+        """Whether a module is in both sets, or holds or is held by one in the other."""
+        return any(self._is_part_of(a, b) or self._is_part_of(b, a) for a in first for b in second)
+
+    def _is_part_of(self, part: Value, whole: Value) -> bool:
+        """Whether a value is another, an attribute or element of it, or stored in it by `__init__`."""
+        seen: set[Value] = set()
+        stack = [part]
+        while stack:
+            item = stack.pop()
+            if item is whole:
+                return True
+            if item in seen:
+                continue
+            seen.add(item)
+            stack.extend(self._holders.get(item, ()))
+            if isinstance(item, Phi) or (isinstance(item, Unknown) and item.origin in ("attribute", "element", "iteration")):
+                stack.extend(item.parents)
+        return False
 
     # -- cleared before the step ----------------------------------------------------------------------
 
@@ -292,9 +323,9 @@ class Protocol:
             unknown = any(backward is None and clear is not None for backward, clear in paths)
             if unknown or not pending or not all(isinstance(clear, Clear) for _, clear in pending):
                 continue
-            backward, clear = min(pending, key=lambda pair: pair[0].order)
-            assert isinstance(clear, Clear)
-            yield ClearedGradients(clear, backward, step)
+            for backward, clear in sorted(pending, key=lambda pair: (pair[1].order, pair[0].order)):  # type: ignore[union-attr]
+                assert isinstance(clear, Clear)
+                yield ClearedGradients(clear, backward, step)
 
     # -- steps without a backward -----------------------------------------------------------------------
 
@@ -365,19 +396,6 @@ def _repeating(step: Step) -> list[Loop]:
     return [loop for loop in step.loops if not loop.implicit]
 
 
-def _owned_alike(ours: set[Value], module: Value) -> bool:
-    """Whether a module is a part of the same object as one of ours: they may be the same, or share."""
-    return any(isinstance(item, Unknown) and item.origin == "attribute" and module in item.parents for item in ours)
-
-
-def _computed_here(loss: Value) -> bool:
-    """Whether a loss was computed in the function, not handed to it."""
-    return any(
-        not (isinstance(item, Unknown) and item.origin in ("parameter", "attribute"))
-        for item in inputs_of(resolved(loss))
-    )
-
-
 def _alternatives(optimizer: Value) -> set[Value]:
     return set(inputs_of(optimizer))
 
@@ -429,28 +447,6 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
     if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and _module_like(optimizer.parents[0]):
         return optimizer.parents
     return (None,)
-
-
-def _overlap(first: set[Value], second: set[Value]) -> bool:
-    """Whether a module is in both sets, or holds or is held by one in the other."""
-    return any(_is_part_of(a, b) or _is_part_of(b, a) for a in first for b in second)
-
-
-def _is_part_of(part: Value, whole: Value) -> bool:
-    seen: set[Value] = set()
-    stack = [part]
-    while stack:
-        item = stack.pop()
-        if item is whole:
-            return True
-        if item in seen:
-            continue
-        seen.add(item)
-        if (isinstance(item, Unknown) and item.origin in ("attribute", "element", "iteration")) or isinstance(item, Phi):
-            stack.extend(item.parents)
-    if isinstance(whole, Module):
-        return part in whole.parents
-    return False
 
 
 def _module_like(item: Value) -> bool:

@@ -237,6 +237,8 @@ class Tracking:
         if value.origin == "call" and value.callee is not None:
             if is_module(value.callee) is Answer.YES:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
+            if value.mode is GradMode.ON and knowledge.LOSS_LABEL.search(value.callee.label):
+                return _any(self.tracked(item) for item in value.parents)
             if (
                 isinstance(value.callee, External)
                 and knowledge.package(value.callee.name) in knowledge.PLAIN_PACKAGES
