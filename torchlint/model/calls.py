@@ -8,7 +8,7 @@ from typing import ClassVar
 import libcst as cst
 
 from torchlint.model import knowledge
-from torchlint.model.events import Anomaly, Clip, Compute, EmptyCache, Fresh, Grad, MemoryProbe
+from torchlint.model.events import Anomaly, Branch, Clip, Compute, EmptyCache, Fresh, Grad, MemoryProbe
 from torchlint.model.methods import Methods, owner_label
 from torchlint.model.operators import INPLACE_MODULES
 from torchlint.model.summaries import Arguments
@@ -133,9 +133,20 @@ class Calls(Methods):
         """One of several callees: as a module where all are, else unknown."""
         inputs = [item for item in inputs_of(callee) if not (isinstance(item, Plain) and item.is_none)]
         if inputs and all(isinstance(item, Module) for item in inputs):
-            results = [self._forward(item, arguments, node) for item in inputs if isinstance(item, Module)]
-            return self.phi(node, list(results))
+            return self._forward_any(inputs, arguments, node)
         return self._call_unknown(callee, arguments, node)
+
+    def _forward_any(self, modules: list[Value], arguments: Arguments, node: cst.Call) -> Value:
+        """One module or another runs: alternatives, like the arms of an `if`."""
+        branch, path, outer = Branch(node, []), self.path, self.items
+        results: list[Value] = []
+        for number, module in enumerate(modules):
+            self.items, self.path = [], (*path, (branch, number))
+            results.append(self.call_value(module, arguments, node))
+            branch.arms.append(self.items)
+        self.items, self.path = outer, path
+        self.items.append(branch)
+        return self.phi(node, results)
 
     def _call_unknown(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
         if isinstance(callee, (Plain, Container, Parameters)):

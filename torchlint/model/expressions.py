@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Branch, Compute, GradRead, Loop, Read
-from torchlint.model.knowledge import CALLED_AS_MODULE, PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
+from torchlint.model.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES, is_called_as_module
 from torchlint.model.machine import Machine
 from torchlint.model.values import (
     Container,
@@ -149,6 +149,8 @@ class Expressions(Machine):
     def _subscript(self, node: cst.Subscript) -> Value:
         owner = resolved(self.value(node.value))
         key = self.subscript_key(node)
+        if isinstance(owner, Module) and any(isinstance(item.slice, cst.Slice) for item in node.slice):
+            return self.made(Module(node, owner.name, owner.parents, owner.info))
         return self.element(owner, key, node, basic=self._is_basic(node))
 
     def subscript_key(self, node: cst.Subscript) -> object:
@@ -250,7 +252,7 @@ class Expressions(Machine):
         if isinstance(owner, Plain):
             return Plain(node)
         if isinstance(owner, Unknown) and owner.origin == "call" and owner.callee is not None:
-            if CALLED_AS_MODULE.search(owner.callee.label):
+            if is_called_as_module(owner.callee.label):
                 return self.part_of(owner, "[]", "element", node)
         return self.made(Unknown(node, "iteration", (owner,)))
 

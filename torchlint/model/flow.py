@@ -244,9 +244,29 @@ class Interpreter(Calls):
         if asked == "torch.is_grad_enabled" and self.mode is not GradMode.UNKNOWN:
             arms[0 if self.mode is GradMode.ON else 1]()
             return
-        self._branch(node, arms)
+        known = self._known_argument(node.test)
+        if known is not None:
+            arms[0 if known else 1]()
+            return
+        training = dotted(node.test).endswith(".training") and node.orelse is None
+        self._branch(node, arms, only_first=training)
 
-    def _branch(self, node: cst.CSTNode, arms: Sequence[Callable[[], None]]) -> None:
+    def _known_argument(self, test: cst.BaseExpression) -> bool | None:
+        """The truth of a parameter that the call under way has given a literal."""
+        inverted = isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
+        name = test.expression if isinstance(test, cst.UnaryOperation) and inverted else test
+        info = self.frame.info
+        if not self.calls or info is None or not isinstance(name, cst.Name) or name.value not in info.parameters:
+            return None
+        value = self.frame.locals.get(name.value)
+        if not isinstance(value, Plain) or not isinstance(value.constant, bool):
+            return None
+        return value.constant is not inverted
+
+    def _branch(
+        self, node: cst.CSTNode, arms: Sequence[Callable[[], None]], only_first: bool = False
+    ) -> None:
+        """Interpret alternatives; with `only_first` what follows sees the first alone, if it goes on."""
         before, path, outer = self.snapshot(), self.path, self.items
         ends: list[Snapshot] = []
         branch = Branch(node, [])
@@ -258,7 +278,7 @@ class Interpreter(Calls):
             branch.arms.append(self.items)
             ends.append(self.snapshot())
         self.items, self.path = outer, path
-        self.merge(ends, node)
+        self.merge(ends[:1] if only_first and ends[0].alive else ends, node)
         if any(branch.arms):
             self.items.append(branch)
 

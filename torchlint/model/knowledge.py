@@ -146,6 +146,10 @@ GRAD_SWITCHING_LABEL = re.compile(r"no_?grad|eval|infer|freez|frozen|grad_enable
 CALLED_AS_MODULE = re.compile(
     MODULE_LABEL.pattern + r"|(?:^|_)(?:layers?|linear|lin|fc|conv|head|cell|block|embed(?:ding)?|proj|mlp|rnn|lstm|gru|attn)\d*$", re.I
 )
+_VERB = re.compile(
+    r"^_?(?:get|set|unwrap|save|load|build|create|make|init|update|train|eval|test|freeze|unfreeze|log|print|register|push|"
+    r"prepare|setup|construct|export|convert|copy|clone|wrap|compile|count|check|is|has|apply|configure|reset|download|parse|add|run)(?:_|[A-Z]|$)"
+)
 LOSS_LABEL = re.compile(r"criter|loss(?:$|_?f)|^mse$|^bce$|cross_entropy", re.I)
 # Functions that return values and indices.
 WITH_INDICES = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "nanmedian", "cummax", "cummin", "max_pool2d_with_indices"})
@@ -182,6 +186,13 @@ def operator_name(qualified: str) -> str | None:
     if module in ("torch.linalg", "torch.special", "torch.fft"):
         return f"{module.removeprefix('torch.')}.{name}"
     return None
+
+
+def is_called_as_module(label: str) -> bool:
+    """Whether the name of what is called is a noun for a network, not a verb about one, nor a class."""
+    if len(label) > 3 and label[0].isupper() and not label.isupper():
+        return False
+    return bool(CALLED_AS_MODULE.search(label)) and not _VERB.match(label)
 
 
 def package(qualified: str) -> str:

@@ -426,7 +426,8 @@ class Methods(Summaries):
 
     def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: cst.CSTNode) -> Value:
         """The result of a call that this module does not define: it may do anything to what it is handed."""
-        result = self.made(Unknown(node, "call", handed, "", callee, self.mode))
+        origin = "object" if is_class_name(name) else "call"
+        result = self.made(Unknown(node, origin, handed, "", callee, self.mode))
         self.emit(Call(node, result))
         objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
         if objects and not self._is_bystander(handed[0], node):
@@ -459,6 +460,11 @@ class Methods(Summaries):
         **dict.fromkeys(knowledge.SELF_METHODS - {"requires_grad_"}, _itself),
         **dict.fromkeys(knowledge.PLAIN_METHODS, _plain_result),
     }  # fmt: skip
+
+
+def is_class_name(name: str) -> bool:
+    """Whether a name is a class's by convention: `ResNet18`, but not `D` or `netD`."""
+    return len(name) > 3 and name[0].isupper() and not name.isupper()
 
 
 def _flag(arguments: Arguments, name: str) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ _TRAINING = frozenset(
 )
 _KEEPING = frozenset({"append", "extend", "appendleft", "update", "cat", "stack"})
 _LOOPS = (cst.For, cst.While)
+_TEST_PATH = re.compile(
+    r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$"
+)
 
 
 @dataclass(eq=False)
@@ -49,6 +53,8 @@ class Program:
         self.tree = tree
         self.definitions = Definitions(tree)
         self.interpreter = Interpreter(self.definitions)
+        self.is_test = bool(_TEST_PATH.search(tree.source.path))
+        """Whether the file is a test: some habits are right there."""
         self.called_names = self._called_names()
         self.traces = list(self._interpret())
 

@@ -157,7 +157,7 @@ class Protocol:
                         arrivals.setdefault((last, event), set()).add((cleared, added))
                 return frozenset({(event, False, False)})
             if isinstance(event, Backward):
-                if not self.reaches(event, optimizer):
+                if not self.reaches(event, optimizer) or _is_bare_leaf(event.loss):
                     return states
                 for last, cleared, _ in states:
                     if last is not None and not cleared:
@@ -277,11 +277,12 @@ class Protocol:
 
     def _is_part_of(self, part: Value, whole: Value) -> bool:
         """Whether a value is another, an attribute or element of it, or stored in it by `__init__`."""
+        given = [resolved(item) for item in whole.parents] if isinstance(whole, Module) else []
         seen: set[Value] = set()
         stack = [part]
         while stack:
             item = stack.pop()
-            if item is whole:
+            if item is whole or item in given or _is_template_of(item, whole):
                 return True
             if item in seen:
                 continue
@@ -394,6 +395,17 @@ class Protocol:
 
 def _repeating(step: Step) -> list[Loop]:
     return [loop for loop in step.loops if not loop.implicit]
+
+
+def _is_bare_leaf(loss: Value) -> bool:
+    """`parameter.backward(gradient)`: a gradient set by hand, as tests of optimizers do."""
+    return isinstance(loss, Tensor) and loss.leaf
+
+
+def _is_template_of(item: Value, whole: Value) -> bool:
+    """Whether a value stands for all objects of the class that another is an object of."""
+    info = getattr(whole, "info", None)
+    return info is not None and item.node is info.node and getattr(item, "info", None) is info
 
 
 def _alternatives(optimizer: Value) -> set[Value]:

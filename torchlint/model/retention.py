@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint.model.events import Backward, Event, Grad, Loop, MayClear, Returned, Step, events_in, exclusive
-from torchlint.model.knowledge import MAY_TOUCH_GRADIENTS
+from torchlint.model.knowledge import LOSS_LABEL, MAY_TOUCH_GRADIENTS, is_called_as_module
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
@@ -40,6 +40,8 @@ class Retention:
 
     def unused(self) -> Iterator[UnusedRetention]:
         """Backward passes that retain a graph for nobody."""
+        if self.program.is_test:
+            return
         for trace in self.program.traces:
             events = list(events_in(trace.items))
             for event in events:
@@ -51,11 +53,21 @@ class Retention:
     def _is_unused(self, trace: Trace, backward: Backward, loop: Loop | None, events: list[Event]) -> bool:
         graph = self.tracking.graph(backward.loss, carried=False)
         results = {item for item in graph if self._is_result(item) and (loop is None or loop in item.loops)}
+        if not any(self._is_forward(item) for item in results):
+            return False
         if not results or self._built_outside(graph, loop):
             return False
         if loop is None and not self._repeated_by_callers(trace, results, events):
             return False
         return not any(self._uses(event, results, backward) for event in events if event is not backward)
+
+    def _is_forward(self, item: Value) -> bool:
+        """A module's output or a loss: what a graph of this iteration begins with."""
+        if isinstance(item, Unknown):
+            assert item.origin == "call"
+            label = item.callee.label if item.callee is not None else ""
+            return item in self.tracking.backpropagated or is_called_as_module(label) or bool(LOSS_LABEL.search(label))
+        return self.tracking.tracked(item) is Answer.YES
 
     def _is_result(self, item: Value) -> bool:
         """What an operator or a call made, with a graph as far as one can tell."""

@@ -279,7 +279,9 @@ class Tracking:
 
 def called_like_module(callee: Value) -> bool:
     """Whether what is called is a module, by what is known of it or by its name."""
-    return is_module(callee) is Answer.YES or bool(knowledge.CALLED_AS_MODULE.search(callee.label))
+    if is_module(callee) is Answer.YES:
+        return True
+    return not isinstance(callee, (External, Function)) and knowledge.is_called_as_module(callee.label)
 
 
 def _result_of_call(value: Value) -> Unknown | None:

@@ -30,9 +30,6 @@ from torchlint.model.values import Module, Optimizer, Unknown
 from torchlint.syntax import walk
 
 _PER_BATCH = re.compile(r"step|batch|iter")
-_TEST_PATH = re.compile(
-    r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$"
-)
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ class Upkeep:
 
     def anomalies_left_on(self) -> Iterator[AnomalyLeftOn]:
         """Anomaly detection that is switched on without a switch, in code that trains."""
-        if _TEST_PATH.search(self.program.tree.source.path):
+        if self.program.is_test:
             return
         trains = self._trains()
         for events in self.events.values():
