@@ -54,9 +54,7 @@ class EmptyCacheInLoop(Rule):
 
     def visit_Module(self, node: cst.Module) -> None:
         for emptied in self.model.upkeep.caches_emptied():
-            related = (
-                [(emptied.loop.node, "on every iteration of this loop")] if emptied.loop is not None else []
-            )
+            related = [(emptied.loop.node, "on every iteration of this loop")] if emptied.loop is not None else []
             self.report(
                 emptied.node,
                 "the cache is emptied in every iteration: each one waits for the GPU and allocates its memory anew",

@@ -1,9 +1,8 @@
 """Leaves that require grad, changed in place while gradients are on."""
 
 import libcst as cst
-from torchlint.rules._in_place import changes_in_place
 
-from torchlint import Category, Rule
+from torchlint import Category, Model, Rule
 
 
 class InplaceOnLeaf(Rule):
@@ -54,7 +53,7 @@ class InplaceOnLeaf(Rule):
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and changes_in_place(data)
+        return super().may_fire(data) and Model.changes_in_place(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         for changed in self.model.mutation.leaves_changed():

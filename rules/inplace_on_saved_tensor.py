@@ -1,9 +1,8 @@
 """Tensors changed in place although autograd had saved them for backward."""
 
 import libcst as cst
-from torchlint.rules._in_place import triage
 
-from torchlint import Category, Confidence, Rule, Severity
+from torchlint import Category, Confidence, Model, Rule, Severity
 
 
 class InplaceOnSavedTensor(Rule):
@@ -63,23 +62,24 @@ class InplaceOnSavedTensor(Rule):
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
-        return triage(data)
+        steps = b"backward" in data and b"step" in data
+        return b"torch" in data and (steps or Model.changes_in_place(data))
 
     def visit_Module(self, node: cst.Module) -> None:
         mutation = self.model.mutation
         for changed in mutation.saved_tensors_changed():
             what = "result" if changed.result else "input"
-            outcome = "its gradient is silently wrong" if changed.silent else "`backward` will raise"
+            outcome = "gradients are silently wrong" if changed.silent else "`backward` will raise"
             self.report(
                 changed.mutate.node,
-                f"this changes the {what} of `{changed.operator}` in place, which autograd saved for backward: {outcome}",
+                f"this changes in place the {what} of `{changed.operator}`, which autograd saved: {outcome}",
                 related=[(changed.saver.node, "it is saved here")],
                 help="use the out-of-place form, or change a `clone()`",
             )
         for crossed in mutation.parameters_changed():
             self.report(
                 crossed.step.node,
-                f"`{crossed.step.name}` updates parameters in place that a later `backward` still needs: it will raise",
+                f"`{crossed.step.name}` updates parameters that a later `backward` still needs: it will raise",
                 related=[
                     (crossed.saver.node, "the forward pass uses them here"),
                     (crossed.backward.node, "and goes backward here"),
@@ -89,7 +89,7 @@ class InplaceOnSavedTensor(Rule):
         for read in mutation.old_names_read():
             self.report(
                 read.mutate.node,
-                f"this overwrites `{read.read.name}` in place, and `{read.read.name}` is read again below as if it were unchanged",
+                f"this overwrites `{read.read.name}` in place, which is read again below as if unchanged",
                 related=[(read.read.node, "it is read again here")],
                 help="drop `inplace=True`",
                 severity=Severity.WARNING,

@@ -56,12 +56,12 @@ class MissingZeroGrad(Rule):
         for stale in self.model.protocol.stale_gradients():
             name = stale.step.name
             if stale.step.manual:
-                message = f"gradients of `{name}` are never cleared: this `backward` adds to those already used for its update"
+                adds = "this `backward` adds to those already used for its update"
             else:
-                message = f"gradients of `{name}` are never cleared: this `backward` adds to those of its previous step"
+                adds = "this `backward` adds to those of its previous step"
             self.report(
                 stale.backward.node,
-                message,
+                f"gradients of `{name}` are never cleared: {adds}",
                 related=[(stale.step.node, f"`{name}` has already used the old gradients here")],
                 help=_help(name, stale.step.manual),
             )

@@ -59,10 +59,12 @@ class RetainGraphInLoop(Rule):
         for unused in self.model.retention.unused():
             if unused.hidden is not None:
                 name = unused.hidden.label or "a hidden state"
-                message = f"`retain_graph=True` hides that `{name}` is never detached: every backward goes through all earlier iterations"
+                message = f"`retain_graph=True`, since `{name}` is never detached: each backward meets all earlier ones"
                 help = f"detach `{name}` between iterations and drop `retain_graph=True`"
             else:
-                message = "`retain_graph=True`, but no later `backward` uses this graph: the peak holds two iterations' activations"
+                message = (
+                    "`retain_graph=True`, but no later `backward` uses the graph: its activations outlive the step"
+                )
                 help = "drop `retain_graph=True`"
             related = [(unused.loop.node, "in this loop")] if unused.loop is not None else []
             self.report(unused.backward.node, message, related=related, help=help)

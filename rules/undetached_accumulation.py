@@ -63,11 +63,7 @@ class UndetachedAccumulation(Rule):
     def visit_Module(self, node: cst.Module) -> None:
         for kept in self.model.keeping.kept_graphs():
             place = kept.keep.name or "a container"
-            verb = (
-                "adds a tensor with its graph to"
-                if kept.keep.how == "add"
-                else "keeps a tensor with its graph in"
-            )
+            verb = "adds a tensor with its graph to" if kept.keep.how == "add" else "keeps a tensor with its graph in"
             if kept.backward is None:
                 cost = "every iteration's activations stay in memory"
             elif kept.holds_activations:

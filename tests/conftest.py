@@ -23,9 +23,7 @@ def run() -> Callable[..., str]:
 
     def run(*command: str | Path, path: Path | None = None, cwd: Path | None = None, code: int = 0) -> str:
         environment = {**os.environ, "PYTHONPATH": str(path or ""), "NO_COLOR": "1"}
-        done = subprocess.run(
-            command, env=environment, cwd=cwd, capture_output=True, encoding="utf-8", timeout=600
-        )
+        done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, encoding="utf-8", timeout=600)
         assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 

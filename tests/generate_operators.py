@@ -462,9 +462,7 @@ def samples() -> dict[str, list[Call]]:
         "cosine_embedding_loss": [call(matrix, target, signs)],
         "cosine_similarity": [call(matrix, target)],
         "cross_entropy": [call(matrix, labels, vector), call(matrix, labels), call(matrix, target)],
-        "ctc_loss": [
-            call(floats(5, 2, 4).log_softmax(2), ints(2, 2) % 2 + 1, ints(2) * 0 + 5, ints(2) * 0 + 2)
-        ],
+        "ctc_loss": [call(floats(5, 2, 4).log_softmax(2), ints(2, 2) % 2 + 1, ints(2) * 0 + 5, ints(2) * 0 + 2)],
         "diagonal_scatter": [call(floats(3, 3), floats(3))],
         "dropout": [call(matrix, **dropout)],
         "dropout1d": [call(signal, **dropout)],
@@ -605,10 +603,7 @@ def forms_of(name: str, overloads: list[Overload]) -> list[Form]:
     if name in SAMPLES:
         schemas = [parameters_of(overload.schema) for overload in overloads]
         formulas = next((overload.formulas for overload in overloads if overload.formulas), {})
-        return [
-            completed(form, formulas)
-            for form in sampled_forms(name, max(schemas, key=len, default=("self",)))
-        ]
+        return [completed(form, formulas) for form in sampled_forms(name, max(schemas, key=len, default=("self",)))]
     forms = (probed_form(name, overload) for overload in overloads)
     return [form for form in forms if form and form.saves]
 
@@ -814,9 +809,7 @@ def method_without_graph(name: str) -> bool:
 
 
 def never_tracked(name: str, overloads: list[Overload]) -> bool:
-    seen = {
-        result_tracked(probe) for overload in overloads for probe in made_up_probes(name, overload.schema)
-    }
+    seen = {result_tracked(probe) for overload in overloads for probe in made_up_probes(name, overload.schema)}
     return False in seen and True not in seen
 
 
@@ -934,11 +927,7 @@ CONTAINERS |= frozenset({"ParameterList", "RNNBase", "RNNCellBase", "Sequential"
 def module_classes() -> dict[str, Any]:
     """The modules of torch.nn by name, without containers."""
     found = {name: getattr(nn, name) for name in dir(nn) if name not in CONTAINERS}
-    return {
-        name: value
-        for name, value in found.items()
-        if isinstance(value, type) and issubclass(value, nn.Module)
-    }
+    return {name: value for name, value in found.items() if isinstance(value, type) and issubclass(value, nn.Module)}
 
 
 def holds_no_parameters(module: Any) -> bool:
@@ -1051,21 +1040,15 @@ def rendered() -> str:
             *(entry(name, form) for name, form in sorted(found.items())),
             "}\n",
             name_set("VIEWS", "Results that share storage with the input.", views(outcomes, {True})),
-            name_set(
-                "MAYBE_VIEWS", "Results that may share it, or be a copy.", views(outcomes, {True, False})
-            ),
+            name_set("MAYBE_VIEWS", "Results that may share it, or be a copy.", views(outcomes, {True, False})),
             name_set("INPLACE", "Methods and functions that change their input.", changing),
-            name_set(
-                "NOT_DIFFERENTIABLE", "Results that never carry a graph.", not_differentiable(natives, found)
-            ),
+            name_set("NOT_DIFFERENTIABLE", "Results that never carry a graph.", not_differentiable(natives, found)),
             "# What calling a module in training mode keeps of its (first) input and its (first) result.",
             "MODULES: dict[str, tuple[str, ...]] = {",
             *(f'    "{name}": {literal(kept)},' for name, kept in saves.items()),
             "}\n",
             name_set("MODULES_WITHOUT_PARAMETERS", "Modules that hold nothing to train.", parameterless),
-            name_set(
-                "INPLACE_MODULES", "Modules whose constructor takes `inplace`.", inplace_modules()
-            ).rstrip(),
+            name_set("INPLACE_MODULES", "Modules whose constructor takes `inplace`.", inplace_modules()).rstrip(),
             "",
         )
     )

@@ -41,9 +41,7 @@ def findings(data: bytes, rule: type[Rule]) -> list[Finding]:
         (b"bad()\n" * (MAX_BYTES // 5), "unreadable-file", 1, "is larger than the limit of 10,000,000"),
     ],
 )
-def test_what_is_no_python_is_named(
-    bad_call: type[Rule], data: bytes, name: str, line: int, message: str
-) -> None:
+def test_what_is_no_python_is_named(bad_call: type[Rule], data: bytes, name: str, line: int, message: str) -> None:
     (finding,) = findings(data, bad_call)
     assert (finding.name, finding.span.start.line) == (name, line)
     assert message in finding.message
@@ -102,9 +100,7 @@ print([item.name for item in lint(SourceFile("a.py", sys.stdin.buffer.read()), S
 
 def apart(text: str) -> str:
     """What is found by another interpreter, which may crash."""
-    done = subprocess.run(
-        [sys.executable, "-c", DEEP], input=text, capture_output=True, encoding="utf-8", timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", DEEP], input=text, capture_output=True, encoding="utf-8", timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
@@ -158,9 +154,7 @@ def test_a_file_that_vanished(tmp_path: Path, bad_call: type[Rule]) -> None:
     assert (name, message) == ("unreadable-file", "No such file or directory")
 
 
-def test_a_file_that_may_not_be_read(
-    tmp_path: Path, bad_call: type[Rule], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_may_not_be_read(tmp_path: Path, bad_call: type[Rule], monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(self: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 

@@ -79,10 +79,7 @@ def test_exit_codes(folder: Path, arguments: tuple[str, ...], code: int) -> None
 
 
 def test_errors_say_what_was_meant(folder: Path) -> None:
-    assert (
-        "unknown rule or category `bad-cal`; did you mean `bad-call`?"
-        in torchlint("--select", "bad-cal").stderr
-    )
+    assert "unknown rule or category `bad-cal`; did you mean `bad-call`?" in torchlint("--select", "bad-cal").stderr
     assert "path does not exist: nowhere" in torchlint("bad.py", "nowhere").stderr
     (folder / "torchlint.toml").write_text("\nselct = []\n")
     result = torchlint()
@@ -97,9 +94,7 @@ def test_a_crash_is_named_and_the_rest_is_linted(folder: Path) -> None:
     assert torchlint("--exit-zero").exit_code == 3
     lines = result.stdout.splitlines()
     assert lines[0] == "bad.py:1:1: XX001 bad-call: `bad` is bad"
-    assert lines[1].startswith(
-        "crash.py:1:1: TL003 internal-error: rule crash crashed: ValueError: no reason"
-    )
+    assert lines[1].startswith("crash.py:1:1: TL003 internal-error: rule crash crashed: ValueError: no reason")
 
 
 def test_no_python_files(folder: Path) -> None:
@@ -131,9 +126,7 @@ def test_standard_input(folder: Path) -> None:
     result = torchlint("-", "--output-format", "concise", stdin="bad()\n")
     assert (result.exit_code, result.stdout) == (1, "<stdin>:1:1: XX001 bad-call: `bad` is bad\n")
     (folder / "sub").mkdir()
-    (folder / "sub" / "torchlint.toml").write_text(
-        "per-file-ignores = { 'a.py' = ['XX'] }\nexclude = ['c.py']\n"
-    )
+    (folder / "sub" / "torchlint.toml").write_text("per-file-ignores = { 'a.py' = ['XX'] }\nexclude = ['c.py']\n")
     assert torchlint("-", "--stdin-filename", "sub/a.py", stdin="bad()\n").exit_code == 0
     assert torchlint("-", "--stdin-filename", "sub/b.py", stdin="bad()\n").exit_code == 1
     assert torchlint("-", "--stdin-filename", "sub/c.py", stdin="bad()\n").exit_code == 1
@@ -205,9 +198,7 @@ def test_help_and_version_do_not_import_the_parser(run: object) -> None:
 
 
 def test_a_closed_pipe_is_quiet() -> None:
-    with subprocess.Popen(
-        [*TORCHLINT, "explain", "--all"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([*TORCHLINT, "explain", "--all"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stderr
         process.stdout.close()
         assert process.stderr.read() == b""
@@ -269,15 +260,11 @@ def test_file_names_that_are_no_text(folder: Path, form: str) -> None:
         json.loads(result.stdout)
 
 
-def test_an_unexpected_crash_of_the_engine_is_contained(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_crash_of_the_engine_is_contained(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> None:
         raise ZeroDivisionError("so deep")
 
     monkeypatch.setattr(engine, "parse", failing)
     result = torchlint("--output-format", "concise")
     assert result.exit_code == 3
-    assert result.stdout.startswith(
-        "bad.py:1:1: TL003 internal-error: torchlint crashed: ZeroDivisionError: so deep"
-    )
+    assert result.stdout.startswith("bad.py:1:1: TL003 internal-error: torchlint crashed: ZeroDivisionError: so deep")

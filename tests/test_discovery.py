@@ -112,9 +112,7 @@ def test_a_repository_inside_another_is_its_own(tree: Path) -> None:
 
 
 def test_default_excludes(tree: Path) -> None:
-    write(
-        tree, *(f"x/{name}/a.py" for name in ("build", "dist", ".venv", "node_modules", "__pycache__", "env"))
-    )
+    write(tree, *(f"x/{name}/a.py" for name in ("build", "dist", ".venv", "node_modules", "__pycache__", "env")))
     write(tree, "mine/pyvenv.cfg", "mine/lib/a.py", "build.py")
     assert found() == ["build.py", "x/env/a.py"]
     write(tree, "torchlint.toml", text="exclude = ['!build/']")

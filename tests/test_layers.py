@@ -88,9 +88,7 @@ def test_only_syntax_knows_the_insides_of_libcst(path: Path) -> None:
         if module.partition(".")[0] == "libcst":
             inside = any(part.startswith("_") for part in [*module.split("."), name])
             assert not inside or unit(path) == "syntax", module
-            assert "metadata" not in (*module.split("."), name), (
-                "the metadata providers cost ten times the parse"
-            )
+            assert "metadata" not in (*module.split("."), name), "the metadata providers cost ten times the parse"
 
 
 @pytest.mark.parametrize("path", [*PACKAGE, *RULES, *TESTS], ids=shown)

@@ -134,9 +134,7 @@ def test_every_common_operator_is_known() -> None:
 
 
 def test_views() -> None:
-    views = (
-        "view transpose permute t squeeze unsqueeze expand narrow select split chunk unbind detach diagonal"
-    )
+    views = "view transpose permute t squeeze unsqueeze expand narrow select split chunk unbind detach diagonal"
     assert words(views) <= operators.VIEWS
     maybe = "reshape flatten contiguous to float unfold cpu cuda type_as"
     assert words(maybe) <= operators.MAYBE_VIEWS

@@ -161,9 +161,7 @@ def test_sarif_is_valid(bad_call: type[Rule]) -> None:
 def test_github_commands_are_escaped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     place = Span(Position(2, 0), Position(2, 3))
-    finding = Finding(
-        "x", "some-rule", "TL999", "100%\r\nor: so, not", place, Severity.INFORMATION, help="a\nb"
-    )
+    finding = Finding("x", "some-rule", "TL999", "100%\r\nor: so, not", place, Severity.INFORMATION, help="a\nb")
     source = SourceFile(str(tmp_path / "a,b:c%.py"), b"")
     assert render("github", Outcome((LintedFile(source, (finding,)),), 1), Style()) == (
         "::notice title=TL999 some-rule,file=a%2Cb%3Ac%25.py,line=2,col=1,endLine=2,endColumn=4"
@@ -246,9 +244,7 @@ def test_text_never_fails_on_strange_places() -> None:
         for end in range(start, 5):
             for line in (1, 2, 3, 9):
                 place = Span(Position(line, start), Position(line, end))
-                finding = Finding(
-                    "a.py", "r", "TL999", "m", place, Severity.ERROR, related=(Related(place, "x"),)
-                )
+                finding = Finding("a.py", "r", "TL999", "m", place, Severity.ERROR, related=(Related(place, "x"),))
                 assert render("text", Outcome((LintedFile(source, (finding,)),), 1), Style())
 
 

@@ -23,9 +23,7 @@ SELECTION = select(["all"], preview=True)
 TRIGGERS = b"\n# " + b" ".join(group[0] for rule in registry.rules() for group in rule.triggers)
 """Appended to a file, it keeps the rules from being left out for want of their trigger words."""
 
-many = settings(
-    max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck]
-)
+many = settings(max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
 
 ATOMS = st.sampled_from(
     (
@@ -176,9 +174,7 @@ def check(data: bytes) -> None:
     """Lint twice: no crash, the same findings, each of them inside the file."""
     source = SourceFile("train.py", data + TRIGGERS)
     findings = lint(source, SELECTION)
-    assert not [finding for finding in findings if finding.name in ("internal-error", "syntax-error")], (
-        findings
-    )
+    assert not [finding for finding in findings if finding.name in ("internal-error", "syntax-error")], findings
     assert findings == lint(SourceFile("train.py", data + TRIGGERS), SELECTION)
     for span in (span for finding in findings for span in spans(finding)):
         assert span.start <= span.end
@@ -200,9 +196,7 @@ def test_mutated_fixtures(data: st.DataObject) -> None:
     """Statements of a fixture are replaced by others of it, so that bugs come and go."""
     text = data.draw(st.sampled_from(FIXTURES)).read_text("utf-8")
     lines = text.splitlines(keepends=True)
-    simple = [
-        node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt) and not hasattr(node, "body")
-    ]
+    simple = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt) and not hasattr(node, "body")]
     places = [node for node in simple if node.lineno == node.end_lineno]
     for _ in range(data.draw(st.integers(1, 5))):
         old, new = (data.draw(st.sampled_from(places)) for _ in range(2))
@@ -224,7 +218,5 @@ def test_output_does_not_depend_on_hashes(run: Callable[..., str], monkeypatch: 
     outputs = set()
     for seed in "123":
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        outputs.add(
-            run(TORCHLINT, "--isolated", "--output-format", "json", FIXTURES[0].parent.parent, code=1)
-        )
+        outputs.add(run(TORCHLINT, "--isolated", "--output-format", "json", FIXTURES[0].parent.parent, code=1))
     assert len(outputs) == 1

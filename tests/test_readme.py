@@ -104,14 +104,10 @@ def test_changelog() -> None:
     assert lines[0] == "# Changelog"
     versions = [line for line in lines if line.startswith("## ")]
     assert versions
-    assert all(
-        re.fullmatch(r"## \[(Unreleased|\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d)\]?", line) for line in versions
-    )
+    assert all(re.fullmatch(r"## \[(Unreleased|\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d)\]?", line) for line in versions)
     for line in lines[lines.index(versions[0]) :]:
         change = line.startswith("- ") and line.endswith(".") and len(line) <= 120
-        kind = line in {
-            f"### {name}" for name in ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
-        }
+        kind = line in {f"### {name}" for name in ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")}
         assert not line or change or kind or line in versions or line.startswith("["), line
 
 

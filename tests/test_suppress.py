@@ -72,9 +72,7 @@ def test_does_not_cover(bad_call: type[Rule], text: str) -> None:
     assert [finding.name for finding in findings(text, bad_call, checks=frozenset())] == ["bad-call"]
 
 
-@pytest.mark.parametrize(
-    "data", [b"\xef\xbb\xbfbad() # noqa\n", b"\x0cbad() # noqa", b"# \\\r\nbad() # noqa\r\n"]
-)
+@pytest.mark.parametrize("data", [b"\xef\xbb\xbfbad() # noqa\n", b"\x0cbad() # noqa", b"# \\\r\nbad() # noqa\r\n"])
 def test_unusual_bytes(bad_call: type[Rule], data: bytes) -> None:
     assert findings(data, bad_call) == []
 
@@ -112,9 +110,7 @@ def test_unusual_bytes(bad_call: type[Rule], data: bytes) -> None:
         ),
     ],
 )
-def test_useless_comments_are_reported(
-    bad_call: type[Rule], text: str, name: str, place: str, message: str
-) -> None:
+def test_useless_comments_are_reported(bad_call: type[Rule], text: str, name: str, place: str, message: str) -> None:
     crash = findings("", bad_call)
     assert crash == []
     found = findings("# nothing\n" + text, bad_call, *_others(bad_call))

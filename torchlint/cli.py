@@ -156,9 +156,7 @@ def _outcome(paths: tuple[Path, ...], options: _Options) -> Outcome:
     from torchlint.config import Configurations
     from torchlint.settings import Overrides
 
-    overrides = Overrides(
-        options.select, options.ignore, options.extend_select, options.preview, options.force_exclude
-    )
+    overrides = Overrides(options.select, options.ignore, options.extend_select, options.preview, options.force_exclude)
     configurations = Configurations(overrides, file=options.config, isolated=options.isolated)
     if Path("-") in paths:
         if len(paths) > 1:

@@ -31,9 +31,7 @@ class ConfigError(Exception):
 class Configurations:
     """The configuration that applies in each folder: the nearest file upward, each file read once."""
 
-    def __init__(
-        self, overrides: Overrides | None = None, *, file: Path | None = None, isolated: bool = False
-    ) -> None:
+    def __init__(self, overrides: Overrides | None = None, *, file: Path | None = None, isolated: bool = False) -> None:
         """With `file` that one applies everywhere (patterns relative to the working folder).
 
         With `isolated` no file applies. Raises `ConfigError`.
@@ -153,9 +151,7 @@ class _Reader:
                 raise self._error(key, str(error)) from None
         return selectors
 
-    def _per_file_ignores(
-        self, key: tuple[str, ...], value: object
-    ) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def _per_file_ignores(self, key: tuple[str, ...], value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
         table = self._table(key, value)
         return tuple((pattern, self._selectors((*key, pattern), names)) for pattern, names in table.items())
 
@@ -187,9 +183,7 @@ class _Reader:
 
 def _nearest(key: str, known: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(key, list(known), 1, 0.5)
-    return (
-        f"; did you mean `{nearest[0]}`?" if nearest else f"; known are {', '.join(sorted(known)) or 'none'}"
-    )
+    return f"; did you mean `{nearest[0]}`?" if nearest else f"; known are {', '.join(sorted(known)) or 'none'}"
 
 
 def _kind(value: object) -> str:

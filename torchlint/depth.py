@@ -34,8 +34,7 @@ _TOKEN = re.compile(
 def may_be_too_deep(data: bytes) -> bool:
     """A quick guess from the bytes: wrongly yes at times, and never no for what a parser would choke on."""
     return (
-        max(accumulate(map(_STEPS.__getitem__, data.translate(None, _NOT_BRACKETS))), default=0)
-        > MAX_BRACKETS
+        max(accumulate(map(_STEPS.__getitem__, data.translate(None, _NOT_BRACKETS))), default=0) > MAX_BRACKETS
         or max(map(len, data.split(b"\n"))) > MAX_LINKS
         or len(_LINK_ON_ITS_OWN_LINE.findall(data)) > MAX_LINKS
     )

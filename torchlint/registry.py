@@ -71,9 +71,7 @@ def rules() -> tuple[type[Rule], ...]:
     """All installed rules by code; raises `RegistryError`."""
     found: dict[str, type[Rule]] = {}
     codes: dict[str, str] = {meta.code: meta.name for meta in ENGINE_CHECKS}
-    for point in sorted(
-        entry_points(group=GROUP), key=lambda point: (point.value != "torchlint.rules", point.name)
-    ):
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.value != "torchlint.rules", point.name)):
         try:
             target = point.load()
         except Exception as error:
@@ -83,9 +81,7 @@ def rules() -> tuple[type[Rule], ...]:
             if found.get(name) is rule:
                 continue
             if name in found or code in codes:
-                raise RegistryError(
-                    f"rule {name} ({code}) of plugin `{point.name}` clashes with another rule"
-                )
+                raise RegistryError(f"rule {name} ({code}) of plugin `{point.name}` clashes with another rule")
             found[name] = rule
             codes[code] = name
     return tuple(sorted(found.values(), key=lambda rule: rule.code))
@@ -135,12 +131,8 @@ def find(selector: str) -> list[Meta]:
         or (re.fullmatch(r"[A-Za-z]+\d*", wanted) and meta.code.startswith(wanted.upper()))
     ]
     if not found:
-        names = (
-            [meta.name for meta in known] + [meta.code for meta in known] + [item.value for item in Category]
-        )
-        nearest = difflib.get_close_matches(lower, names, 1) or difflib.get_close_matches(
-            wanted.upper(), names, 1
-        )
+        names = [meta.name for meta in known] + [meta.code for meta in known] + [item.value for item in Category]
+        nearest = difflib.get_close_matches(lower, names, 1) or difflib.get_close_matches(wanted.upper(), names, 1)
         raise UnknownRule(selector, nearest[0] if nearest else "")
     return found
 
@@ -165,9 +157,7 @@ def select(
             metas_found = find(selector)
             names.update(meta.name for meta in metas_found)
             explicit.update(
-                meta.name
-                for meta in metas_found
-                if selector.strip().lower() in (meta.name, meta.code.lower())
+                meta.name for meta in metas_found if selector.strip().lower() in (meta.name, meta.code.lower())
             )
         return names
 

@@ -75,9 +75,7 @@ class SourceFile:
     @cached_property
     def lines(self) -> list[str]:
         """The lines without their newlines, split where Python splits them."""
-        return [
-            self.text[start:end].rstrip("\r\n") for start, end in zip(self._starts, self._ends, strict=True)
-        ]
+        return [self.text[start:end].rstrip("\r\n") for start, end in zip(self._starts, self._ends, strict=True)]
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -76,9 +76,7 @@ class Suppressions:
             mark.used = True
         return bool(covering)
 
-    def findings(
-        self, checks: Collection[str], ran: Collection[str], known: Collection[Meta]
-    ) -> list[Finding]:
+    def findings(self, checks: Collection[str], ran: Collection[str], known: Collection[Meta]) -> list[Finding]:
         """The comments that name no rule of `known`, or suppressed no finding of a rule that `ran`.
 
         Call it when all findings have been offered to `covers`. Only `checks` are reported.

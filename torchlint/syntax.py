@@ -117,9 +117,7 @@ _child_fields: dict[type, tuple[str, ...]] = {}
 
 def _fields_of(kind: type) -> tuple[str, ...]:
     names = tuple(
-        item.name
-        for item in fields(kind)
-        if item.name not in _LAYOUT and not item.name.startswith("whitespace")
+        item.name for item in fields(kind) if item.name not in _LAYOUT and not item.name.startswith("whitespace")
     )
     _child_fields[kind] = names
     return names
@@ -217,9 +215,7 @@ class Tree:
         position: Callable[[int], Position] = self.source.position
         if "\f" in self.source.text:
             position = self._position_despite_form_feeds("".join(recorder.tokens))
-        return {
-            node: Span(position(start), position(end)) for node, (start, end) in recorder.offsets().items()
-        }
+        return {node: Span(position(start), position(end)) for node, (start, end) in recorder.offsets().items()}
 
     def _position_despite_form_feeds(self, printed: str) -> Callable[[int], Position]:
         """Positions of offsets into what LibCST prints: it drops form feeds at the start of a line."""

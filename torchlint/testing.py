@@ -27,9 +27,7 @@ from torchlint.source import SourceError, SourceFile
 
 Rules = tuple[type[Rule], ...]
 _FILE_NAME = re.compile(r"[a-z][a-z0-9_]*\.py")
-_EXAMPLES = re.compile(
-    r"^## Example\n+```python\n(.*?)^```\n+Use instead:\n+```python\n(.*?)^```", re.M | re.S
-)
+_EXAMPLES = re.compile(r"^## Example\n+```python\n(.*?)^```\n+Use instead:\n+```python\n(.*?)^```", re.M | re.S)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from torchlint.model.gradmode import GradModes
 from torchlint.model.keeping import Keeping
-from torchlint.model.mutation import Mutation
+from torchlint.model.mutation import Mutation, changes_in_place
 from torchlint.model.program import Program
 from torchlint.model.protocol import Protocol
 from torchlint.model.retention import Retention
@@ -20,6 +20,8 @@ class Model:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
+
+    changes_in_place = staticmethod(changes_in_place)
 
     @cached_property
     def program(self) -> Program:

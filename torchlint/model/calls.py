@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import libcst as cst
 
-from torchlint.model import knowledge
+from torchlint.model import hints, knowledge
 from torchlint.model.events import Anomaly, Branch, Clip, Compute, EmptyCache, Fresh, Grad, MemoryProbe
 from torchlint.model.methods import Methods, owner_label
-from torchlint.model.operators import INPLACE_MODULES
+from torchlint.model.operators import INPLACE, INPLACE_MODULES, VIEWS
 from torchlint.model.summaries import Arguments
 from torchlint.model.values import (
     Class,
@@ -66,9 +66,7 @@ class Calls(Methods):
             elif item.star:
                 inner = resolved(value)
                 if isinstance(inner, Container):
-                    keywords.update(
-                        {str(key): part for key, part in inner.known_parts.items() if key != "[]"}
-                    )
+                    keywords.update({str(key): part for key, part in inner.known_parts.items() if key != "[]"})
                 starred.append(value)
             else:
                 positional.append(value)
@@ -215,14 +213,14 @@ class Calls(Methods):
             if isinstance(target, Function):
                 return Function(target.info, target.frame, target.receiver, mode)
             literal = target.constant if isinstance(target, Plain) and target.is_literal else None
-            mode = {True: GradMode.OFF, False: GradMode.ON}.get(literal, GradMode.UNKNOWN)  # type: ignore[arg-type]
+            mode = _mode(literal, GradMode.OFF, GradMode.ON)
         return Context(node, mode)
 
     def _set_grad_mode(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
         first = arguments.get(0, "mode")
         target = resolved(first) if first is not None else None
         literal = target.constant if isinstance(target, Plain) and target.is_literal else None
-        mode = {True: GradMode.ON, False: GradMode.OFF}.get(literal, GradMode.UNKNOWN)  # type: ignore[arg-type]
+        mode = _mode(literal, GradMode.ON, GradMode.OFF)
         if not self.is_with_item(node):
             self.mode = mode
         return Context(node, mode)
@@ -250,9 +248,7 @@ class Calls(Methods):
         self.emit(Grad(node, outputs))
         create = arguments.keywords.get("create_graph")
         attached = create is not None and not (isinstance(create, Plain) and create.constant is False)
-        return self.made(
-            Tensor(node, "grad" if attached else "detach", (outputs,) if attached else (), self.mode)
-        )
+        return self.made(Tensor(node, "grad" if attached else "detach", (outputs,) if attached else (), self.mode))
 
     def _autograd_backward(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
         self.emit_backward(arguments.get(0, "tensors") or Plain(node), arguments, node)
@@ -288,9 +284,7 @@ class Calls(Methods):
         return result
 
     def _amp_initialize(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
-        given = [
-            item for item in (arguments.get(0, "models"), arguments.get(1, "optimizers")) if item is not None
-        ]
+        given = [item for item in (arguments.get(0, "models"), arguments.get(1, "optimizers")) if item is not None]
         if not given:
             return None
         return given[0] if len(given) == 1 else self.made(Container(node, "tuple", tuple(given)))
@@ -366,17 +360,15 @@ class Calls(Methods):
             return self.mutate(node, None, out, operator, parents)
         flag = arguments.keywords.get("inplace")
         first = arguments.get(0, "input")
-        if first is not None and (
-            operator in knowledge.INPLACE or (isinstance(flag, Plain) and flag.constant is True)
-        ):
+        if first is not None and (operator in INPLACE or (isinstance(flag, Plain) and flag.constant is True)):
             self.mutated.add(first)
             result = self.mutate(node, None, first, operator, parents[1:])
-            if operator not in knowledge.INPLACE and isinstance(result, Tensor):
+            if operator not in INPLACE and isinstance(result, Tensor):
                 self.in_place_results[result] = node.args[0].value
             return result
         if all(isinstance(resolved(item), Plain) for item in parents):
             return self.made(Tensor(node, "new"))
-        base = first if operator in knowledge.VIEWS else None
+        base = first if operator in VIEWS else None
         return self.computed(operator, parents, node, base)
 
     # -- everything else --------------------------------------------------------------------------------
@@ -385,11 +377,7 @@ class Calls(Methods):
         root = knowledge.package(name)
         if root == "builtins":
             return self._builtin(last, arguments, node)
-        if (
-            knowledge.OPTIMIZER_CLASS.search(last)
-            and last[:1].isupper()
-            and not knowledge.NOT_OPTIMIZER_CLASS.search(last)
-        ):
+        if hints.is_optimizer_class(last):
             return self._new_optimizer(last, arguments, node)
         if last == "AverageMeter":
             return self.made(Container(node, "meter"))
@@ -415,9 +403,7 @@ class Calls(Methods):
                 return self.iterated(first, node)
             if isinstance(first, (Parameters, Unknown)):
                 return first
-            inside = (
-                tuple(first.elements()) if isinstance(first, Container) else (self.iterated(first, node),)
-            )
+            inside = tuple(first.elements()) if isinstance(first, Container) else (self.iterated(first, node),)
             return self.made(Container(node, name if name == "tuple" else "list", inside))
         if name in _PLAIN_BUILTINS:
             return Plain(node)
@@ -497,5 +483,15 @@ class Calls(Methods):
 
 
 _PLAIN_BUILTINS = frozenset(
-    ["len", "int", "float", "str", "bool", "range", "print", "isinstance", "hasattr", "type", "id", "repr", "round", "format", "open", "input", "bin", "hex", "ord", "chr", "hash", "callable", "any", "all", "divmod", "pow", "bytes", "vars", "dir", "issubclass", "setattr", "delattr", "globals", "locals"]
+    (
+        "len int float str bool range print isinstance hasattr type id repr round format open input bin hex "
+        "ord chr hash callable any all divmod pow bytes vars dir issubclass setattr delattr globals locals"
+    ).split()
 )
+
+
+def _mode(literal: object, if_true: GradMode, if_false: GradMode) -> GradMode:
+    """The grad mode that a literal argument asks for."""
+    if literal is True:
+        return if_true
+    return if_false if literal is False else GradMode.UNKNOWN

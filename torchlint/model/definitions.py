@@ -22,9 +22,7 @@ class FunctionInfo:
         self.enclosing = enclosing
         self.name = node.name.value if isinstance(node, cst.FunctionDef) else "<lambda>"
         self.parameters = _parameter_names(node.params)
-        self.decorators = (
-            [item.decorator for item in node.decorators] if isinstance(node, cst.FunctionDef) else []
-        )
+        self.decorators = [item.decorator for item in node.decorators] if isinstance(node, cst.FunctionDef) else []
         self.is_generator = False
 
     @property
@@ -33,9 +31,7 @@ class FunctionInfo:
         return self.owner is not None and not self.has_decorator("staticmethod")
 
     def has_decorator(self, name: str) -> bool:
-        return any(
-            dotted(item.func if isinstance(item, cst.Call) else item) == name for item in self.decorators
-        )
+        return any(dotted(item.func if isinstance(item, cst.Call) else item) == name for item in self.decorators)
 
 
 class ClassInfo:
@@ -142,9 +138,7 @@ class Definitions:
                 if item in seen:
                     continue
                 seen.add(item)
-                stack.extend(
-                    self.class_names.get(name) or self.qualified(name) for name in reversed(item.bases)
-                )
+                stack.extend(self.class_names.get(name) or self.qualified(name) for name in reversed(item.bases))
             yield item
 
     def method(self, info: ClassInfo, name: str) -> FunctionInfo | None:
@@ -205,8 +199,6 @@ def contains_type(node: cst.CSTNode, *kinds: type[cst.CSTNode]) -> bool:
         if isinstance(item, kinds):
             return True
         stack.extend(
-            child
-            for child in children(item)
-            if not isinstance(child, (cst.FunctionDef, cst.ClassDef, cst.Lambda))
+            child for child in children(item) if not isinstance(child, (cst.FunctionDef, cst.ClassDef, cst.Lambda))
         )
     return False

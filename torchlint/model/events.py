@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import libcst as cst
 
@@ -237,18 +238,17 @@ def exclusive(first: Path, second: Path) -> bool:
     return any(branch in arms and arms[branch] != arm for branch, arm in second)
 
 
-State = frozenset[object]
-Transfer = Callable[[Event, State], State]
+State = TypeVar("State")
 
 
-class Flow:
+class Flow(Generic[State]):
     """Runs sets of states through a sequence: a state is what one path may have done so far."""
 
-    def __init__(self, transfer: Transfer) -> None:
+    def __init__(self, transfer: Callable[[Event, frozenset[State]], frozenset[State]]) -> None:
         self.transfer = transfer
-        self.exits: dict[str, State] = {}
+        self.exits: dict[str, frozenset[State]] = {}
 
-    def run(self, items: list[Item], states: State) -> State:
+    def run(self, items: list[Item], states: frozenset[State]) -> frozenset[State]:
         """The states in which the end of `items` may be reached; those that leave are in `exits`."""
         for item in items:
             if not states:
@@ -256,11 +256,11 @@ class Flow:
             states = self._item(item, states)
         return states
 
-    def _item(self, item: Item, states: State) -> State:
+    def _item(self, item: Item, states: frozenset[State]) -> frozenset[State]:
         if isinstance(item, Event):
             return self.transfer(item, states)
         if isinstance(item, Branch):
-            return frozenset().union(*(self.run(arm, states) for arm in item.arms))
+            return _union(self.run(arm, states) for arm in item.arms)
         if isinstance(item, Inlined):
             return self._inlined(item, states)
         if isinstance(item, Loop):
@@ -270,14 +270,14 @@ class Flow:
         self.exits[item.kind] = self.exits.get(item.kind, frozenset()) | states
         return frozenset()
 
-    def _inlined(self, item: Inlined, states: State) -> State:
+    def _inlined(self, item: Inlined, states: frozenset[State]) -> frozenset[State]:
         saved = self.exits.pop("return", frozenset())
         after = self.run(item.body, states) | self.exits.pop("return", frozenset())
         if saved:
             self.exits["return"] = saved
         return after
 
-    def loop(self, body: list[Item], states: State) -> State:
+    def loop(self, body: list[Item], states: frozenset[State]) -> frozenset[State]:
         """Zero or more times around, until nothing new is found."""
         outer = {kind: self.exits.pop(kind, frozenset()) for kind in ("break", "continue")}
         reached = states
@@ -290,11 +290,18 @@ class Flow:
         self.exits.update({kind: found for kind, found in outer.items() if found})
         return reached
 
-    def _try(self, item: Try, states: State) -> State:
+    def _try(self, item: Try, states: frozenset[State]) -> frozenset[State]:
         between = states
         reached = states
         for part in item.body:
             reached = self._item(part, reached)
             between |= reached
         ends = [reached, *(self.run(handler, between) for handler in item.handlers)]
-        return frozenset().union(*ends)
+        return _union(ends)
+
+
+def _union(parts: Iterable[frozenset[State]]) -> frozenset[State]:
+    found: frozenset[State] = frozenset()
+    for part in parts:
+        found |= part
+    return found

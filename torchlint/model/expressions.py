@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import libcst as cst
 
+from torchlint.model import hints
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Branch, Compute, GradRead, Loop, Read
-from torchlint.model.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES, is_called_as_module
+from torchlint.model.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
 from torchlint.model.machine import Machine
 from torchlint.model.values import (
     Container,
@@ -111,7 +112,7 @@ class Expressions(Machine):
             return self.part_of(owner, "grad", "grad", node)
         if name == "data" and not isinstance(owner, (Container, Instance, External)):
             return self.made(Tensor(node, "data", (owner,), self.mode, base=owner))
-        if isinstance(owner, (Tensor, Parameters)):
+        if isinstance(owner, Tensor):
             if name in PLAIN_ATTRIBUTES:
                 return Plain(node)
             if name in ("T", "mT", "H", "real", "imag"):
@@ -159,11 +160,7 @@ class Expressions(Machine):
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
                 index = self.value(element.slice.value)
-                if (
-                    len(node.slice) == 1
-                    and isinstance(index, Plain)
-                    and isinstance(index.constant, (str, int))
-                ):
+                if len(node.slice) == 1 and isinstance(index, Plain) and isinstance(index.constant, (str, int)):
                     key = index.constant
             else:
                 for child in children(element.slice):
@@ -174,7 +171,7 @@ class Expressions(Machine):
     def _is_basic(self, node: cst.Subscript) -> bool:
         """Whether indexing gives a view: slices and literal numbers, no masks and index tensors."""
         return all(
-            isinstance(item.slice, cst.Slice)
+            not isinstance(item.slice, cst.Index)
             or isinstance(item.slice.value, (cst.Integer, cst.Ellipsis, cst.UnaryOperation))
             for item in node.slice
         )
@@ -252,7 +249,7 @@ class Expressions(Machine):
         if isinstance(owner, Plain):
             return Plain(node)
         if isinstance(owner, Unknown) and owner.origin == "call" and owner.callee is not None:
-            if is_called_as_module(owner.callee.label):
+            if hints.is_called_as_module(owner.callee.label):
                 return self.part_of(owner, "[]", "element", node)
         return self.made(Unknown(node, "iteration", (owner,)))
 
@@ -275,9 +272,7 @@ class Expressions(Machine):
             self.emit(Compute(node, result))
         return result
 
-    def made_tensor(
-        self, op: str, parents: tuple[Value, ...], node: cst.CSTNode, base: Value | None = None
-    ) -> Tensor:
+    def made_tensor(self, op: str, parents: tuple[Value, ...], node: cst.CSTNode, base: Value | None = None) -> Tensor:
         """The result of a tensor operator in the current grad mode."""
         return self.made(Tensor(node, op, parents, self.mode, base=base))
 
@@ -291,9 +286,7 @@ class Expressions(Machine):
             ):
                 return Plain(node, -operand.constant)
             return Plain(node)
-        return self.made_tensor(
-            "neg" if isinstance(node.operator, cst.Minus) else "bitwise", (operand,), node
-        )
+        return self.made_tensor("neg" if isinstance(node.operator, cst.Minus) else "bitwise", (operand,), node)
 
     def _comparison(self, node: cst.Comparison) -> Value:
         operands = [self.value(node.left), *(self.value(item.comparator) for item in node.comparisons)]
@@ -337,9 +330,7 @@ class Expressions(Machine):
             value = self.value(element.value)
             if isinstance(element, cst.StarredElement):
                 inner = resolved(value)
-                values.extend(
-                    inner.elements() if isinstance(inner, Container) else [self.iterated(inner, node)]
-                )
+                values.extend(inner.elements() if isinstance(inner, Container) else [self.iterated(inner, node)])
             else:
                 values.append(value)
         return self.made(Container(node, kind, tuple(values)))

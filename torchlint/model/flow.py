@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import libcst as cst
 
+from torchlint.model import hints
 from torchlint.model.calls import Calls
 from torchlint.model.definitions import Definitions, FunctionInfo, dotted
 from torchlint.model.events import Branch, Clear, Exit, Keep, Loop, Mutate, Returned, Step, Try
 from torchlint.model.expressions import operator_of, target_text
-from torchlint.model.knowledge import GRAD_SWITCHING_LABEL
 from torchlint.model.machine import LoopScope, Snapshot
 from torchlint.model.values import (
     Class,
@@ -44,7 +44,7 @@ class Interpreter(Calls):
         self.defined: dict[FunctionInfo, Function] = {}
         self._assigned: dict[cst.CSTNode, frozenset[str]] = {}
 
-    def run(self, body: cst.BaseSuite | Sequence[cst.BaseStatement]) -> None:
+    def run(self, body: cst.BaseSuite | Sequence[cst.CSTNode]) -> None:
         """Interpret a block up to where it certainly leaves."""
         statements = body.body if isinstance(body, cst.BaseSuite) else body
         for statement in statements:
@@ -154,7 +154,7 @@ class Interpreter(Calls):
             return
         if op == "add":
             self.emit(Keep(node, self._slot_owner(node.target, old), value, "add", dotted(node.target)))
-        if isinstance(plain_old, (Tensor, Unknown)) or (isinstance(plain_old, Phi)):
+        if isinstance(plain_old, (Tensor, Unknown, Phi)):
             result = self.mutate(node, node.target, old, op, (value,))
         else:
             result = self.operate(op, old, value, node)
@@ -218,9 +218,7 @@ class Interpreter(Calls):
         if not name or not (through_data or augmented):
             return
         grads = {
-            dotted(item.value)
-            for item in walk(source)
-            if isinstance(item, cst.Attribute) and item.attr.value == "grad"
+            dotted(item.value) for item in walk(source) if isinstance(item, cst.Attribute) and item.attr.value == "grad"
         }
         if name in grads and (through_data or self.mode is not GradMode.ON):
             self.emit(Step(node, resolved(self.value(base)), name, manual=True))
@@ -263,9 +261,7 @@ class Interpreter(Calls):
             return None
         return value.constant is not inverted
 
-    def _branch(
-        self, node: cst.CSTNode, arms: Sequence[Callable[[], None]], only_first: bool = False
-    ) -> None:
+    def _branch(self, node: cst.CSTNode, arms: Sequence[Callable[[], None]], only_first: bool = False) -> None:
         """Interpret alternatives; with `only_first` what follows sees the first alone, if it goes on."""
         before, path, outer = self.snapshot(), self.path, self.items
         ends: list[Snapshot] = []
@@ -295,7 +291,8 @@ class Interpreter(Calls):
         if node.orelse is not None:
             self.run(node.orelse.body)
         ends = [self.copy()]
-        for number, handler in enumerate(node.handlers):
+        handlers: Sequence[cst.ExceptHandler | cst.ExceptStarHandler] = node.handlers
+        for number, handler in enumerate(handlers):
             self.restore(before)
             self.merge([before, *([ends[0]] if ends[0].alive else [])], node)
             self.alive = True
@@ -455,11 +452,11 @@ def may_switch_gradients(context: Value) -> bool:
     if isinstance(context, Phi):
         return any(isinstance(item, Context) for item in inputs_of(context))
     callee = context.callee if isinstance(context, Unknown) else None
-    return callee is not None and bool(GRAD_SWITCHING_LABEL.search(callee.label))
+    return callee is not None and bool(hints.SWITCHES_GRADIENTS.search(callee.label))
 
 
 _ACCUMULATING = frozenset(
-    ["add", "sub", "mul", "div", "cat", "stack", "hstack", "vstack", "concat", "concatenate", "maximum", "minimum", "lerp", "append"]
+    "add sub mul div cat stack hstack vstack concat concatenate maximum minimum lerp append".split()
 )
 
 

@@ -50,7 +50,9 @@ class GradModes:
             seen.add(value)
             if isinstance(value, (Tensor, Unknown)) and value.mode is GradMode.OFF and _is_computed(value):
                 return value
-            if isinstance(value, (Tensor, Phi)) or (isinstance(value, Unknown) and value.origin in ("attribute", "element")):
+            if isinstance(value, (Tensor, Phi)) or (
+                isinstance(value, Unknown) and value.origin in ("attribute", "element")
+            ):
                 stack.extend(value.parents)
         return None
 
@@ -76,9 +78,6 @@ class GradModes:
 
 
 def _is_computed(value: Tensor | Unknown) -> bool:
-    return (
-        (isinstance(value, Tensor)
-        and value.op != "new")
-        or (isinstance(value, Unknown)
-        and value.origin in ("call", "object"))
+    return (isinstance(value, Tensor) and value.op != "new") or (
+        isinstance(value, Unknown) and value.origin in ("call", "object")
     )

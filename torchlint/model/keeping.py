@@ -129,9 +129,7 @@ class Keeping:
                     return event
         return None
 
-    def _used_later(
-        self, keep: Keep, container: Value, backward: Backward | None, events: list[Event]
-    ) -> bool:
+    def _used_later(self, keep: Keep, container: Value, backward: Backward | None, events: list[Event]) -> bool:
         """Whether a backward pass goes through what has been kept."""
         for event in events:
             if not isinstance(event, (Backward, Grad)):
@@ -180,7 +178,11 @@ class Keeping:
             module = value.parents[0] if isinstance(value, Tensor) and value.op == "module" else None
             if isinstance(value, Unknown) and value.origin == "call":
                 module = value.callee
-            if module is not None and any(item.has_use("eval") or item.order > trace.start > 0 for item in inputs_of(module) if not isinstance(item, Unknown) or item.origin != "attribute"):
+            if module is not None and any(
+                item.has_use("eval") or item.order > trace.start > 0
+                for item in inputs_of(module)
+                if not isinstance(item, Unknown) or item.origin != "attribute"
+            ):
                 return True
         return False
 

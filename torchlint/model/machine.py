@@ -129,10 +129,16 @@ class Machine:
                 found = External(node, self.definitions.imports[name])
             else:
                 qualified = self.definitions.qualified(name)
-                if name == "torch" and any(target.partition(".")[0] == "torch" for target in self.definitions.imports.values()):
+                if name == "torch" and any(
+                    target.partition(".")[0] == "torch" for target in self.definitions.imports.values()
+                ):
                     return External(node, "torch")
                 known = qualified != name or hasattr(builtins, name)
-                found = External(node, qualified if qualified != name else f"builtins.{name}") if known else Unknown(None, "global", (), name)
+                found = (
+                    External(node, qualified if qualified != name else f"builtins.{name}")
+                    if known
+                    else Unknown(None, "global", (), name)
+                )
             self._builtin_values[name] = found
         return found
 
@@ -262,16 +268,12 @@ class Machine:
         if any(state.mode is not first.mode for state in living):
             self.mode = GradMode.UNKNOWN
 
-    def _merge_dicts(
-        self, into: dict[Key, Value], sources: list[dict[Key, Value]], node: cst.CSTNode | None
-    ) -> None:
+    def _merge_dicts(self, into: dict[Key, Value], sources: list[dict[Key, Value]], node: cst.CSTNode | None) -> None:
         first = sources[0]
         changed: dict[Key, None] = {}
         for other in sources[1:]:
-            if other.keys() != first.keys() or any(first[key] is not value for key, value in other.items()):
-                for key in (*first, *other):
-                    if first.get(key) is not other.get(key):
-                        changed[key] = None
+            changed.update({key: None for key, value in first.items() if other.get(key) is not value})
+            changed.update({key: None for key in other if key not in first})
         for key in changed:
             values = [source[key] for source in sources if key in source]
             into[key] = self.phi(node, values)

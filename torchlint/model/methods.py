@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import libcst as cst
 
-from torchlint.model import knowledge
+from torchlint.model import hints, knowledge
 from torchlint.model.definitions import ClassInfo, dotted
 from torchlint.model.events import Backward, Call, Clear, Compute, Fresh, GradRead, Keep, Loop, MayClear, Step
+from torchlint.model.operators import INPLACE, OPERATORS, VIEWS
 from torchlint.model.summaries import Arguments, Summaries
 from torchlint.model.values import (
     Container,
@@ -70,11 +71,7 @@ class Methods(Summaries):
             return self._container_method(receiver, name, arguments, node)
         if isinstance(receiver, Plain):
             return Plain(node)
-        if (
-            name in knowledge.TENSOR_METHODS
-            or name in knowledge.PASSING_METHODS
-            or isinstance(receiver, Tensor)
-        ):
+        if name in knowledge.TENSOR_METHODS or name in knowledge.PASSING_METHODS or isinstance(receiver, Tensor):
             if not isinstance(receiver, (Instance, Module, Optimizer, External)):
                 return self._tensor_method(receiver, name, arguments, node)
         return self._unknown_method(receiver, name, arguments, node)
@@ -87,7 +84,11 @@ class Methods(Summaries):
             stored = self.attribute(receiver, name, node)
         if stored is None or isinstance(stored, Plain):
             return None
-        if isinstance(stored, Unknown) and stored.origin == "attribute" and not self._is_data_attribute(stored, info, name):
+        if (
+            isinstance(stored, Unknown)
+            and stored.origin == "attribute"
+            and not self._is_data_attribute(stored, info, name)
+        ):
             return None
         if isinstance(receiver, Module) and isinstance(stored, Unknown):
             return self.module_result(stored, arguments, node)
@@ -115,7 +116,7 @@ class Methods(Summaries):
         """Whether `self.name(...)` calls an object that is stored there, not an inherited method."""
         if info is not None and name in info.assigned:
             return True
-        return bool(stored.uses) or bool(knowledge.MODULE_LABEL.search(name))
+        return bool(stored.uses) or bool(hints.MODULE.search(name))
 
     # -- training -----------------------------------------------------------------------------------
 
@@ -138,11 +139,9 @@ class Methods(Summaries):
         if isinstance(receiver, (Instance, Module, Optimizer)):
             return True
         if isinstance(receiver, Unknown):
-            if receiver.origin == "engine" or receiver.has_use(
-                "prepare", "unwrap_model", "setup", "step", "zero_grad"
-            ):
+            if receiver.origin == "engine" or receiver.has_use("prepare", "unwrap_model", "setup", "step", "zero_grad"):
                 return True
-            return bool(knowledge.ENGINE_LABEL.search(receiver.label))
+            return bool(hints.ENGINE.search(receiver.label))
         return False
 
     def _manual_backward(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
@@ -202,7 +201,7 @@ class Methods(Summaries):
             return False
         if isinstance(receiver, Unknown) and receiver.origin == "scaler":
             return True
-        return bool(knowledge.SCALER_LABEL.search(receiver.label)) or first.has_use("zero_grad")
+        return bool(hints.SCALER.search(receiver.label)) or first.has_use("zero_grad")
 
     def may_be_optimizer(self, receiver: Value) -> bool:
         """An optimizer by its class, by the methods called on it, or by its name."""
@@ -214,7 +213,7 @@ class Methods(Summaries):
             if receiver.origin in ("scheduler", "scaler"):
                 return False
             label = receiver.label if not receiver.label.startswith("[") else owner_label(receiver)
-            return receiver.has_use("zero_grad", "engine") or knowledge.looks_like_optimizer(label)
+            return receiver.has_use("zero_grad", "engine") or hints.looks_like_optimizer(label)
         return False
 
     def _optimizer_step(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
@@ -235,9 +234,7 @@ class Methods(Summaries):
         """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` hand their arguments on."""
         if isinstance(receiver, (Tensor, Container, External)) or not arguments.positional:
             return None
-        if isinstance(receiver, Unknown) and not (
-            knowledge.ENGINE_LABEL.search(receiver.label) or receiver.origin == "engine"
-        ):
+        if isinstance(receiver, Unknown) and not (hints.ENGINE.search(receiver.label) or receiver.origin == "engine"):
             return None
         if len(arguments.positional) == 1:
             return arguments.positional[0]
@@ -255,9 +252,7 @@ class Methods(Summaries):
 
     def _named_parameters(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
         pair = self.made(
-            Container(
-                node, "tuple", (Plain(node), self.element(self._parameters_of(receiver, node), None, node))
-            )
+            Container(node, "tuple", (Plain(node), self.element(self._parameters_of(receiver, node), None, node)))
         )
         return self.made(Container(node, "generator", (pair,)))
 
@@ -313,19 +308,17 @@ class Methods(Summaries):
         return Plain(node)
 
     def _tensor_method(self, receiver: Value, name: str, arguments: Arguments, node: cst.Call) -> Value:
-        if name in knowledge.INPLACE:
+        if name in INPLACE:
             return self._in_place(receiver, name, arguments, node)
         if name in knowledge.CREATOR_METHODS:
             return self.created(name, arguments, node)
-        base = receiver if name in knowledge.VIEWS else None
+        base = receiver if name in VIEWS else None
         return self.computed(name, (receiver, *arguments.all()), node, base)
 
-    def computed(
-        self, op: str, parents: tuple[Value, ...], node: cst.CSTNode, base: Value | None = None
-    ) -> Value:
+    def computed(self, op: str, parents: tuple[Value, ...], node: cst.CSTNode, base: Value | None = None) -> Value:
         """The result of an operator, recorded as an event where it may save something."""
         result = self.made_tensor(op, parents, node, base)
-        if op in knowledge.OPERATORS:
+        if op in OPERATORS:
             self.emit(Compute(node, result))
         return result
 
@@ -385,9 +378,7 @@ class Methods(Summaries):
             return None
         return self._append(receiver, Arguments(arguments.positional[1:], {}, []), node)
 
-    def _container_method(
-        self, receiver: Container, name: str, arguments: Arguments, node: cst.Call
-    ) -> Value:
+    def _container_method(self, receiver: Container, name: str, arguments: Arguments, node: cst.Call) -> Value:
         if name == "items":
             pair = Container(node, "tuple", (Plain(node), self.element(receiver, None, node)))
             return self.made(Container(node, "generator", (self.made(pair),)))
@@ -424,18 +415,14 @@ class Methods(Summaries):
         part = self.part_of(receiver, name, "method", node)
         return self.unresolved(part, name, (receiver, *arguments.all()), node)
 
-    def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: cst.CSTNode) -> Value:
+    def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: cst.Call) -> Value:
         """The result of a call that this module does not define: it may do anything to what it is handed."""
-        origin = "object" if is_class_name(name) else "call"
+        origin = "object" if hints.is_class_name(name) else "call"
         result = self.made(Unknown(node, origin, handed, "", callee, self.mode))
         self.emit(Call(node, result))
         objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
         if objects and not self._is_bystander(handed[0], node):
-            receiver = (
-                handed[0]
-                if isinstance(node.func, cst.Attribute) and not isinstance(callee, External)
-                else None
-            )
+            receiver = handed[0] if isinstance(node.func, cst.Attribute) and not isinstance(callee, External) else None
             self.emit(MayClear(node, name, objects, receiver))
         return result
 
@@ -447,7 +434,7 @@ class Methods(Summaries):
         if isinstance(owner, Unknown) and owner.origin in ("engine", "scaler", "scheduler"):
             return True
         label = owner_label(owner)
-        return isinstance(owner, Unknown) and bool(knowledge.BYSTANDER_LABEL.search(label) or knowledge.ENGINE_LABEL.search(label))
+        return isinstance(owner, Unknown) and bool(hints.BYSTANDER.search(label) or hints.ENGINE.search(label))
 
     backwards: list[Value]
     frozen: set[Value]
@@ -460,11 +447,6 @@ class Methods(Summaries):
         **dict.fromkeys(knowledge.SELF_METHODS - {"requires_grad_"}, _itself),
         **dict.fromkeys(knowledge.PLAIN_METHODS, _plain_result),
     }  # fmt: skip
-
-
-def is_class_name(name: str) -> bool:
-    """Whether a name is a class's by convention: `ResNet18`, but not `D` or `netD`."""
-    return len(name) > 3 and name[0].isupper() and not name.isupper()
 
 
 def _flag(arguments: Arguments, name: str) -> bool | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -72,6 +73,19 @@ class LeafChanged:
     parameter: bool
 
 
+_AUGMENTED = re.compile(rb"^[ \t]*[A-Za-z_][\w.]*(?:\[[^\n=]*\])?[ \t]*(?:[-+*/@]|\*\*|//)=", re.M)
+_ELEMENT = re.compile(rb"^[ \t]*[A-Za-z_][\w.]*\[[^\n=]*\][ \t]*=(?!=)", re.M)
+_METHOD = re.compile(rb"\.[a-z]\w*[a-z\d]_\(")
+
+
+def changes_in_place(data: bytes) -> bool:
+    """Whether the bytes of a file hold something that may change a tensor in place."""
+    if b"torch" not in data:
+        return False
+    flagged = b"inplace=True" in data or b"out=" in data
+    return bool(flagged or _AUGMENTED.search(data) or _METHOD.search(data) or _ELEMENT.search(data))
+
+
 class Mutation:
     """Answers about changes in place."""
 
@@ -95,7 +109,7 @@ class Mutation:
                     yield found
 
     def _saver(
-        self, trace: Trace, mutate: Mutate, savers: list[Event], events: list[Event]
+        self, trace: Trace, mutate: Mutate, savers: Sequence[Event], events: list[Event]
     ) -> SavedTensorChanged | None:
         changed = {item for item in storages(mutate.target) if not isinstance(item, Phi)}
         for saver in savers:
@@ -105,9 +119,7 @@ class Mutation:
                 if changed.isdisjoint(storages(saved)):
                     continue
                 if self._needed(trace, saver, mutate, events):
-                    return SavedTensorChanged(
-                        mutate, saver, _operator(saver), is_result, _is_silent(mutate.target)
-                    )
+                    return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
         return None
 
     def _before(self, saver: Event, mutate: Mutate, changed: set[Value]) -> bool:
@@ -147,9 +159,7 @@ class Mutation:
                 elif item in values and not (isinstance(saver, Mutate) and item == "self"):
                     yield values[item], False
 
-    def _saved_by_module(
-        self, module: Value, inputs: tuple[Value, ...], result: Value
-    ) -> Iterator[tuple[Value, bool]]:
+    def _saved_by_module(self, module: Value, inputs: tuple[Value, ...], result: Value) -> Iterator[tuple[Value, bool]]:
         module = resolved(module)
         if not isinstance(module, Module) or not inputs:
             return
@@ -161,9 +171,7 @@ class Mutation:
 
     def _needed(self, trace: Trace, saver: Event, mutate: Mutate, events: list[Event]) -> bool:
         """Whether a backward pass after the change goes through the operator that saved."""
-        result = (
-            saver.value if isinstance(saver, Compute) else saver.result if isinstance(saver, Mutate) else None
-        )
+        result = saver.value if isinstance(saver, Compute) else saver.result if isinstance(saver, Mutate) else None
         assert result is not None
         needed = False
         for event in events:
@@ -189,9 +197,7 @@ class Mutation:
             for mutate in events:
                 if not isinstance(mutate, Mutate) or not isinstance(mutate.result, Tensor):
                     continue
-                if not isinstance(sites.get(mutate.result), cst.Name) or isinstance(
-                    parents.get(mutate.node), cst.Expr
-                ):
+                if not isinstance(sites.get(mutate.result), cst.Name) or isinstance(parents.get(mutate.node), cst.Expr):
                     continue
                 read = self._read_after(mutate, events)
                 if read is not None:
@@ -218,7 +224,11 @@ class Mutation:
 
     def _forward_across(self, step: Step, modules: set[Value], events: list[Event]) -> ParametersChanged | None:
         for backward in events:
-            if not isinstance(backward, Backward) or backward.loops != step.loops or exclusive(backward.path, step.path):
+            if (
+                not isinstance(backward, Backward)
+                or backward.loops != step.loops
+                or exclusive(backward.path, step.path)
+            ):
                 continue
             graph = self.tracking.graph(backward.loss, carried=False)
             if backward.order < step.order:  # the graph of an earlier iteration, dragged along
@@ -226,7 +236,9 @@ class Mutation:
             for saver in events:
                 if not isinstance(saver, Compute) or saver.order > step.order or saver.loops != step.loops:
                     continue
-                used = saver.value in graph or (backward.order < step.order and self._carries_itself(saver.value, backward))
+                used = saver.value in graph or (
+                    backward.order < step.order and self._carries_itself(saver.value, backward)
+                )
                 if used and self._uses(saver, modules) and not exclusive(saver.path, step.path):
                     return ParametersChanged(step, saver, backward)
         return None
@@ -242,9 +254,7 @@ class Mutation:
         if saver.value.op != "module" or resolved(saver.value.parents[0]) not in modules:
             return False
         module = resolved(saver.value.parents[0])
-        layered = isinstance(module, Module) and (
-            module.info is not None or module.name.endswith(".Sequential")
-        )
+        layered = isinstance(module, Module) and (module.info is not None or module.name.endswith(".Sequential"))
         return layered or any(self.tracking.tracked(item) is Answer.YES for item in saver.value.parents[1:])
 
     # -- leaves ---------------------------------------------------------------------------------------

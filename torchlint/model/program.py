@@ -16,13 +16,14 @@ from torchlint.model.values import Frame, GradMode, Value
 from torchlint.syntax import Tree
 
 _TRAINING = frozenset(
-    ["backward", "manual_backward", "step", "zero_grad", "optimizer_step", "empty_cache", "set_detect_anomaly", "detect_anomaly", "set_anomaly_enabled", "set_grad_enabled", "Trainer"]
+    (
+        "backward manual_backward step zero_grad optimizer_step empty_cache set_detect_anomaly detect_anomaly "
+        "set_anomaly_enabled set_grad_enabled Trainer"
+    ).split()
 )
 _KEEPING = frozenset({"append", "extend", "appendleft", "update", "cat", "stack"})
 _LOOPS = (cst.For, cst.While)
-_TEST_PATH = re.compile(
-    r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$"
-)
+_TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
 
 @dataclass(eq=False)
@@ -69,9 +70,7 @@ class Program:
         relevant = self._relevant()
         uncalled = [info for info in relevant if info.name not in self.called_names]
         for info in (*uncalled, *(info for info in relevant if info.name in self.called_names)):
-            if isinstance(info.node, cst.FunctionDef) and (
-                info not in machine.interpreted or self._is_forward(info)
-            ):
+            if isinstance(info.node, cst.FunctionDef) and (info not in machine.interpreted or self._is_forward(info)):
                 machine.frame = machine.module_frame
                 machine.restore(start)
                 yield self._root(info)
@@ -122,11 +121,7 @@ class Program:
                 calls.setdefault(function, set()).add(call.func.value)
         names = {info.name for info in relevant}
         while True:
-            callers = {
-                info
-                for info, called in calls.items()
-                if info not in relevant and not called.isdisjoint(names)
-            }
+            callers = {info for info, called in calls.items() if info not in relevant and not called.isdisjoint(names)}
             if not callers:
                 break
             relevant |= callers
@@ -136,11 +131,7 @@ class Program:
     def _directly_relevant(self) -> Iterator[FunctionInfo]:
         in_place_modules = b"inplace=True" in self.tree.source.data
         for call in self.tree.of_type(cst.Call):
-            name = (
-                call.func.attr.value
-                if isinstance(call.func, cst.Attribute)
-                else getattr(call.func, "value", "")
-            )
+            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else getattr(call.func, "value", "")
             in_place = name in INPLACE or (in_place_modules and _has_keyword(call, "inplace"))
             if name in _TRAINING or in_place or (name in _KEEPING and self._in_loop(call)):
                 yield from self._functions(call)

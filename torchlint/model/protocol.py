@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.model import knowledge
+from torchlint.model import hints
 from torchlint.model.events import (
     Backward,
     Call,
@@ -16,9 +16,9 @@ from torchlint.model.events import (
     Fresh,
     Grad,
     GradRead,
+    Item,
     Loop,
     MayClear,
-    State,
     Step,
     events_in,
     exclusive,
@@ -69,6 +69,12 @@ class EmptyStep:
     backward: Backward | None
 
 
+History = tuple[Step | None, bool, bool]
+"""The last step, whether gradients were (perhaps) cleared since, and whether a backward added to stale ones."""
+Pending = tuple[Backward | None, Event | None]
+"""The backward whose gradients wait for the step, and what cleared them; no backward but an event: unknown."""
+
+
 class Protocol:
     """Answers about the steps of every trace."""
 
@@ -96,9 +102,7 @@ class Protocol:
         for step in self.events[trace]:
             if not isinstance(step, Step):
                 continue
-            around = [
-                loop for loop in reversed(step.loops) if any(loop in backward.loops for backward in losses)
-            ]
+            around = [loop for loop in reversed(step.loops) if any(loop in backward.loops for backward in losses)]
             if around:
                 yield step, around[0]
             elif losses and self._repeated_by_callers(trace, step, losses):
@@ -122,7 +126,8 @@ class Protocol:
     def _computed_here(self, loss: Value) -> bool:
         """Whether the forward pass of a loss is in the function, and the loss not just handed to it."""
         return any(
-            (isinstance(item, Tensor) and (item.op == "module" or item.leaf)) or (isinstance(item, Unknown) and item.origin == "call")
+            (isinstance(item, Tensor) and (item.op == "module" or item.leaf))
+            or (isinstance(item, Unknown) and item.origin == "call")
             for item in self.tracking.graph(loss)
         )
 
@@ -146,11 +151,11 @@ class Protocol:
                 done.add((loop, optimizer))
                 yield from self._stale_in(loop.body if loop is not None else trace.items, loop, optimizer)
 
-    def _stale_in(self, items: list[object], loop: Loop | None, optimizer: Value) -> Iterator[StaleGradients]:
+    def _stale_in(self, items: list[Item], loop: Loop | None, optimizer: Value) -> Iterator[StaleGradients]:
         arrivals: dict[tuple[Step, Step], set[tuple[bool, bool]]] = {}
         stale: dict[Step, list[Backward]] = {}
 
-        def transfer(event: Event, states: State) -> State:
+        def transfer(event: Event, states: frozenset[History]) -> frozenset[History]:
             if isinstance(event, Step) and resolved(event.optimizer) is optimizer:
                 for last, cleared, added in states:
                     if last is not None:
@@ -244,10 +249,14 @@ class Protocol:
         if isinstance(item, Phi):
             return any(self._reaches(event, part, optimizer) for part in inputs_of(item))
         if isinstance(item, Container):
-            return any(self._reaches(event, part, optimizer) for part in item.elements() if not isinstance(part, (Container, Phi)))
+            return any(
+                self._reaches(event, part, optimizer)
+                for part in item.elements()
+                if not isinstance(part, (Container, Phi))
+            )
         if item is optimizer:
-            return not knowledge.HARMLESS_TO_OPTIMIZER.match(event.name)
-        if knowledge.is_harmless_to_model(event.name) or self._only_computes(event, item):
+            return not hints.is_harmless_to_optimizer(event.name)
+        if hints.is_harmless_to_model(event.name) or self._only_computes(event, item):
             return False
         if self._is_part_of(optimizer, item):
             return True
@@ -261,15 +270,19 @@ class Protocol:
         """A method of a module whose name has nothing to do with gradients."""
         if event.receiver is None or not _module_like(item) or item not in set(inputs_of(event.receiver)):
             return False
-        return not knowledge.MAY_TOUCH_GRADIENTS.search(event.name)
+        return not hints.may_touch_gradients(event.name)
 
     def _holds(self, item: Instance, optimizer: Value) -> bool:
         """Whether an object of this module has the optimizer, or a model that it may step on."""
         interpreter = self.program.interpreter
         for (owner, _), value in (*interpreter.stored.items(), *interpreter.heap.items()):
-            if owner is item and (resolved(value) is optimizer or (_module_like(value) and self.clears(value, optimizer) is not Answer.NO)):
+            if owner is item and (
+                resolved(value) is optimizer or (_module_like(value) and self.clears(value, optimizer) is not Answer.NO)
+            ):
                 return True
-        return any(_module_like(part) and self.clears(part, optimizer) is not Answer.NO for part in item.known_parts.values())
+        return any(
+            _module_like(part) and self.clears(part, optimizer) is not Answer.NO for part in item.known_parts.values()
+        )
 
     def _overlap(self, first: set[Value], second: set[Value]) -> bool:
         """Whether a module is in both sets, or holds or is held by one in the other."""
@@ -288,7 +301,9 @@ class Protocol:
                 continue
             seen.add(item)
             stack.extend(self._holders.get(item, ()))
-            if isinstance(item, Phi) or (isinstance(item, Unknown) and item.origin in ("attribute", "element", "iteration")):
+            if isinstance(item, Phi) or (
+                isinstance(item, Unknown) and item.origin in ("attribute", "element", "iteration")
+            ):
                 stack.extend(item.parents)
         return False
 
@@ -304,11 +319,11 @@ class Protocol:
 
     def _cleared_in(self, trace: Trace, optimizer: Value) -> Iterator[ClearedGradients]:
         """A state is the backward whose gradients are pending, and what cleared them; or that nobody knows."""
-        arrivals: dict[Step, set[tuple[Backward | None, Event | None]]] = {}
+        arrivals: dict[Step, set[Pending]] = {}
 
-        def transfer(event: Event, states: State) -> State:
+        def transfer(event: Event, states: frozenset[Pending]) -> frozenset[Pending]:
             if isinstance(event, Step) and resolved(event.optimizer) is optimizer:
-                arrivals.setdefault(event, set()).update(states)  # type: ignore[arg-type]
+                arrivals.setdefault(event, set()).update(states)
                 return frozenset({(None, None)})
             if isinstance(event, Backward):
                 return frozenset({(event, None)}) if self.reaches(event, optimizer) else states
@@ -335,7 +350,9 @@ class Protocol:
         for trace in self.traces:
             if trace.called:
                 continue
-            for optimizer in dict.fromkeys(resolved(step.optimizer) for step in self.events[trace] if isinstance(step, Step)):
+            for optimizer in dict.fromkeys(
+                resolved(step.optimizer) for step in self.events[trace] if isinstance(step, Step)
+            ):
                 if _surely_optimizer(optimizer):
                     yield from self._empty_in(trace, optimizer)
 
@@ -374,9 +391,11 @@ class Protocol:
         """An unresolved call that is handed what may be a loss."""
         callee = call.value.callee if isinstance(call.value, Unknown) else None
         name = callee.label if callee is not None else ""
-        if callee is None or called_like_module(callee) or knowledge.is_harmless_to_model(name):
+        if callee is None or called_like_module(callee) or hints.is_harmless_to_model(name):
             return False
-        return any(self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor))
+        return any(
+            self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor)
+        )
 
     def _forward_before(self, step: Step, earlier: list[Event]) -> Event | None:
         """A forward pass in the same iteration, whose loss is not used."""
@@ -467,7 +486,7 @@ def _module_like(item: Value) -> bool:
     if isinstance(item, Unknown):
         if item.origin == "call" and item.callee is not None and _module_like(item.callee):
             return False
-        return is_module(item) is Answer.YES or item.origin == "super" or bool(knowledge.MODULE_LABEL.search(item.label))
+        return is_module(item) is Answer.YES or item.origin == "super" or bool(hints.MODULE.search(item.label))
     return is_module(item) is Answer.YES
 
 

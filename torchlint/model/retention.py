@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torchlint.model import hints
 from torchlint.model.events import Backward, Event, Grad, Loop, MayClear, Returned, Step, events_in, exclusive
-from torchlint.model.knowledge import LOSS_LABEL, MAY_TOUCH_GRADIENTS, is_called_as_module
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
@@ -66,7 +66,11 @@ class Retention:
         if isinstance(item, Unknown):
             assert item.origin == "call"
             label = item.callee.label if item.callee is not None else ""
-            return item in self.tracking.backpropagated or is_called_as_module(label) or bool(LOSS_LABEL.search(label))
+            return (
+                item in self.tracking.backpropagated
+                or hints.is_called_as_module(label)
+                or bool(hints.LOSS.search(label))
+            )
         return self.tracking.tracked(item) is Answer.YES
 
     def _is_result(self, item: Value) -> bool:
@@ -93,7 +97,11 @@ class Retention:
         for item in graph:
             if isinstance(item, (Plain, Container, Phi)) or (loop is not None and loop in item.loops):
                 continue
-            if isinstance(item, Unknown) and item in self.tracking.backpropagated and (loop is not None or item.origin != "call"):
+            if (
+                isinstance(item, Unknown)
+                and item in self.tracking.backpropagated
+                and (loop is not None or item.origin != "call")
+            ):
                 return True
             if loop is not None and self._is_result(item) and self.tracking.tracked(item) is Answer.YES:
                 return True
@@ -110,21 +118,16 @@ class Retention:
             if later:
                 return not self.tracking.graph(output, carried=False).isdisjoint(results)
             return not (graph - self.tracking.graph(output, carried=False)).isdisjoint(results)
-        if isinstance(event, MayClear) and later and MAY_TOUCH_GRADIENTS.search(event.name):
+        if isinstance(event, MayClear) and later and hints.may_touch_gradients(event.name):
             return any(not self.tracking.graph(item).isdisjoint(results) for item in event.handed)
         return False
 
     def _hidden_state(self, backward: Backward) -> Phi | None:
         """A value of the previous iteration in the graph that was never detached."""
         for item in sorted(self.tracking.graph(backward.loss, carried=False), key=lambda item: item.order):
-            if (
-                isinstance(item, Phi)
-                and item.is_loop
-                and any(self._drags(parent, item) for parent in item.parents[1:])
-            ):
+            if isinstance(item, Phi) and item.is_loop and any(self._drags(parent, item) for parent in item.parents[1:]):
                 return item
         return None
 
     def _drags(self, value: Value, phi: Phi) -> bool:
         return self.tracking.tracked(value) is Answer.YES and phi in self.tracking.graph(value)
-

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from torchlint.model import hints
 from torchlint.model.definitions import ClassInfo, FunctionInfo, dotted
 from torchlint.model.events import Inlined
 from torchlint.model.expressions import Expressions
-from torchlint.model.knowledge import GRAD_MODES, OPTIMIZER_CLASS, SET_GRAD_MODE
+from torchlint.model.knowledge import GRAD_MODES, SET_GRAD_MODE
 from torchlint.model.machine import MAX_DEPTH, MAX_STATEMENTS, Snapshot
 from torchlint.model.values import (
     Container,
@@ -57,7 +58,7 @@ class Arguments:
 class Summaries(Expressions):
     """Interprets calls of local functions, and `__init__` of local classes for what their objects hold."""
 
-    def run(self, body: cst.BaseSuite | Sequence[cst.BaseStatement]) -> None:
+    def run(self, body: cst.BaseSuite | Sequence[cst.CSTNode]) -> None:
         """Interpret a block of statements."""
         raise NotImplementedError
 
@@ -130,9 +131,7 @@ class Summaries(Expressions):
             elif name in defaults and not arguments.starred:
                 frame.locals[name] = self.value(defaults[name])
             else:
-                frame.locals[name] = self.made(
-                    Unknown(info.node, "parameter", tuple(arguments.starred), name)
-                )
+                frame.locals[name] = self.made(Unknown(info.node, "parameter", tuple(arguments.starred), name))
         for star in (params.star_arg, params.star_kwarg):
             if isinstance(star, cst.Param):
                 rest = (*positional[len(names) :], *arguments.keywords.values(), *arguments.starred)
@@ -147,7 +146,13 @@ class Summaries(Expressions):
             if name in SET_GRAD_MODE:
                 return {"True": GradMode.ON, "False": GradMode.OFF}.get(argument, GradMode.UNKNOWN)
             if name in GRAD_MODES:
-                return GRAD_MODES[name] if argument in ("", "True") else GradMode.ON if argument == "False" else GradMode.UNKNOWN
+                return (
+                    GRAD_MODES[name]
+                    if argument in ("", "True")
+                    else GradMode.ON
+                    if argument == "False"
+                    else GradMode.UNKNOWN
+                )
         return None
 
     # -- roots --------------------------------------------------------------------------------------
@@ -162,9 +167,7 @@ class Summaries(Expressions):
                 frame.locals[name] = self._parameter_value(info, name)
         for star in (info.node.params.star_arg, info.node.params.star_kwarg):
             if isinstance(star, cst.Param):
-                frame.locals[star.name.value] = self.made(
-                    Unknown(info.node, "parameter", (), star.name.value)
-                )
+                frame.locals[star.name.value] = self.made(Unknown(info.node, "parameter", (), star.name.value))
         return frame
 
     def _enclosing_frame(self, info: FunctionInfo) -> Frame:
@@ -189,7 +192,7 @@ class Summaries(Expressions):
         made: Value | None = None
         if qualified in ("torch.nn.Module", "torch.nn.modules.module.Module"):
             made = Module(annotation, name)
-        elif OPTIMIZER_CLASS.search(text.rpartition(".")[2]):
+        elif hints.is_optimizer_class(text.rpartition(".")[2]):
             made = Optimizer(annotation, name)
         elif text in self.definitions.class_names:
             made = self.new_object(self.definitions.class_names[text], annotation, ())
@@ -210,8 +213,7 @@ class Summaries(Expressions):
     def is_optimizer_class(self, info: ClassInfo) -> bool:
         bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
         return any(
-            item.startswith("torch.optim.") or OPTIMIZER_CLASS.search(item.rpartition(".")[2])
-            for item in bases
+            item.startswith("torch.optim.") or hints.is_optimizer_class(item.rpartition(".")[2]) for item in bases
         )
 
     def new_object(self, info: ClassInfo, node: cst.CSTNode, parents: tuple[Value, ...]) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchlint.model import knowledge
+from torchlint.model import hints, knowledge
 from torchlint.model.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.model.values import (
     Answer,
@@ -123,16 +123,25 @@ class Tracking:
             seen.add(item)
             if isinstance(item, Tensor) and (item.op == "module" or item.leaf):
                 return True
-            if isinstance(item, Unknown) and item.origin == "call" and item.callee is not None and called_like_module(item.callee):
+            if (
+                isinstance(item, Unknown)
+                and item.origin == "call"
+                and item.callee is not None
+                and called_like_module(item.callee)
+            ):
                 return True
-            if isinstance(item, (Tensor, Phi)) or (isinstance(item, Unknown) and item.origin in ("element", "attribute")):
+            if isinstance(item, (Tensor, Phi)) or (
+                isinstance(item, Unknown) and item.origin in ("element", "attribute")
+            ):
                 stack.extend(item.parents)
         return False
 
     def _is_loss(self, value: Value) -> bool:
         """Whether a term of a loss is one itself: the result of a call or of a loss function."""
         if isinstance(value, Unknown):
-            return value.origin == "call" or (value.origin in ("attribute", "element") and _result_of_call(value) is not None)
+            return value.origin == "call" or (
+                value.origin in ("attribute", "element") and _result_of_call(value) is not None
+            )
         return isinstance(value, Tensor) and (value.op in ("module", "component") or value.op in _LOSSES)
 
     # -- tracked ------------------------------------------------------------------------------------
@@ -155,7 +164,9 @@ class Tracking:
     def _forget_provisional(self, asked: Value) -> None:
         """Answers found inside a cycle hold only if they are YES; the one that was asked for holds."""
         self._circular = False
-        self._answers = {value: answer for value, answer in self._answers.items() if answer is Answer.YES or value in self._settled}
+        self._answers = {
+            value: answer for value, answer in self._answers.items() if answer is Answer.YES or value in self._settled
+        }
         self._settled.add(asked)
 
     def _tracked(self, value: Value) -> Answer:
@@ -171,11 +182,7 @@ class Tracking:
             return self._tracked_unknown(value)
         if isinstance(value, Parameters):
             return Answer.YES
-        return (
-            Answer.NO
-            if isinstance(value, (Function, Module, Optimizer, External, Instance))
-            else Answer.UNKNOWN
-        )
+        return Answer.NO if isinstance(value, (Function, Module, Optimizer, External, Instance)) else Answer.UNKNOWN
 
     def _tracked_phi(self, value: Phi) -> Answer:
         """One of several: `loss.item() if distributed else loss` may be the number."""
@@ -237,12 +244,9 @@ class Tracking:
         if value.origin == "call" and value.callee is not None:
             if is_module(value.callee) is Answer.YES:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
-            if value.mode is GradMode.ON and knowledge.LOSS_LABEL.search(value.callee.label):
+            if value.mode is GradMode.ON and hints.LOSS.search(value.callee.label):
                 return _any(self.tracked(item) for item in value.parents)
-            if (
-                isinstance(value.callee, External)
-                and knowledge.package(value.callee.name) in knowledge.PLAIN_PACKAGES
-            ):
+            if isinstance(value.callee, External) and knowledge.package(value.callee.name) in knowledge.PLAIN_PACKAGES:
                 return Answer.NO
         return Answer.UNKNOWN
 
@@ -281,7 +285,7 @@ def called_like_module(callee: Value) -> bool:
     """Whether what is called is a module, by what is known of it or by its name."""
     if is_module(callee) is Answer.YES:
         return True
-    return not isinstance(callee, (External, Function)) and knowledge.is_called_as_module(callee.label)
+    return not isinstance(callee, (External, Function)) and hints.is_called_as_module(callee.label)
 
 
 def _result_of_call(value: Value) -> Unknown | None:
@@ -311,14 +315,12 @@ def is_module(value: Value) -> Answer:
     if isinstance(value, Module):
         return Answer.YES
     if isinstance(value, Phi):
-        answers = {
-            is_module(item) for item in value.parents if item is not value and not isinstance(item, Phi)
-        }
+        answers = {is_module(item) for item in value.parents if item is not value and not isinstance(item, Phi)}
         return Answer.YES if answers == {Answer.YES} else Answer.UNKNOWN
     if isinstance(value, Unknown):
         if value.has_use(*knowledge.MODULE_EVIDENCE):
             return Answer.YES
-        if value.label and knowledge.MODULE_LABEL.search(value.label):
+        if value.label and hints.MODULE.search(value.label):
             return Answer.UNKNOWN
     if isinstance(value, (Plain, Tensor, Optimizer, Function, Container)):
         return Answer.NO

@@ -67,9 +67,7 @@ class Upkeep:
 
     def _emptied(self, trace: Trace, event: EmptyCache, events: list[Event]) -> CacheEmptied | None:
         loop = event.loops[-1] if event.loops else None
-        if loop is None and not (
-            trace.root is not None and not trace.called and _PER_BATCH.search(trace.root.name)
-        ):
+        if loop is None and not (trace.root is not None and not trace.called and _PER_BATCH.search(trace.root.name)):
             return None
         inside = [other for other in events if (loop in other.loops if loop is not None else True)]
         if any(isinstance(other, MemoryProbe) for other in inside) or self._sweeps(loop, inside):
@@ -133,7 +131,11 @@ class Upkeep:
         block = parents.get(item) if isinstance(item, cst.WithItem) else None
         if block is None or event.loops:
             return False
-        inside = [other for other in events if isinstance(other, Backward) and block in self.program.tree.ancestors(other.node)]
+        inside = [
+            other
+            for other in events
+            if isinstance(other, Backward) and block in self.program.tree.ancestors(other.node)
+        ]
         return bool(inside) and not any(other.loops for other in inside)
 
     def _trains(self) -> bool:
@@ -150,7 +152,9 @@ class Upkeep:
         function = self.program.definitions.method_around(node)
         if function is None:
             return False
-        named = any(dotted(call.func).endswith("gradcheck") for call in walk(function.node) if isinstance(call, cst.Call))
+        named = any(
+            dotted(call.func).endswith("gradcheck") for call in walk(function.node) if isinstance(call, cst.Call)
+        )
         return function.name.startswith("test") or named
 
     def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
@@ -160,11 +164,7 @@ class Upkeep:
             if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
                 continue
             for item in call.args:
-                if (
-                    item.keyword is not None
-                    and item.keyword.value == "detect_anomaly"
-                    and dotted(item.value) == "True"
-                ):
+                if item.keyword is not None and item.keyword.value == "detect_anomaly" and dotted(item.value) == "True":
                     if not self._in_test(call) and not self._is_conditional(call):
                         yield AnomalyLeftOn(item)
 

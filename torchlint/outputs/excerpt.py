@@ -46,9 +46,7 @@ def excerpt(source: SourceFile, notes: Iterable[Note], paint: Paint) -> list[str
         previous = number
         line = _Line(text, on_line[0].span.start.column)
         shown.append(f"{paint(f'{number:>{gutter}} |', 'dim')} {line.shown}".rstrip())
-        shown += [
-            f"{paint(f'{chr(32):>{gutter}} |', 'dim')} {under}" for under in _underlined(line, on_line, paint)
-        ]
+        shown += [f"{paint(f'{chr(32):>{gutter}} |', 'dim')} {under}" for under in _underlined(line, on_line, paint)]
     return shown if previous else []
 
 

@@ -10,9 +10,7 @@ from torchlint.outputs import Outcome, Style
 def render(outcome: Outcome, style: Style) -> str:
     """A table of count, code, name and number of files."""
     counts = Counter((finding.code, finding.name) for finding in outcome.findings)
-    files = Counter(
-        key for file in outcome.files for key in {(item.code, item.name) for item in file.findings}
-    )
+    files = Counter(key for file in outcome.files for key in {(item.code, item.name) for item in file.findings})
     width = max((len(name) for _, name in counts), default=0)
     rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
     return "".join(

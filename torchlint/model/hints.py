@@ -1,0 +1,122 @@
+"""What names suggest where nothing is known: used to stay silent, and with other evidence to speak."""
+
+from __future__ import annotations
+
+import re
+
+
+def _any_of(words: str, *, flags: int = re.IGNORECASE) -> re.Pattern[str]:
+    return re.compile("|".join(words.split()), flags)
+
+
+def _verbs(words: str) -> re.Pattern[str]:
+    """Names that begin with one of these verbs: `save`, `save_model`, `saveModel`, `_save`."""
+    return re.compile(rf"_?(?:{'|'.join(words.split())})(?:_|$|[A-Z0-9])")
+
+
+# -- optimizers -----------------------------------------------------------------------------------------
+
+_OPTIMIZER_CLASS = re.compile(
+    r"(?:Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Optimizer|Lamb|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|"
+    r"Muon|Shampoo|LARS)[A-Za-z0-9]*$"
+)
+_NOT_OPTIMIZER_CLASS = re.compile(r"Scheduler|LR$|Config|Args|Params|Hook|State")
+_OPTIMIZER = _any_of(r"opt(?:im)?(?:$|[^a-z]) ^opt optim adam sgd lbfgs rmsprop (?:^|_)solver$")
+_STEPS_TOO = _any_of(
+    r"sched (?:^|_)lr(?:_|$) lr_ warm env scaler profil ^prof pbar bar$ meter logger timer fabric engine decay ema "
+    r"writer progress game sim task option"
+)
+
+
+def is_optimizer_class(name: str) -> bool:
+    """Whether a class name is an optimizer's: `AdamW`, `FusedLAMB`, but not `AdamConfig`."""
+    return bool(_OPTIMIZER_CLASS.search(name)) and name[:1].isupper() and not _NOT_OPTIMIZER_CLASS.search(name)
+
+
+def looks_like_optimizer(label: str) -> bool:
+    """Whether a name hints at an optimizer, and at nothing else that steps."""
+    return bool(_OPTIMIZER.search(label)) and not _STEPS_TOO.search(label)
+
+
+# -- what takes part in training --------------------------------------------------------------------------
+
+SCALER = _any_of("scaler")
+ENGINE = _any_of(r"(?:^|_)(?:accelerator|fabric|engine|booster|accel)$")
+LOSS = _any_of(r"criter loss(?:$|_?f) ^mse$ ^bce$ cross_entropy")
+_MODULE_WORDS = (
+    r"model net(?:work)?s?(?:$|[^a-z]) net$ module encoder decoder actor critic policy backbone discriminator generator "
+    r"learner (?:^|_)(?:gen|dis|disc|netd|netg|d|g|q|pi|ac|agent|trainer)(?:$|_)"
+)
+MODULE = _any_of(_MODULE_WORDS)
+_CALLED = _any_of(
+    _MODULE_WORDS
+    + r" (?:^|_)(?:layers?|linear|lin|fc|conv|head|cell|block|embed(?:ding)?|proj|mlp|rnn|lstm|gru|attn)\d*$"
+)
+_ABOUT_MODULES = _verbs(
+    "get set unwrap save load build create make init update train eval test freeze unfreeze log print register push "
+    "prepare setup construct export convert copy clone wrap compile count check is has apply configure reset download "
+    "parse add run"
+)
+
+
+def is_class_name(name: str) -> bool:
+    """Whether a name is a class's by convention: `ResNet18`, but not `D` or `netD`."""
+    return len(name) > 3 and name[0].isupper() and not name.isupper()
+
+
+def is_called_as_module(label: str) -> bool:
+    """Whether the name of what is called is a noun for a network, not a verb about one, nor a class."""
+    return bool(_CALLED.search(label)) and not is_class_name(label) and not _ABOUT_MODULES.match(label)
+
+
+# -- what leaves gradients alone ----------------------------------------------------------------------------
+
+_TO_OPTIMIZER = (
+    "_ print log save dump write adjust get_lr set_lr get_learning set_learning lr warmup update_lr update_learning decay "
+    "schedule scheduler checkpoint clip scale_loss unscale state_dict load report record display show plot len repr str "
+    "format set_optimizer_lr poly_lr cosine step_lr tqdm"
+)
+_HARMLESS_TO_OPTIMIZER = _verbs(_TO_OPTIMIZER)
+_HARMLESS_TO_MODEL = _verbs(
+    _TO_OPTIMIZER + " eval evaluate evaluation valid validate validation test predict infer inference sample generate "
+    r"visuali[sz]e draw ema get accuracy acc metric compute calc calculate count summary summari[sz]e track debug check "
+    r"assert is has make_grid freeze unfreeze set_requires requires_grad toggle set_train set_eval unwrap watch rollout "
+    r"collect play all_?reduce reduce barrier sync gather broadcast export early_?stop\w* average update_ema update_bn "
+    "update_average soft_update hard_update polyak copy clone deepcopy seed time loss criterion forward encode decode "
+    r"run_eval act select_action choose_action init initialize register add append avg mpi grad_?clip\w* "
+    r"regulari[sz]\w* penalty odeint accumulate no_sync autocast device num embed extract render greedy translate beam"
+)
+_CLEARING = _any_of("zero clear backward optimi")
+_TOUCHING = _any_of(
+    r"zero clear reset_?grad ^reset$ optimi update step train backward learn fit grad attack perturb refine"
+)
+_FRAMEWORK = frozenset({"optimizers", "lr_schedulers", "configure_optimizers"})
+BYSTANDER = _any_of(
+    r"ema log writer meter metric timer sched evaluat checkpoint saver wandb profil progress pbar bar$ stats history "
+    r"tracker monitor early stopp summary board visuali vis$ plot buffer memory replay env"
+)
+"""What logs, measures, averages or schedules: its methods leave gradients alone."""
+
+
+def is_harmless_to_optimizer(call: str) -> bool:
+    """Whether a call of this name leaves the gradients of an optimizer alone that it is handed."""
+    return bool(_HARMLESS_TO_OPTIMIZER.match(call))
+
+
+def is_harmless_to_model(call: str) -> bool:
+    """Whether a call of this name leaves the gradients of a model alone that it is handed."""
+    if call in _FRAMEWORK:
+        return True
+    if _CLEARING.search(call):
+        return False
+    computes = call.endswith(("_fn", "_func", "_function")) and not _TOUCHING.search(call)
+    return computes or bool(_HARMLESS_TO_MODEL.match(call))
+
+
+def may_touch_gradients(method: str) -> bool:
+    """Whether a method of a module may do more than compute."""
+    return bool(_TOUCHING.search(method))
+
+
+SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test valid disable")
+"""Context managers that may well switch gradients off."""
