@@ -187,6 +187,8 @@ class Loop:
     implicit: bool = False
     depth: int = 0
     """How many calls deep the loop stands."""
+    path: Path = ()
+    """The arms of branches in which the loop as a whole stands."""
 
 
 @dataclass(eq=False)

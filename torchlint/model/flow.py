@@ -96,8 +96,7 @@ class Interpreter(Calls):
             else:
                 self.frozen.add(owner)
         else:
-            if not value.label:
-                value.label = name
+            self.name_value(value, name)
             self.heap[owner, name] = value
 
     def _rebind_leaf(self, target: cst.BaseExpression, owner: Value) -> None:
@@ -319,7 +318,7 @@ class Interpreter(Calls):
         self._loop(node, lambda: self.value(node.test))
 
     def _loop(self, node: cst.For | cst.While, begin: Callable[[], object]) -> None:
-        event = Loop(node, [], depth=len(self.calls))
+        event = Loop(node, [], depth=len(self.calls), path=self.path)
         scope = LoopScope(event, node, len(self.entered_from))
         self._open_phis(scope)
         before, outer = self.copy(), self.items

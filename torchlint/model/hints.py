@@ -44,8 +44,10 @@ SCALER = _any_of("scaler")
 ENGINE = _any_of(r"(?:^|_)(?:accelerator|fabric|engine|booster|accel)$")
 LOSS = _any_of(r"criter loss(?:$|_?f) ^mse$ ^bce$ cross_entropy")
 _MODULE_WORDS = (
-    r"model net(?:work)?s?(?:$|[^a-z]) net$ module encoder decoder actor critic policy backbone discriminator generator "
-    r"learner (?:^|_)(?:gen|dis|disc|netd|netg|d|g|q|pi|ac|agent|trainer)(?:$|_)"
+    r"model net(?:work)?s?(?:$|[^a-z]) net$ module encoder decoder "
+    r"actor critic policy backbone discriminator generator "
+    r"learner predictor classifier extractor transformer unet "
+    r"vae vgg resnet bert gpt (?:^|_)(?:gen|dis|disc|netd|netg|d|g|q|pi|ac|agent|trainer)(?:$|_)"
 )
 MODULE = _any_of(_MODULE_WORDS)
 _CALLED = _any_of(
@@ -53,8 +55,10 @@ _CALLED = _any_of(
     + r" (?:^|_)(?:layers?|linear|lin|fc|conv|head|cell|block|embed(?:ding)?|proj|mlp|rnn|lstm|gru|attn)\d*$"
 )
 _ABOUT_MODULES = _verbs(
-    "get set unwrap save load build create make init update train eval test freeze unfreeze log print register push "
-    "prepare setup construct export convert copy clone wrap compile count check is has apply configure reset download "
+    "get set unwrap save load build create make init "
+    "update train eval test freeze unfreeze log print register push "
+    "prepare setup construct export convert copy clone wrap "
+    "compile count check is has apply configure reset download "
     "parse add run"
 )
 
@@ -72,19 +76,27 @@ def is_called_as_module(label: str) -> bool:
 # -- what leaves gradients alone ----------------------------------------------------------------------------
 
 _TO_OPTIMIZER = (
-    "_ print log save dump write adjust get_lr set_lr get_learning set_learning lr warmup update_lr update_learning decay "
-    "schedule scheduler checkpoint clip scale_loss unscale state_dict load report record display show plot len repr str "
+    "_ print log save dump write adjust get_lr "
+    "set_lr get_learning set_learning lr warmup update_lr update_learning decay "
+    "schedule scheduler checkpoint clip scale_loss unscale state_dict load "
+    "report record display show plot len repr str "
     "format set_optimizer_lr poly_lr cosine step_lr tqdm"
 )
 _HARMLESS_TO_OPTIMIZER = _verbs(_TO_OPTIMIZER)
 _HARMLESS_TO_MODEL = _verbs(
-    _TO_OPTIMIZER + " eval evaluate evaluation valid validate validation test predict infer inference sample generate "
-    r"visuali[sz]e draw ema get accuracy acc metric compute calc calculate count summary summari[sz]e track debug check "
-    r"assert is has make_grid freeze unfreeze set_requires requires_grad toggle set_train set_eval unwrap watch rollout "
-    r"collect play all_?reduce reduce barrier sync gather broadcast export early_?stop\w* average update_ema update_bn "
-    "update_average soft_update hard_update polyak copy clone deepcopy seed time loss criterion forward encode decode "
-    r"run_eval act select_action choose_action init initialize register add append avg mpi grad_?clip\w* "
-    r"regulari[sz]\w* penalty odeint accumulate no_sync autocast device num embed extract render greedy translate beam"
+    _TO_OPTIMIZER + " eval evaluate evaluation valid validate "
+    "validation test predict infer inference sample generate "
+    r"visuali[sz]e draw ema get accuracy acc metric compute "
+    r"calc calculate count summary summari[sz]e track debug check "
+    r"assert is has make_grid freeze unfreeze set_requires "
+    r"requires_grad toggle set_train set_eval unwrap watch rollout "
+    r"collect play all_?reduce reduce barrier sync "
+    r"gather broadcast export early_?stop\w* average update_ema update_bn "
+    "update_average soft_update hard_update polyak copy clone deepcopy "
+    "seed time loss criterion forward encode decode "
+    r"run_eval act offload select_action choose_action init initialize register add append avg mpi grad_?clip\w* "
+    r"regulari[sz]\w* penalty odeint accumulate no_sync autocast device "
+    r"num embed extract render greedy translate beam"
 )
 _CLEARING = _any_of("zero clear backward optimi")
 _TOUCHING = _any_of(
@@ -92,7 +104,8 @@ _TOUCHING = _any_of(
 )
 _FRAMEWORK = frozenset({"optimizers", "lr_schedulers", "configure_optimizers"})
 BYSTANDER = _any_of(
-    r"ema log writer meter metric timer sched evaluat checkpoint saver wandb profil progress pbar bar$ stats history "
+    r"ema log writer meter metric timer sched evaluat "
+    r"checkpoint saver wandb profil progress pbar bar$ stats history "
     r"tracker monitor early stopp summary board visuali vis$ plot buffer memory replay env"
 )
 """What logs, measures, averages or schedules: its methods leave gradients alone."""

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned, events_in
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking
+from torchlint.model.tracking import Tracking, called_like_module
 from torchlint.model.values import (
     Answer,
     Container,
@@ -52,6 +52,8 @@ class Keeping:
 
     def kept_graphs(self) -> Iterator[KeptGraph]:
         """Every place where a graph is kept and never used again."""
+        if self.program.is_test:
+            return
         for trace in self.program.traces:
             events = list(events_in(trace.items))
             for event in events:
@@ -76,8 +78,10 @@ class Keeping:
         backward = self._backward_through(keep, loop, events)
         if self._used_later(keep, container, backward, events):
             return None
-        if backward is None and not self._stays_unseen(trace, keep, container, events):
-            return None
+        if backward is None:
+            over_data = loop is not None and self._made_from_data(keep.value, loop)
+            if not over_data or not self._stays_unseen(trace, keep, container, events):
+                return None
         return KeptGraph(keep, self._node(keep, loop), loop, backward)
 
     def _outlived(self, keep: Keep, container: Value) -> Loop | None:
@@ -157,11 +161,25 @@ class Keeping:
             for item in graph
         )
 
+    def _made_from_data(self, value: Value, loop: Loop) -> bool:
+        """Whether a module made the tensor of what the loop's own iteration over a loader yields."""
+        graph = self.tracking.graph(value)
+        inputs = [item for made in graph if self._is_forward(made) for item in made.parents]
+        return any(
+            isinstance(item, Unknown) and item.origin == "iteration" and item.node is loop.node
+            for item in _ancestry(inputs)
+        )
+
+    def _is_forward(self, value: Value) -> bool:
+        if isinstance(value, Tensor):
+            return value.op == "module"
+        return isinstance(value, Unknown) and value.callee is not None and called_like_module(value.callee)
+
     def _stays_unseen(self, trace: Trace, keep: Keep, container: Value, events: list[Event]) -> bool:
         """Without a backward in sight: grad mode is surely on, and the container goes nowhere else."""
         if trace.root is not None and not self._decides_itself(trace, keep, events):
             return False
-        if not isinstance(container, (Container, Phi)) and keep.how != "add":
+        if isinstance(trace.receiver, Module) or (not isinstance(container, (Container, Phi)) and keep.how != "add"):
             return False
         for event in events:
             if isinstance(event, Returned) and not self._absent(event.value, keep, container):
@@ -194,6 +212,18 @@ class Keeping:
         """The statement in the loop: the call, where a local function does the keeping."""
         depth = loop.depth if loop is not None else 0
         return keep.calls[depth] if len(keep.calls) > depth else keep.node
+
+
+def _ancestry(values: list[Value]) -> set[Value]:
+    """Values and all that they were made from, detached or not."""
+    found: set[Value] = set()
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value not in found:
+            found.add(value)
+            stack.extend(value.elements() if isinstance(value, Container) else value.parents)
+    return found
 
 
 def _right_side(node: cst.CSTNode) -> cst.CSTNode | None:

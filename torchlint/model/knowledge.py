@@ -84,8 +84,8 @@ SELF_METHODS = frozenset(
     ).split()
 )
 MODULE_EVIDENCE = (
-    "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "eval", "train", "buffers",
-    "load_state_dict", "register_forward_hook", "forward",
+    "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "eval",
+    "train", "buffers", "load_state_dict", "register_forward_hook", "forward",
 )  # fmt: skip
 # Names that are a tensor's methods and also those of strings, lists, dictionaries and files.
 _NOT_ONLY_TENSORS = frozenset(
@@ -137,7 +137,8 @@ PROGRESS = frozenset(
     ).split()
 )
 WRAPPERS = re.compile(
-    r"(DataParallel|DistributedDataParallel|DDP|FullyShardedDataParallel|FSDP|torch\.compile|torch\.jit\.script|script_if_tracing)$"
+    r"(DataParallel|DistributedDataParallel|DDP|FullyShardedDataParallel|FSDP|torch\.compile|torch\.jit\.script|"
+    r"script_if_tracing)$"
 )
 
 

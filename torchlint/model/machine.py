@@ -144,8 +144,7 @@ class Machine:
 
     def bind(self, name: str, value: Value) -> None:
         """Assign a local name; names declared global or nonlocal are assigned where they live."""
-        if not value.label:
-            value.label = name
+        self.name_value(value, name)
         frame: Frame | None = self.frame
         if name in self.frame.outer_names:
             frame = self.frame.parent
@@ -156,6 +155,11 @@ class Machine:
                 frame.locals[name] = value if old is None else self.phi(None, [old, value])
             return
         self.frame.locals[name] = value
+
+    def name_value(self, value: Value, name: str) -> None:
+        """Remember what the program calls a value; an object's variable says more than its class."""
+        if not value.label or (isinstance(value, Unknown) and value.label == value.class_name):
+            value.label = name
 
     # -- attributes ---------------------------------------------------------------------------------
 

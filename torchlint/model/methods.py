@@ -442,7 +442,8 @@ class Methods(Summaries):
     _methods: ClassVar[dict[str, Handler]] = {
         "zero_grad": _zero_grad, "backward": _backward, "manual_backward": _manual_backward, "step": _step,
         "optimizer_step": _optimizer_step, "scale": _scale, "prepare": _prepare, "setup": _prepare,
-        "detach_": _detach_in_place, "parameters": _parameters, "named_parameters": _named_parameters, "requires_grad_": _requires_grad,
+        "detach_": _detach_in_place, "parameters": _parameters, "named_parameters": _named_parameters,
+        "requires_grad_": _requires_grad,
         "append": _append, "appendleft": _append, "add": _append, "extend": _extend, "insert": _insert,
         **dict.fromkeys(knowledge.SELF_METHODS - {"requires_grad_"}, _itself),
         **dict.fromkeys(knowledge.PLAIN_METHODS, _plain_result),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torchlint.model import hints
 from torchlint.model.events import Backward, Event, Grad, Loop, MayClear, Returned, Step, events_in, exclusive
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking
+from torchlint.model.tracking import LOSSES, Tracking
 from torchlint.model.values import (
     Answer,
     Container,
@@ -53,7 +53,7 @@ class Retention:
     def _is_unused(self, trace: Trace, backward: Backward, loop: Loop | None, events: list[Event]) -> bool:
         graph = self.tracking.graph(backward.loss, carried=False)
         results = {item for item in graph if self._is_result(item) and (loop is None or loop in item.loops)}
-        if not any(self._is_forward(item) for item in results):
+        if not any(self._is_forward(item) for item in graph):
             return False
         if not results or self._built_outside(graph, loop):
             return False
@@ -64,14 +64,10 @@ class Retention:
     def _is_forward(self, item: Value) -> bool:
         """A module's output or a loss: what a graph of this iteration begins with."""
         if isinstance(item, Unknown):
-            assert item.origin == "call"
             label = item.callee.label if item.callee is not None else ""
-            return (
-                item in self.tracking.backpropagated
-                or hints.is_called_as_module(label)
-                or bool(hints.LOSS.search(label))
-            )
-        return self.tracking.tracked(item) is Answer.YES
+            named = hints.is_called_as_module(label) or bool(hints.LOSS.search(label))
+            return item.origin == "call" and (named or item in self.tracking.backpropagated)
+        return isinstance(item, Tensor) and (item.leaf or item.op == "module" or item.op in LOSSES)
 
     def _is_result(self, item: Value) -> bool:
         """What an operator or a call made, with a graph as far as one can tell."""

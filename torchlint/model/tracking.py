@@ -45,7 +45,7 @@ _TERMS = frozenset(
         "reshape",
     }
 )
-_LOSSES = frozenset(name for name in OPERATORS if name.endswith(("_loss", "cross_entropy", "_div", "_with_logits")))
+LOSSES = frozenset(name for name in OPERATORS if name.endswith(("_loss", "cross_entropy", "_div", "_with_logits")))
 _RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
 
 
@@ -142,7 +142,7 @@ class Tracking:
             return value.origin == "call" or (
                 value.origin in ("attribute", "element") and _result_of_call(value) is not None
             )
-        return isinstance(value, Tensor) and (value.op in ("module", "component") or value.op in _LOSSES)
+        return isinstance(value, Tensor) and (value.op in ("module", "component") or value.op in LOSSES)
 
     # -- tracked ------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from torchlint.model.events import (
     Fresh,
     Loop,
     MemoryProbe,
-    Path,
     Step,
     events_in,
 )
@@ -76,7 +75,7 @@ class Upkeep:
         if loop is None:
             work = [other for other in work if isinstance(other, Backward)]
         for other in work:
-            if self._in_step_with(event.path, other.path, loop):
+            if self._in_step_with(event, other, loop):
                 return CacheEmptied(event, event.node, loop, other)
         return None
 
@@ -96,9 +95,12 @@ class Upkeep:
             return called_like_module(event.value.callee)
         return False
 
-    def _in_step_with(self, path: Path, other: Path, loop: Loop | None) -> bool:
-        """Whether the call happens whenever the work does: each condition on it is one on the work too."""
-        return path[: len(path)] == other[: len(path)]
+    def _in_step_with(self, event: EmptyCache, work: Event, loop: Loop | None) -> bool:
+        """Whether the call happens whenever the work does: in training each condition on it is one on the work
+        too; in inference there is none, since a condition is what makes validation rare."""
+        if isinstance(work, (Backward, Step)):
+            return event.path == work.path[: len(event.path)]
+        return len(event.path) == len(loop.path if loop is not None else ())
 
     # -- anomaly detection ------------------------------------------------------------------------------
 

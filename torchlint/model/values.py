@@ -113,6 +113,11 @@ class Unknown(Value):
         self.callee = callee
         self.mode = mode
 
+    @property
+    def class_name(self) -> str:
+        """The class of an object of unknown class, else empty."""
+        return self.callee.label if self.origin == "object" and self.callee is not None else ""
+
 
 class External(Value):
     """Something imported, by its qualified name: `torch.nn.functional.relu`."""
