@@ -152,7 +152,7 @@ class Expressions(Machine):
         key = self.subscript_key(node)
         if isinstance(owner, Module) and any(isinstance(item.slice, cst.Slice) for item in node.slice):
             return self.made(Module(node, owner.name, owner.parents, owner.info))
-        return self.element(owner, key, node, basic=self._is_basic(node))
+        return self.element(owner, key, node, basic=self.is_basic(node))
 
     def subscript_key(self, node: cst.Subscript) -> object:
         """The literal key of a subscript, else None; evaluates the indices."""
@@ -168,7 +168,7 @@ class Expressions(Machine):
                         self.value(child)
         return key
 
-    def _is_basic(self, node: cst.Subscript) -> bool:
+    def is_basic(self, node: cst.Subscript) -> bool:
         """Whether indexing gives a view: slices and literal numbers, no masks and index tensors."""
         return all(
             not isinstance(item.slice, cst.Index)

@@ -153,11 +153,18 @@ class Interpreter(Calls):
             return
         if op == "add":
             self.emit(Keep(node, self._slot_owner(node.target, old), value, "add", dotted(node.target)))
-        if isinstance(plain_old, (Tensor, Unknown, Phi)):
+        if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_slot_of_output(node.target):
             result = self.mutate(node, node.target, old, op, (value,))
         else:
             result = self.operate(op, old, value, node)
             self.assign_target(node.target, result)
+
+    def _is_slot_of_output(self, target: cst.BaseExpression) -> bool:
+        """`output[key] += 1`, where a module's output may as well be a dictionary."""
+        if not isinstance(target, cst.Subscript):
+            return False
+        owner = resolved(self.value(target.value))
+        return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.is_basic(target)
 
     def _slot_owner(self, target: cst.BaseExpression, old: Value) -> Value:
         """What a sum lives in: itself, or the container of which it is a slot."""
@@ -186,7 +193,12 @@ class Interpreter(Calls):
             whole = target.value
             while isinstance(whole, cst.Subscript):
                 whole = whole.value
-            if isinstance(whole, cst.Name) and isinstance(resolved(self.lookup(whole.value)), (Tensor,)):
+            if (
+                isinstance(whole, cst.Name)
+                and isinstance(old, Tensor)
+                and old.base is not None
+                and isinstance(resolved(self.lookup(whole.value)), (Tensor,))
+            ):
                 self.bind(whole.value, result)
         return result
 
@@ -272,6 +284,7 @@ class Interpreter(Calls):
             arm()
             branch.arms.append(self.items)
             ends.append(self.snapshot())
+            ends[-1].arm = (branch, number)
         self.items, self.path = outer, path
         self.merge(ends[:1] if only_first and ends[0].alive else ends, node)
         if any(branch.arms):

@@ -133,3 +133,5 @@ def may_touch_gradients(method: str) -> bool:
 
 SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test valid disable")
 """Context managers that may well switch gradients off."""
+INFERENCE = _any_of("infer generat")
+"""Functions that never go backward."""

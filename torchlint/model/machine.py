@@ -38,7 +38,7 @@ MAX_STATEMENTS = 4_000
 class Snapshot:
     """What differs between the arms of a branch."""
 
-    __slots__ = ("alive", "heap", "locals", "mode")
+    __slots__ = ("alive", "arm", "heap", "locals", "mode")
 
     def __init__(
         self, names: dict[str, Value], heap: dict[tuple[Value, str], Value], mode: GradMode, alive: bool
@@ -47,6 +47,8 @@ class Snapshot:
         self.heap = heap
         self.mode = mode
         self.alive = alive
+        self.arm: tuple[object, int] | None = None
+        """The arm of a branch at whose end the state was taken."""
 
 
 class LoopScope:
@@ -267,12 +269,19 @@ class Machine:
         self.restore(first)
         if len(living) == 1:
             return
-        self._merge_dicts(self.frame.locals, [state.locals for state in living], node)
-        self._merge_dicts(self.heap, [state.heap for state in living], node)
+        arms = [state.arm for state in living]
+        self._merge_dicts(self.frame.locals, [state.locals for state in living], arms, node)
+        self._merge_dicts(self.heap, [state.heap for state in living], arms, node)
         if any(state.mode is not first.mode for state in living):
             self.mode = GradMode.UNKNOWN
 
-    def _merge_dicts(self, into: dict[Key, Value], sources: list[dict[Key, Value]], node: cst.CSTNode | None) -> None:
+    def _merge_dicts(
+        self,
+        into: dict[Key, Value],
+        sources: list[dict[Key, Value]],
+        arms: list[tuple[object, int] | None],
+        node: cst.CSTNode | None,
+    ) -> None:
         first = sources[0]
         changed: dict[Key, None] = {}
         for other in sources[1:]:
@@ -280,7 +289,11 @@ class Machine:
             changed.update({key: None for key in other if key not in first})
         for key in changed:
             values = [source[key] for source in sources if key in source]
-            into[key] = self.phi(node, values)
+            into[key] = merged = self.phi(node, values)
+            if isinstance(merged, Phi):
+                for source, arm in zip(sources, arms, strict=True):
+                    if arm is not None and key in source:
+                        merged.arms.setdefault(source[key], set()).add(arm)
 
     def phi(self, node: cst.CSTNode | None, values: list[Value]) -> Value:
         """One of these values; no Phi where they are all the same."""

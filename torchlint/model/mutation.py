@@ -19,6 +19,7 @@ from torchlint.model.events import (
     events_in,
     exclusive,
 )
+from torchlint.model.hints import INFERENCE
 from torchlint.model.operators import MODULES, OPERATORS
 from torchlint.model.program import Program, Trace
 from torchlint.model.protocol import parameters_of
@@ -29,6 +30,7 @@ from torchlint.model.values import (
     Module,
     Optimizer,
     Phi,
+    Plain,
     Tensor,
     Unknown,
     Value,
@@ -111,21 +113,31 @@ class Mutation:
     def _saver(
         self, trace: Trace, mutate: Mutate, savers: Sequence[Event], events: list[Event]
     ) -> SavedTensorChanged | None:
-        changed = {item for item in storages(mutate.target) if not isinstance(item, Phi)}
+        if self._is_inference(mutate.node):
+            return None
         for saver in savers:
-            if saver is mutate or not self._before(saver, mutate, changed):
+            if saver is mutate or exclusive(saver.path, mutate.path):
+                continue
+            changed = {item for item in storages(mutate.target, saver.path) if not isinstance(item, Phi)}
+            if not self._before(saver, mutate, changed):
                 continue
             for saved, is_result in self._saved(saver):
-                if changed.isdisjoint(storages(saved)):
+                shared = changed & storages(saved, mutate.path)
+                if not any(_is_made(item) for item in shared):
                     continue
                 if self._needed(trace, saver, mutate, events):
                     return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
         return None
 
+    def _is_inference(self, node: cst.CSTNode) -> bool:
+        """Whether a function around a node is named for inference, where nothing goes backward."""
+        tree = self.program.tree
+        return any(
+            isinstance(item, cst.FunctionDef) and INFERENCE.search(item.name.value) for item in tree.ancestors(node)
+        )
+
     def _before(self, saver: Event, mutate: Mutate, changed: set[Value]) -> bool:
         """Whether the save precedes the change: in one pass, or in the iteration before."""
-        if exclusive(saver.path, mutate.path):
-            return False
         if saver.order < mutate.order:
             return True
         shared = set(saver.loops) & set(mutate.loops)
@@ -146,7 +158,7 @@ class Mutation:
         if operator == "module":
             yield from self._saved_by_module(inputs[0], inputs[1:], result)
             return
-        known = OPERATORS.get(operator)
+        known = OPERATORS.get(_form(operator, inputs))
         if known is None:
             return
         values = dict(zip(known.parameters, inputs, strict=False))
@@ -265,7 +277,7 @@ class Mutation:
             for event in events:
                 if isinstance(event, Mutate) and event.mode is GradMode.ON:
                     leaf = self._leaf(event)
-                    if leaf is not None and self._surely_on(trace, leaf, events):
+                    if leaf is not None and self._surely_on(trace, leaf, event, events):
                         yield LeafChanged(event, leaf.op == "parameter" if isinstance(leaf, Tensor) else True)
 
     def _leaf(self, mutate: Mutate) -> Value | None:
@@ -291,13 +303,13 @@ class Mutation:
         gradient = value.part("grad")
         return gradient is not None and any(gradient in self.tracking.graph(item) for item in mutate.by)
 
-    def _surely_on(self, trace: Trace, leaf: Value, events: list[Event]) -> bool:
+    def _surely_on(self, trace: Trace, leaf: Value, event: Mutate, events: list[Event]) -> bool:
         """Whether the callers cannot have switched gradients off."""
         if trace.root is None or any(isinstance(event, Backward) for event in events):
             return True
         if isinstance(trace.receiver, Optimizer):
             return False
-        if leaf.order > trace.start:
+        if leaf.order > trace.start and not trace.called and event.how != "copy_":
             return True
         return isinstance(trace.receiver, Module) and not trace.called
 
@@ -305,6 +317,20 @@ class Mutation:
 def _continues(value: Value, mutate: Mutate) -> bool:
     """Whether a value of a Phi is just what an earlier change in place, this one too, left of another of its values."""
     return isinstance(value, Tensor) and value.base is not None and value.base is mutate.target
+
+
+def _is_made(value: Value) -> bool:
+    """Whether the program computes a value, so that it is no buffer or cache that it was handed."""
+    return isinstance(value, Tensor) or (isinstance(value, Unknown) and value.origin == "call")
+
+
+def _form(operator: str, inputs: tuple[Value, ...]) -> str:
+    """The key of an operator's form in the table: `max(x)`, `max(x, dim)` and `max(x, y)` save differently."""
+    if len(inputs) > 1:
+        form = f"{operator}.dim" if isinstance(inputs[1], Plain) else f"{operator}.other"
+        if form in OPERATORS:
+            return form
+    return operator
 
 
 def _operator(saver: Event) -> str:

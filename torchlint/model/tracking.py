@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchlint.model import hints, knowledge
+from torchlint.model.events import Path
 from torchlint.model.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.model.values import (
     Answer,
@@ -338,8 +339,12 @@ def has_parameters(module: Value) -> bool:
     return True
 
 
-def storages(value: Value) -> set[Value]:
-    """The values whose storage a value may share, itself included, down to where it was made."""
+def storages(value: Value, path: Path = ()) -> set[Value]:
+    """The values whose storage a value may share, itself included, down to where it was made.
+
+    With a `path`, only those that it has where that path was taken.
+    """
+    taken = dict(path)
     found: set[Value] = set()
     stack = [value]
     while stack:
@@ -350,8 +355,15 @@ def storages(value: Value) -> set[Value]:
         if isinstance(item, Tensor) and item.base is not None:
             stack.append(item.base)
         elif isinstance(item, Phi):
-            stack.extend(item.parents)
+            stack.extend(part for part in item.parents if _possible(item.arms.get(part), taken))
     return found
+
+
+def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) -> bool:
+    """Whether an input of a Phi can be the one when these arms were taken."""
+    if not arms:
+        return True
+    return any(taken.get(branch, number) == number for branch, number in arms)
 
 
 def roots_of(value: Value) -> Iterator[Value]:

@@ -152,13 +152,17 @@ class Tensor(Value):
 
 
 class Phi(Value):
-    """One of several values: after branches, or (with `loop`) the initial value and the last iteration's."""
+    """One of several values: after branches, or (with `loop`) the initial value and the last iteration's.
 
-    __slots__ = ("loop",)
+    `arms` tells of an input in which arms of a branch it is the one.
+    """
+
+    __slots__ = ("arms", "loop")
 
     def __init__(self, node: cst.CSTNode | None, inputs: tuple[Value, ...], loop: object = None) -> None:
         super().__init__(node, inputs, inputs[0].label if inputs else "")
         self.loop = loop
+        self.arms: dict[Value, set[tuple[object, int]]] = {}
 
     @property
     def is_loop(self) -> bool:
