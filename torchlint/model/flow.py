@@ -8,14 +8,12 @@ from typing import ClassVar
 import libcst as cst
 
 from torchlint.model import hints
-from torchlint.model.calls import Calls
+from torchlint.model.assignments import Assignments
 from torchlint.model.definitions import Definitions, FunctionInfo, dotted
-from torchlint.model.events import Branch, Clear, Exit, Keep, Loop, Mutate, Returned, Step, Try
-from torchlint.model.expressions import operator_of, target_text
+from torchlint.model.events import Branch, Exit, Loop, Returned, Try
 from torchlint.model.machine import LoopScope, Snapshot
 from torchlint.model.values import (
     Class,
-    Container,
     Context,
     Function,
     GradMode,
@@ -25,14 +23,11 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
-    resolved,
 )
 from torchlint.syntax import children, walk
 
-_LISTS = ("list", "deque", "set", "dict")
 
-
-class Interpreter(Calls):
+class Interpreter(Assignments):
     """Runs statements abstractly, each once: loops through Phis, branches on copies of the state."""
 
     def __init__(self, definitions: Definitions) -> None:
@@ -62,177 +57,6 @@ class Interpreter(Calls):
         self.value(node.value)
 
     # -- assignment ---------------------------------------------------------------------------------
-
-    def _assign(self, node: cst.Assign) -> None:
-        value = self.value(node.value)
-        for item in node.targets:
-            self._keep_if_accumulated(node, item.target, node.value, value)
-            self._step_if_update(node, item.target, node.value)
-            self.assign_target(item.target, value)
-
-    def _annotated(self, node: cst.AnnAssign) -> None:
-        if node.value is not None:
-            self.assign_target(node.target, self.value(node.value))
-
-    def assign_target(self, target: cst.BaseExpression, value: Value) -> None:
-        if isinstance(target, cst.Name):
-            self.bind(target.value, value)
-        elif isinstance(target, cst.Attribute):
-            self._assign_attribute(target, value)
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            self._unpack(target.elements, value)
-        elif isinstance(target, cst.Subscript):
-            self._assign_element(target, value)
-
-    def _assign_attribute(self, target: cst.Attribute, value: Value) -> None:
-        owner, name = resolved(self.value(target.value)), target.attr.value
-        if name == "grad":
-            self.emit(Clear(target, None, explicit=False))
-        elif name == "data":
-            return
-        elif name == "requires_grad":
-            if isinstance(value, Plain) and value.constant is True:
-                self._rebind_leaf(target.value, owner)
-            else:
-                self.frozen.add(owner)
-        else:
-            self.name_value(value, name)
-            self.heap[owner, name] = value
-
-    def _rebind_leaf(self, target: cst.BaseExpression, owner: Value) -> None:
-        leaf = self.made(Tensor(target, "leaf", (owner,), base=owner, leaf=True))
-        if isinstance(target, (cst.Name, cst.Attribute)):
-            self.assign_target(target, leaf)
-
-    def _unpack(self, elements: Sequence[cst.BaseElement], value: Value) -> None:
-        value = resolved(value)
-        starred = any(isinstance(element, cst.StarredElement) for element in elements)
-        for index, element in enumerate(elements):
-            target = element.value
-            if isinstance(element, cst.StarredElement) or (starred and isinstance(value, Container)):
-                self.assign_target(target, self.made(Unknown(target, "element", (value,))))
-            else:
-                self.assign_target(target, self._unpacked(value, index, target))
-
-    def _unpacked(self, value: Value, index: int, target: cst.CSTNode) -> Value:
-        if isinstance(value, Phi):
-            inputs = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
-            if inputs and all(isinstance(item, (Container, Tensor)) for item in inputs) and not value.is_loop:
-                return self.phi(target, [self.element(item, index, target) for item in inputs])
-        return self.element(value, index, target, basic=True)
-
-    def _assign_element(self, target: cst.Subscript, value: Value) -> None:
-        owner = resolved(self.value(target.value))
-        key = self.subscript_key(target)
-        if isinstance(owner, Container):
-            if key is not None:
-                owner.set_part(key, value)
-            else:
-                owner.add(value)
-                self.emit(Keep(target, owner, value, "slot", dotted(target.value)))
-        elif isinstance(owner, Tensor) or (isinstance(owner, Unknown) and self._looks_like_tensor(owner)):
-            self.mutate(target, target.value, owner, "setitem", (value,))
-        elif key is not None:
-            self.heap[owner, f"[{key!r}]"] = value
-
-    def _looks_like_tensor(self, owner: Unknown) -> bool:
-        return owner.origin in ("grad",)
-
-    def _augmented(self, node: cst.AugAssign) -> None:
-        old = self.value(node.target)
-        value = self.value(node.value)
-        op = operator_of(node.operator)
-        self._step_if_update(node, node.target, node.value, augmented=True)
-        plain_old = resolved(old)
-        if isinstance(plain_old, Container) and plain_old.kind in _LISTS:
-            inner = resolved(value)
-            added = inner.elements() if isinstance(inner, Container) else [self.iterated(inner, node)]
-            for item in added:
-                plain_old.add(item)
-                self.emit(Keep(node, plain_old, item, "append", dotted(node.target)))
-            return
-        if op == "add":
-            self.emit(Keep(node, self._slot_owner(node.target, old), value, "add", dotted(node.target)))
-        if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_slot_of_output(node.target):
-            result = self.mutate(node, node.target, old, op, (value,))
-        else:
-            result = self.operate(op, old, value, node)
-            self.assign_target(node.target, result)
-
-    def _is_slot_of_output(self, target: cst.BaseExpression) -> bool:
-        """`output[key] += 1`, where a module's output may as well be a dictionary."""
-        if not isinstance(target, cst.Subscript):
-            return False
-        owner = resolved(self.value(target.value))
-        return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.is_basic(target)
-
-    def _slot_owner(self, target: cst.BaseExpression, old: Value) -> Value:
-        """What a sum lives in: itself, or the container of which it is a slot."""
-        if isinstance(target, cst.Subscript):
-            owner = resolved(self.value(target.value))
-            if isinstance(owner, Container):
-                return owner
-        return old
-
-    def mutate(
-        self,
-        node: cst.CSTNode,
-        target: cst.BaseExpression | None,
-        old: Value,
-        how: str,
-        by: tuple[Value, ...],
-    ) -> Value:
-        """Record that `old` is changed in place, and bind the target to its new value."""
-        result = self.made_tensor(how, (old, *by), node, base=old)
-        self.emit(Mutate(node, old, how, result, by))
-        if isinstance(target, (cst.Name, cst.Attribute)):
-            if isinstance(target, cst.Attribute) and target.attr.value in ("data", "grad"):
-                return result
-            self.assign_target(target, result)
-        elif isinstance(target, cst.Subscript):
-            whole = target.value
-            while isinstance(whole, cst.Subscript):
-                whole = whole.value
-            if (
-                isinstance(whole, cst.Name)
-                and isinstance(old, Tensor)
-                and old.base is not None
-                and isinstance(resolved(self.lookup(whole.value)), (Tensor,))
-            ):
-                self.bind(whole.value, result)
-        return result
-
-    def _keep_if_accumulated(
-        self, node: cst.Assign, target: cst.BaseExpression, source: cst.BaseExpression, value: Value
-    ) -> None:
-        """`total = total + loss` and its kin: the new value is arithmetic on the old one."""
-        adds = isinstance(value, Tensor) and value.op in _ACCUMULATING
-        joins = isinstance(value, Container) and isinstance(source, cst.BinaryOperation)
-        text = target_text(target)
-        if not text or not (adds or joins) or text not in names_read(source):
-            return
-        old = self.value(target)
-        for term in _terms(value, old) if isinstance(value, Tensor) else value.elements():  # type: ignore[attr-defined]
-            self.emit(Keep(node, old, term, "add" if adds else "append", text))
-
-    def _step_if_update(
-        self,
-        node: cst.CSTNode,
-        target: cst.BaseExpression,
-        source: cst.BaseExpression,
-        augmented: bool = False,
-    ) -> None:
-        """`p.data -= lr * p.grad`, `w -= lr * w.grad` under no_grad: an update written by hand."""
-        through_data = isinstance(target, cst.Attribute) and target.attr.value == "data"
-        base = target.value if isinstance(target, cst.Attribute) and through_data else target
-        name = dotted(base)
-        if not name or not (through_data or augmented):
-            return
-        grads = {
-            dotted(item.value) for item in walk(source) if isinstance(item, cst.Attribute) and item.attr.value == "grad"
-        }
-        if name in grads and (through_data or self.mode is not GradMode.ON):
-            self.emit(Step(node, resolved(self.value(base)), name, manual=True))
 
     # -- branches -----------------------------------------------------------------------------------
 
@@ -451,8 +275,10 @@ class Interpreter(Calls):
         self.value(node.test)
 
     _statements: ClassVar[dict[type[cst.CSTNode], Callable[..., None]]] = {
-        cst.SimpleStatementLine: _simple_line, cst.Expr: _expression, cst.Assign: _assign, cst.AnnAssign: _annotated,
-        cst.AugAssign: _augmented, cst.If: _if, cst.Match: _match, cst.Try: _try, cst.TryStar: _try, cst.For: _for,
+        cst.SimpleStatementLine: _simple_line, cst.Expr: _expression, cst.Assign: Assignments.assign,
+        cst.AnnAssign: Assignments.annotated,
+        cst.AugAssign: Assignments.augmented,
+        cst.If: _if, cst.Match: _match, cst.Try: _try, cst.TryStar: _try, cst.For: _for,
         cst.While: _while, cst.With: _with, cst.FunctionDef: _function, cst.ClassDef: _class, cst.Return: _return,
         cst.Raise: _raise, cst.Break: _break, cst.Continue: _continue, cst.Global: _global_names,
         cst.Nonlocal: _global_names, cst.Del: _del, cst.Assert: _assert,
@@ -465,30 +291,6 @@ def may_switch_gradients(context: Value) -> bool:
         return any(isinstance(item, Context) for item in inputs_of(context))
     callee = context.callee if isinstance(context, Unknown) else None
     return callee is not None and bool(hints.SWITCHES_GRADIENTS.search(callee.label))
-
-
-_ACCUMULATING = frozenset(
-    "add sub mul div cat stack hstack vstack concat concatenate maximum minimum lerp append".split()
-)
-
-
-def _terms(value: Value, old: Value) -> list[Value]:
-    """What an accumulating expression puts beside the old value."""
-    if value is old or isinstance(value, Plain):
-        return []
-    if isinstance(value, Tensor) and value.op in _ACCUMULATING and _reaches(value, old):
-        return [term for parent in value.parents for term in _terms(parent, old)]
-    if isinstance(value, Container) and old in value.parents:
-        return [item for item in value.parents if item is not old]
-    return [value]
-
-
-def _reaches(value: Value, old: Value) -> bool:
-    return any(
-        parent is old or _reaches(parent, old)
-        for parent in value.parents
-        if isinstance(parent, (Tensor, Container)) or parent is old
-    )
 
 
 def _close(phi: Phi, end: Value | None) -> None:
@@ -523,18 +325,6 @@ def _add_inplace(call: cst.Call, names: set[str]) -> None:
         and isinstance(call.func.value, cst.Name)
     ):
         names.add(call.func.value.value)
-
-
-def names_read(node: cst.CSTNode) -> set[str]:
-    """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`."""
-    found: set[str] = set()
-    stack = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, (cst.Name, cst.Attribute)):
-            found.add(dotted(item))
-        stack.extend([item.value] if isinstance(item, cst.Attribute) else children(item))
-    return found
 
 
 def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:

@@ -21,8 +21,8 @@ from torchlint.model.events import (
 )
 from torchlint.model.hints import INFERENCE
 from torchlint.model.operators import MODULES, OPERATORS
+from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program, Trace
-from torchlint.model.protocol import parameters_of
 from torchlint.model.tracking import Tracking, has_parameters, storages
 from torchlint.model.values import (
     Answer,

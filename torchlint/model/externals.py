@@ -1,0 +1,275 @@
+"""Calls of what is imported: PyTorch by what is known of it, other packages by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import libcst as cst
+
+from torchlint.model import hints, knowledge
+from torchlint.model.events import Anomaly, Clip, EmptyCache, Fresh, Grad, MemoryProbe
+from torchlint.model.methods import Methods
+from torchlint.model.operators import INPLACE, INPLACE_MODULES, VIEWS
+from torchlint.model.summaries import Arguments
+from torchlint.model.values import (
+    Container,
+    Context,
+    External,
+    Function,
+    GradMode,
+    Module,
+    Optimizer,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
+
+
+class Externals(Methods):
+    """Evaluates calls by qualified name."""
+
+    def builtin(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        """A call of one of Python's own functions."""
+        raise NotImplementedError
+
+    def call_external(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        """A call of something imported, by its qualified name."""
+        handler = self._externals.get(name)
+        if handler is not None:
+            result = handler(self, name, arguments, node)
+            if result is not None:
+                return result
+        if name in knowledge.GRAD_MODES:
+            return self._grad_mode(name, arguments, node)
+        last = name.rpartition(".")[2]
+        if knowledge.package(name) == "torch" or name.startswith("torch"):
+            known = self._torch(name, last, arguments, node)
+            if known is not None:
+                return known
+        if knowledge.WRAPPERS.search(name) and arguments.positional:
+            return arguments.positional[0]
+        return self._foreign(name, last, arguments, node)
+
+    def _grad_mode(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        mode = knowledge.GRAD_MODES[name]
+        first = arguments.get(0, "mode")
+        if first is not None:
+            target = resolved(first)
+            if isinstance(target, Function):
+                return Function(target.info, target.frame, target.receiver, mode)
+            literal = target.constant if isinstance(target, Plain) and target.is_literal else None
+            mode = _mode(literal, GradMode.OFF, GradMode.ON)
+        return Context(node, mode)
+
+    def _set_grad_mode(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        first = arguments.get(0, "mode")
+        target = resolved(first) if first is not None else None
+        literal = target.constant if isinstance(target, Plain) and target.is_literal else None
+        mode = _mode(literal, GradMode.ON, GradMode.OFF)
+        if not self.is_with_item(node):
+            self.mode = mode
+        return Context(node, mode)
+
+    def is_with_item(self, node: cst.CSTNode) -> bool:
+        return isinstance(self.definitions.tree.parents.get(node), cst.WithItem)
+
+    def _detect_anomaly(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        self.emit(Anomaly(node, True))
+        return Plain(node)
+
+    def _set_anomaly(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        first = arguments.get(0, "mode") or arguments.keywords.get("enabled")
+        literal = resolved(first) if first is not None else None
+        on = bool(literal.constant) if isinstance(literal, Plain) and literal.is_literal else None
+        self.emit(Anomaly(node, on))
+        return Plain(node)
+
+    def _empty_cache(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        self.emit(EmptyCache(node))
+        return Plain(node)
+
+    def _autograd_grad(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        outputs = arguments.get(0, "outputs") or Plain(node)
+        self.emit(Grad(node, outputs))
+        create = arguments.keywords.get("create_graph")
+        attached = create is not None and not (isinstance(create, Plain) and create.constant is False)
+        return self.made(Tensor(node, "grad" if attached else "detach", (outputs,) if attached else (), self.mode))
+
+    def _autograd_backward(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        self.emit_backward(arguments.get(0, "tensors") or Plain(node), arguments, node)
+        return Plain(node, None)
+
+    def _optimizer_step_function(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+        return self._optimizer_step(External(node, name), arguments, node)
+
+    def _new_parameter(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        flag = arguments.keywords.get("requires_grad")
+        if isinstance(flag, Plain) and flag.constant is False:
+            return self.made(Tensor(node, "new"))
+        return self.new_leaf(node, arguments.all())
+
+    def _variable(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+        """`Variable(x)` of old code is `x`; with `requires_grad=True` a new leaf."""
+        flag = arguments.keywords.get("requires_grad")
+        if isinstance(flag, Plain) and flag.constant is True:
+            return self.new_leaf(node)
+        return arguments.positional[0] if arguments.positional else None
+
+    def _scaler(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        return self.made(Unknown(node, "scaler", (), "scaler"))
+
+    def _engine(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        return self.made(Unknown(node, "engine", (), "engine"))
+
+    def _deepspeed(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        engine = self._engine(name, arguments, node)
+        engine.used_as("engine")
+        result = self.made(Unknown(node, "call", arguments.all(), "deepspeed"))
+        result.set_part("[0]", engine)
+        return result
+
+    def _amp_initialize(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+        given = [item for item in (arguments.get(0, "models"), arguments.get(1, "optimizers")) if item is not None]
+        if not given:
+            return None
+        return given[0] if len(given) == 1 else self.made(Container(node, "tuple", tuple(given)))
+
+    def _amp_scale_loss(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+        """`with amp.scale_loss(loss, opt) as scaled:` binds the loss, larger."""
+        return self.made_tensor("scale", (arguments.positional[0],), node) if arguments.positional else None
+
+    def _deepcopy(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+        first = resolved(arguments.positional[0]) if arguments.positional else None
+        if isinstance(first, Module):
+            return self.made(Module(node, first.name, (first,), first.info, first.inplace))
+        return None
+
+    def _torch(self, name: str, last: str, arguments: Arguments, node: cst.Call) -> Value | None:
+        if last in knowledge.MEMORY_PROBES:
+            self.emit(MemoryProbe(node))
+            return Plain(node)
+        if name.startswith(("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR")):
+            return self.made(Unknown(node, "scheduler", arguments.all(), "scheduler"))
+        if name.startswith("torch.optim.") and last[:1].isupper():
+            return self._new_optimizer(last, arguments, node)
+        if name.startswith("torch.nn.utils.clip_grad") or last in (
+            "clip_grad_norm_",
+            "clip_grad_value_",
+            "clip_grad_norm",
+        ):
+            self.emit(Clip(node))
+            return Plain(node)
+        if name.startswith(
+            (
+                "torch.nn.init.",
+                "torch.cuda.",
+                "torch.backends.",
+                "torch.manual",
+                "torch.distributed.",
+                "torch.random.",
+            )
+        ):
+            return Plain(node)
+        if name.startswith("torch.nn.") and last[:1].isupper() and name.count(".") <= 4:
+            return self._new_module(last, arguments, node)
+        if last in knowledge.CREATORS and name.count(".") <= 2:
+            return self.created(last, arguments, node)
+        operator = knowledge.operator_name(name)
+        if operator is not None:
+            return self._functional(operator, arguments, node)
+        return None
+
+    def _new_optimizer(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        made = self.made(Optimizer(node, name, arguments.all()[:1]))
+        self.emit(Fresh(node, made))
+        return made
+
+    def _new_module(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        if knowledge.WRAPPERS.search(name) and arguments.positional:
+            return arguments.positional[0]
+        flag = arguments.keywords.get("inplace")
+        position = {"LeakyReLU": 1, "Dropout": 1, "ELU": 1}.get(name, 0)
+        if flag is None and name in INPLACE_MODULES and len(arguments.positional) > position:
+            flag = arguments.positional[position]
+        inplace = isinstance(flag, Plain) and flag.constant is True
+        made = self.made(Module(node, f"torch.nn.{name}", arguments.all(), inplace=inplace))
+        self.emit(Fresh(node, made))
+        return made
+
+    def _functional(self, operator: str, arguments: Arguments, node: cst.Call) -> Value:
+        parents = arguments.all()
+        out = arguments.keywords.get("out")
+        if out is not None:
+            return self.mutate(node, None, out, operator, parents)
+        flag = arguments.keywords.get("inplace")
+        first = arguments.get(0, "input")
+        if first is not None and (operator in INPLACE or (isinstance(flag, Plain) and flag.constant is True)):
+            self.mutated.add(first)
+            result = self.mutate(node, None, first, operator, parents[1:])
+            if operator not in INPLACE and isinstance(result, Tensor):
+                self.in_place_results[result] = node.args[0].value
+            return result
+        if all(isinstance(resolved(item), Plain) for item in parents):
+            return self.made(Tensor(node, "new"))
+        base = first if operator in VIEWS else None
+        return self.computed(operator, parents, node, base)
+
+    def _foreign(self, name: str, last: str, arguments: Arguments, node: cst.Call) -> Value:
+        root = knowledge.package(name)
+        if root == "builtins":
+            return self.builtin(last, arguments, node)
+        if hints.is_optimizer_class(last):
+            return self._new_optimizer(last, arguments, node)
+        if last == "AverageMeter":
+            return self.made(Container(node, "meter"))
+        if name in knowledge.PROGRESS or last in ("tqdm", "trange", "track"):
+            return arguments.positional[0] if arguments.positional else Plain(node)
+        if root in knowledge.PLAIN_PACKAGES:
+            return Plain(node)
+        callee = External(node, name)
+        if root in knowledge.HARMLESS_PACKAGES or last[:1].isupper():
+            kind = "object" if last[:1].isupper() else "call"
+            return self.made(Unknown(node, kind, arguments.all(), last, callee, self.mode))
+        return self.unresolved(callee, last, arguments.all(), node)
+
+    def _deque(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        limit = arguments.get(1, "maxlen")
+        return self.made(Container(node, "deque", bounded=limit is not None))
+
+    def _defaultdict(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        made = self.made(Container(node, "dict"))
+        factory = resolved(arguments.positional[0]) if arguments.positional else None
+        if isinstance(factory, External) and factory.name in ("builtins.list", "collections.deque"):
+            made.add(self.made(Container(node, "list")))
+        elif isinstance(factory, External) and factory.name in ("builtins.int", "builtins.float"):
+            made.add(Plain(node, 0))
+        return made
+
+    in_place_results: dict[Tensor, cst.BaseExpression]
+
+    _externals: ClassVar[dict[str, Callable[..., Value | None]]] = {
+        **dict.fromkeys(knowledge.SET_GRAD_MODE, _set_grad_mode),
+        **dict.fromkeys(knowledge.DETECT_ANOMALY, _detect_anomaly),
+        **dict.fromkeys(knowledge.SET_ANOMALY, _set_anomaly),
+        **dict.fromkeys(knowledge.EMPTY_CACHE, _empty_cache),
+        "torch.autograd.grad": _autograd_grad, "torch.autograd.backward": _autograd_backward,
+        "torch_xla.core.xla_model.optimizer_step": _optimizer_step_function,
+        "torch.nn.Parameter": _new_parameter, "torch.nn.parameter.Parameter": _new_parameter,
+        "torch.autograd.Variable": _variable, "torch.autograd.variable.Variable": _variable,
+        "torch.cuda.amp.GradScaler": _scaler, "torch.amp.GradScaler": _scaler,
+        "torch.cuda.amp.grad_scaler.GradScaler": _scaler,
+        "accelerate.Accelerator": _engine, "lightning.Fabric": _engine, "lightning.fabric.Fabric": _engine,
+        "deepspeed.initialize": _deepspeed, "apex.amp.initialize": _amp_initialize,
+        "apex.amp.scale_loss": _amp_scale_loss, "copy.deepcopy": _deepcopy, "copy.copy": _deepcopy,
+        "collections.deque": _deque, "collections.defaultdict": _defaultdict,
+    }  # fmt: skip
+
+
+def _mode(literal: object, if_true: GradMode, if_false: GradMode) -> GradMode:
+    """The grad mode that a literal argument asks for."""
+    if literal is True:
+        return if_true
+    return if_false if literal is False else GradMode.UNKNOWN

@@ -1,0 +1,254 @@
+"""Whose gradients an event touches: which optimizer holds the parameters of which module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchlint.model import hints
+from torchlint.model.events import (
+    Backward,
+    Clear,
+    Event,
+    Fresh,
+    MayClear,
+    Step,
+    events_in,
+)
+from torchlint.model.program import Program
+from torchlint.model.tracking import Tracking, called_like_module, has_parameters, is_module
+from torchlint.model.values import (
+    Answer,
+    Container,
+    Instance,
+    Module,
+    Optimizer,
+    Parameters,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+
+
+class Ownership:
+    """Relates optimizers, modules and the events that touch their gradients."""
+
+    def __init__(self, program: Program, tracking: Tracking) -> None:
+        self.program = program
+        self.tracking = tracking
+        self.traces = program.traces
+        self.events = {trace: list(events_in(trace.items)) for trace in self.traces}
+        self._holders: dict[Value, list[Value]] = {}
+        for (owner, _), value in program.interpreter.stored.items():
+            for item in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
+                self._holders.setdefault(resolved(item), []).append(owner)
+        self._reached: dict[tuple[Backward, Value], bool] = {}
+        self.stepped = {step.optimizer for step in self._steps()}
+
+    def _steps(self) -> Iterator[Step]:
+        for events in self.events.values():
+            yield from (event for event in events if isinstance(event, Step))
+
+    def reaches(self, backward: Backward, optimizer: Value) -> bool:
+        """Whether a backward pass may put gradients where an optimizer takes them: unless all the modules that
+        its loss went through are known to be others."""
+        ours, known = parameters_of(optimizer)
+        if not known:
+            return True
+        key = (backward, optimizer)
+        if key not in self._reached:
+            self._reached[key] = self._may_reach(self.tracking.graph(backward.loss), ours)
+        return self._reached[key]
+
+    def _may_reach(self, graph: set[Value], ours: set[Value]) -> bool:
+        modules: set[Value] = set()
+        for item in graph:
+            if isinstance(item, Tensor) and item.op == "module":
+                modules.update(inputs_of(item.parents[0]))
+            elif isinstance(item, Tensor) and item.leaf:
+                modules.update((item, *item.parents))
+            elif isinstance(item, Unknown) and item.origin == "call":
+                if item.callee is None or not called_like_module(item.callee):
+                    return True
+                modules.update(inputs_of(item.callee))
+            elif isinstance(item, Unknown) and item.parents and isinstance(item.parents[0], Module):
+                modules.add(item.parents[0])
+            elif isinstance(item, Unknown) and item in self.tracking.backpropagated:
+                return True
+        modules = {item for item in modules if not isinstance(item, Module) or has_parameters(item)}
+        return not modules or any(self._overlap(ours, {module}) for module in modules)
+
+    def may_clear(self, event: Event, optimizer: Value) -> bool:
+        """Whether an event clears the gradients of an optimizer, or cannot be told not to."""
+        if isinstance(event, Clear):
+            return self.clears(event.target, optimizer) is not Answer.NO
+        if isinstance(event, Fresh):
+            return event.value is optimizer or event.value in parameters_of(optimizer)[0]
+        if isinstance(event, MayClear):
+            return self.is_handed(event, optimizer)
+        return False
+
+    def clears(self, target: Value | None, optimizer: Value) -> Answer:
+        """Whether clearing the gradients of `target` clears those that `optimizer` steps on."""
+        if target is None:
+            return Answer.UNKNOWN
+        target = resolved(target)
+        if target is optimizer or not set(inputs_of(target)).isdisjoint(_alternatives(optimizer)):
+            return Answer.YES
+        ours, known = parameters_of(optimizer)
+        if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
+            theirs, theirs_known = parameters_of(target)
+            if known and theirs_known:
+                return Answer.YES if self._overlap(ours, theirs) else Answer.NO
+            both_step = target in self.stepped and optimizer in self.stepped
+            return Answer.NO if both_step else Answer.UNKNOWN
+        if not known:
+            return Answer.UNKNOWN
+        return Answer.YES if self._overlap(ours, {target}) else Answer.NO
+
+    def is_handed(self, event: MayClear, optimizer: Value) -> bool:
+        """Whether an unresolved call gets hold of what an optimizer steps on."""
+        return any(self._reaches(event, item, optimizer) for item in event.handed)
+
+    def _reaches(self, event: MayClear, item: Value, optimizer: Value) -> bool:
+        """Whether a call that is handed `item` may clear what `optimizer` steps on."""
+        item = resolved(item)
+        if isinstance(item, Phi):
+            return any(self._reaches(event, part, optimizer) for part in inputs_of(item))
+        if isinstance(item, Container):
+            return any(
+                self._reaches(event, part, optimizer)
+                for part in item.elements()
+                if not isinstance(part, (Container, Phi))
+            )
+        if item is optimizer:
+            return not hints.is_harmless_to_optimizer(event.name)
+        if hints.is_harmless_to_model(event.name) or self._only_computes(event, item):
+            return False
+        if self._is_part_of(optimizer, item):
+            return True
+        if isinstance(item, Instance):
+            return self._holds(item, optimizer)
+        if isinstance(item, Optimizer) or _module_like(item):
+            return self.clears(item, optimizer) is not Answer.NO
+        return False
+
+    def _only_computes(self, event: MayClear, item: Value) -> bool:
+        """A method of a module whose name has nothing to do with gradients."""
+        if event.receiver is None or not _module_like(item) or item not in set(inputs_of(event.receiver)):
+            return False
+        return not hints.may_touch_gradients(event.name)
+
+    def _holds(self, item: Instance, optimizer: Value) -> bool:
+        """Whether an object of this module has the optimizer, or a model that it may step on."""
+        interpreter = self.program.interpreter
+        for (owner, _), value in (*interpreter.stored.items(), *interpreter.heap.items()):
+            if owner is item and (
+                resolved(value) is optimizer or (_module_like(value) and self.clears(value, optimizer) is not Answer.NO)
+            ):
+                return True
+        return any(
+            _module_like(part) and self.clears(part, optimizer) is not Answer.NO for part in item.known_parts.values()
+        )
+
+    def _overlap(self, first: set[Value], second: set[Value]) -> bool:
+        """Whether a module is in both sets, or holds or is held by one in the other."""
+        return any(self._is_part_of(a, b) or self._is_part_of(b, a) for a in first for b in second)
+
+    def _is_part_of(self, part: Value, whole: Value) -> bool:
+        """Whether a value is another, an attribute or element of it, or stored in it by `__init__`."""
+        given = [resolved(item) for item in whole.parents] if isinstance(whole, Module) else []
+        seen: set[Value] = set()
+        stack = [part]
+        while stack:
+            item = stack.pop()
+            if item is whole or item in given or _is_template_of(item, whole):
+                return True
+            if item in seen:
+                continue
+            seen.add(item)
+            stack.extend(self._holders.get(item, ()))
+            if isinstance(item, Phi) or (
+                isinstance(item, Unknown) and item.origin in ("attribute", "element", "iteration")
+            ):
+                stack.extend(item.parents)
+        return False
+
+
+def _is_template_of(item: Value, whole: Value) -> bool:
+    """Whether a value stands for all objects of the class that another is an object of."""
+    info = getattr(whole, "info", None)
+    return info is not None and item.node is info.node and getattr(item, "info", None) is info
+
+
+def _alternatives(optimizer: Value) -> set[Value]:
+    return set(inputs_of(optimizer))
+
+
+def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
+    """The modules and leaves whose parameters an optimizer holds, and whether that is all of them."""
+    found: set[Value] = set()
+    known = True
+    stack = [
+        item
+        for option in inputs_of(optimizer)
+        for item in (option.parents if isinstance(option, Optimizer) else (None,))
+    ]
+    seen: set[Value] = set()
+    if not stack:
+        return found, False
+    while stack:
+        item = stack.pop()
+        if item is None:
+            known = False
+            continue
+        if item in seen:
+            continue
+        seen.add(item)
+        item = resolved(item)
+        if isinstance(item, Parameters):
+            stack.extend(resolved(parent) for parent in item.parents)
+        elif isinstance(item, Container):
+            stack.extend(item.elements())
+        elif isinstance(item, Phi) or (isinstance(item, Tensor) and item.op == "parameter"):
+            stack.extend(item.parents)
+        elif isinstance(item, Module) or (isinstance(item, Tensor) and item.leaf):
+            found.add(item)
+        elif isinstance(item, Tensor) and item.op == "add":
+            stack.extend(item.parents)
+        elif isinstance(item, Unknown) and (
+            is_module(item) is Answer.YES or item.origin in ("attribute", "parameter", "object")
+        ):
+            found.add(item)
+        elif not isinstance(item, Plain):
+            known = False
+    return found, known and bool(found)
+
+
+def _given(optimizer: Value) -> tuple[Value | None, ...]:
+    """What an optimizer was made from; `critic.optimizer` holds the parameters of `critic`. None: not known."""
+    if isinstance(optimizer, Optimizer):
+        return optimizer.parents
+    if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and _module_like(optimizer.parents[0]):
+        return optimizer.parents
+    return (None,)
+
+
+def _module_like(item: Value) -> bool:
+    """Whether a value is, or by its name may be, a module; or an object of unknown class that `super()` stands for."""
+    item = resolved(item)
+    if isinstance(item, Unknown):
+        if item.origin == "call" and item.callee is not None and _module_like(item.callee):
+            return False
+        return is_module(item) is Answer.YES or item.origin == "super" or bool(hints.MODULE.search(item.label))
+    return is_module(item) is Answer.YES
+
+
+def surely_optimizer(value: Value) -> bool:
+    """Whether a value is an optimizer by its class or by the methods called on it, not by its name."""
+    if isinstance(value, Phi):
+        return all(isinstance(item, Optimizer) for item in inputs_of(value))
+    return isinstance(value, Optimizer) or (isinstance(value, Unknown) and value.has_use("zero_grad"))

@@ -1,0 +1,249 @@
+"""Method calls that train: backward, step, zero_grad, and what scalers, accelerators and modules do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import libcst as cst
+
+from torchlint.model import hints, knowledge
+from torchlint.model.definitions import dotted
+from torchlint.model.events import Backward, Clear, Fresh, Loop, Step
+from torchlint.model.summaries import Arguments, Summaries
+from torchlint.model.values import (
+    Container,
+    External,
+    Function,
+    GradMode,
+    Instance,
+    Module,
+    Optimizer,
+    Parameters,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+
+
+class Training(Summaries):
+    """Records what methods do to gradients and parameters."""
+
+    def _zero_grad(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        self.emit(Clear(node, receiver))
+        return Plain(node, None)
+
+    def _backward(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        if isinstance(receiver, External):
+            return None
+        loss = receiver
+        if arguments.positional and self._is_engine(receiver):
+            loss = arguments.positional[0]
+            receiver.used_as("engine")
+        self.emit_backward(loss, arguments, node)
+        return Plain(node, None)
+
+    def _is_engine(self, receiver: Value) -> bool:
+        """Whether `x.backward(loss)` is an accelerator's, not a tensor's."""
+        if isinstance(receiver, (Instance, Module, Optimizer)):
+            return True
+        if isinstance(receiver, Unknown):
+            if receiver.origin == "engine" or receiver.has_use("prepare", "unwrap_model", "setup", "step", "zero_grad"):
+                return True
+            return bool(hints.ENGINE.search(receiver.label))
+        return False
+
+    def _manual_backward(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        if not arguments.positional:
+            return None
+        self.emit_backward(arguments.positional[0], arguments, node)
+        return Plain(node, None)
+
+    def emit_backward(self, loss: Value, arguments: Arguments, node: cst.CSTNode) -> None:
+        """A backward pass through `loss`."""
+        retain, create = _flag(arguments, "retain_graph"), _flag(arguments, "create_graph")
+        self.emit(Backward(node, loss, retain, create))
+        self.backwards.append(loss)
+
+    def _step(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        first = resolved(arguments.positional[0]) if arguments.positional else None
+        if first is not None and self._is_scaler(receiver, first):
+            self.emit(Step(node, first, _text(node.args[0].value, first)))
+            return Plain(node, None)
+        closure = first if isinstance(first, Function) else arguments.keywords.get("closure")
+        if not self.may_be_optimizer(receiver) or (
+            first is not None and closure is None and not self._is_closure(receiver, first)
+        ):
+            return None
+        assert isinstance(node.func, cst.Attribute)
+        step = Step(node, receiver, _text(node.func.value, receiver))
+        if isinstance(closure, Function) and self.can_inline(closure.info):
+            closure = Function(closure.info, closure.frame, closure.receiver, GradMode.ON)
+            return self._step_with_closure(step, closure, node)
+        self.emit(step)
+        if isinstance(receiver, Unknown) and receiver.has_use("engine"):
+            self.emit(Clear(node, receiver, explicit=False))
+        return Plain(node, None)
+
+    def _step_with_closure(self, step: Step, closure: Function, node: cst.Call) -> Value:
+        """The closure runs inside the step; LBFGS runs it many times, and updates after each."""
+        if not (isinstance(step.optimizer, Optimizer) and "LBFGS" in step.optimizer.name):
+            loss = self.inline(closure, Arguments([], {}, []), node)
+            self.emit(step)
+            return loss
+        loop, outer = Loop(node, [], True, len(self.calls)), self.items
+        self.loops, self.items = (*self.loops, loop), loop.body
+        loss = self.inline(closure, Arguments([], {}, []), node)
+        self.emit(step)
+        self.loops, self.items = self.loops[:-1], outer
+        self.items.append(loop)
+        return loss
+
+    def _is_closure(self, receiver: Value, first: Value) -> bool:
+        return isinstance(receiver, Optimizer) or (isinstance(first, Unknown) and "closure" in first.label)
+
+    def _is_scaler(self, receiver: Value, first: Value) -> bool:
+        """Whether `x.step(o)` is a gradient scaler's step of the optimizer `o`."""
+        if isinstance(first, Optimizer):
+            return True
+        if not isinstance(first, Unknown) or isinstance(receiver, Optimizer):
+            return False
+        if isinstance(receiver, Unknown) and receiver.origin == "scaler":
+            return True
+        return bool(hints.SCALER.search(receiver.label)) or first.has_use("zero_grad")
+
+    def may_be_optimizer(self, receiver: Value) -> bool:
+        """An optimizer by its class, by the methods called on it, or by its name."""
+        if isinstance(receiver, Optimizer):
+            return True
+        if isinstance(receiver, Phi):
+            return any(self.may_be_optimizer(item) for item in inputs_of(receiver))
+        if isinstance(receiver, Unknown):
+            if receiver.origin in ("scheduler", "scaler"):
+                return False
+            label = receiver.label if not receiver.label.startswith("[") else owner_label(receiver)
+            return receiver.has_use("zero_grad", "engine") or hints.looks_like_optimizer(label)
+        return False
+
+    def _optimizer_step(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        """`xm.optimizer_step(o)`."""
+        if not isinstance(receiver, External) or not arguments.positional:
+            return None
+        first = resolved(arguments.positional[0])
+        self.emit(Step(node, first, _text(node.args[0].value, first)))
+        return Plain(node, None)
+
+    def _scale(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        """`scaler.scale(loss)`: the loss, larger."""
+        if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, External, Container)):
+            return None
+        return self.made_tensor("scale", (arguments.positional[0],), node)
+
+    def _prepare(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` hand their arguments on."""
+        if isinstance(receiver, (Tensor, Container, External)) or not arguments.positional:
+            return None
+        if isinstance(receiver, Unknown) and not (hints.ENGINE.search(receiver.label) or receiver.origin == "engine"):
+            return None
+        if len(arguments.positional) == 1:
+            return arguments.positional[0]
+        return self.made(Container(node, "tuple", tuple(arguments.positional)))
+
+    def _parameters(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        known = receiver.part("parameters()")
+        if known is None:
+            known = self.made(Parameters(node, (receiver,)))
+            known.loops, known.order = receiver.loops, receiver.order
+            receiver.set_part("parameters()", known)
+        return known
+
+    def _named_parameters(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        pair = self.made(
+            Container(node, "tuple", (Plain(node), self.element(self._parameters_of(receiver, node), None, node)))
+        )
+        return self.made(Container(node, "generator", (pair,)))
+
+    def _parameters_of(self, receiver: Value, node: cst.Call) -> Value:
+        found = self._parameters(receiver, Arguments([], {}, []), node)
+        assert found is not None
+        return found
+
+    def _itself(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        """`model.cuda()` is the model; of an unknown it may be a tensor or module, the same for us."""
+        if isinstance(receiver, (Module, Unknown, Optimizer, Parameters, Phi)):
+            if isinstance(receiver, Unknown) and receiver.origin == "grad":
+                return None
+            return receiver
+        if isinstance(receiver, Tensor):
+            if receiver.leaf:
+                return self.made_tensor("to", (receiver,), node)
+            return None
+        return None
+
+    def _requires_grad(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        flag = arguments.get(0, "requires_grad")
+        if isinstance(flag, Plain) and flag.constant is False:
+            self.frozen.add(receiver)
+            return receiver
+        if isinstance(receiver, (Module, Parameters)):
+            return receiver
+        leaf = self.new_leaf(node, (receiver,), receiver)
+        if (
+            isinstance(node.func, cst.Attribute)
+            and isinstance(node.func.value, cst.Name)
+            and not isinstance(receiver, Module)
+        ):
+            if not receiver.has_use(*knowledge.MODULE_EVIDENCE):
+                self.assign_target(node.func.value, leaf)
+                return leaf
+        return leaf
+
+    def _detach_in_place(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+        assert isinstance(node.func, cst.Attribute)
+        cut = self.made_tensor("detach", (receiver,), node, receiver)
+        if isinstance(node.func.value, (cst.Name, cst.Attribute)) and not isinstance(receiver, Module):
+            self.assign_target(node.func.value, cut)
+        return cut
+
+    def new_leaf(self, node: cst.CSTNode, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:
+        """A leaf that requires grad, without a gradient yet."""
+        leaf = self.made(Tensor(node, "leaf", parents, base=base, leaf=True))
+        self.emit(Fresh(node, leaf))
+        return leaf
+
+    backwards: list[Value]
+
+    frozen: set[Value]
+
+    training_methods: ClassVar[dict[str, Callable[..., Value | None]]] = {
+        "zero_grad": _zero_grad, "backward": _backward, "manual_backward": _manual_backward, "step": _step,
+        "optimizer_step": _optimizer_step, "scale": _scale, "prepare": _prepare, "setup": _prepare,
+        "detach_": _detach_in_place, "parameters": _parameters, "named_parameters": _named_parameters,
+        "requires_grad_": _requires_grad,
+        **dict.fromkeys(knowledge.SELF_METHODS - {"requires_grad_"}, _itself),
+    }  # fmt: skip
+    """What to do at a call of a method of this name; None as its answer: nothing special."""
+
+
+def _flag(arguments: Arguments, name: str) -> bool | None:
+    value = arguments.keywords.get(name)
+    if value is None:
+        return False
+    value = resolved(value)
+    return bool(value.constant) if isinstance(value, Plain) and value.is_literal else None
+
+
+def _text(node: cst.BaseExpression, value: Value) -> str:
+    """What the program calls a value."""
+    return dotted(node) or value.label.strip("[]'") or "the optimizer"
+
+
+def owner_label(value: Value) -> str:
+    """The name of a value, or of the container it is an element of."""
+    while value.label.startswith("[") and value.parents:
+        value = value.parents[0]
+    return value.label
