@@ -41,6 +41,10 @@ class ClearedBeforeStep(Rule):
             optimizer.step()
     ```
 
+    ## Known limits
+    A hand-written clearing (`p.grad = None` for each parameter) is not reported, since which optimizer it clears
+    is seldom certain.
+
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
     """

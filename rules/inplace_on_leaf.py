@@ -43,6 +43,10 @@ class InplaceOnLeaf(Rule):
     ## What verify shows
     The RuntimeError at the line.
 
+    ## Known limits
+    Parameters of modules that a function is handed are left alone where nothing shows that gradients are on:
+    its callers may have switched them off.
+
     ## References
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)
     """

@@ -53,6 +53,10 @@ class InplaceOnSavedTensor(Rule):
     ## What verify shows
     The version-counter error of the backward pass, attributed to the line.
 
+    ## Known limits
+    What a module of unknown make saves is not known, nor which parameters an optimizer holds that a function
+    is handed; changes through NumPy arrays are followed only where they share memory for certain.
+
     ## References
     - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)
     """

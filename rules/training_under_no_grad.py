@@ -44,6 +44,9 @@ class TrainingUnderNoGrad(Rule):
     ## What verify shows
     `loss.requires_grad` is false, `backward` raises, or parameters do not change over the steps.
 
+    ## Known limits
+    `enable_grad()` inside `inference_mode()` is taken to switch gradients on, which it does not.
+
     ## References
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)
     """

@@ -148,7 +148,7 @@ def _dispatch_nested(
                 crashes.call(rule, handler, node)
 
     for node in tree.nodes:
-        close_until(tree.parents.get(node))
+        close_until(tree.parent(node))
         for rule, handler in visits.get(type(node).__name__, ()):
             crashes.call(rule, handler, node)
         open_nodes.append(node)

@@ -129,11 +129,24 @@ def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     kind = type(node)
     for name in _child_fields.get(kind) or _fields_of(kind):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
+        if value.__class__ in _SEQUENCES:
             found.extend(value)
+        elif _is_node(value):
+            found.append(value)
     return found
+
+
+_SEQUENCES = (tuple, list)
+_node_kinds: dict[type, bool] = {str: False, type(None): False}
+
+
+def _is_node(value: object) -> bool:
+    """Like `isinstance(value, CSTNode)`, which is slow, since that is an abstract class: asked once a class."""
+    kind = value.__class__
+    known = _node_kinds.get(kind)
+    if known is None:
+        known = _node_kinds[kind] = issubclass(kind, cst.CSTNode)
+    return known
 
 
 def walk(root: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -153,13 +166,13 @@ class Tree:
         self.source = source
         self.nodes: list[cst.CSTNode] = []
         """Every semantic node in source order, the module first."""
-        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self._parents: dict[int, cst.CSTNode] = {}
         self.by_type: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
         self._index()
 
     def _index(self) -> None:
-        nodes, parents, by_type = self.nodes, self.parents, self.by_type
-        known = _child_fields
+        nodes, parents, by_type = self.nodes, self._parents, self.by_type
+        known, kinds = _child_fields, _node_kinds
         stack: list[cst.CSTNode] = [self.module]
         while stack:
             node = stack.pop()
@@ -176,15 +189,13 @@ class Tree:
             top = len(stack)
             for name in names:
                 value = getattr(node, name)
-                if value.__class__ is str or value is None:
-                    continue
-                if isinstance(value, cst.CSTNode):
-                    stack.append(value)
-                    parents[value] = node
-                elif isinstance(value, (list, tuple)):
+                if value.__class__ in _SEQUENCES:
                     for item in value:
-                        parents[item] = node
+                        parents[id(item)] = node
                     stack.extend(value)
+                elif kinds.get(value.__class__) or (value.__class__ not in kinds and _is_node(value)):
+                    stack.append(value)
+                    parents[id(value)] = node
             if len(stack) - top > 1:
                 stack[top:] = stack[top:][::-1]
 
@@ -193,17 +204,22 @@ class Tree:
         for kind in kinds:
             yield from self.by_type.get(kind, ())
 
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The semantic parent of a node; None of the module."""
+        return self._parents.get(id(node))
+
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The parents of a node, innermost first."""
-        parent = self.parents.get(node)
+        parents = self._parents
+        parent = parents.get(id(node))
         while parent is not None:
             yield parent
-            parent = self.parents.get(parent)
+            parent = parents.get(id(parent))
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """The innermost whole statement a node stands in (the node itself if it is one)."""
         while not isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
-            parent = self.parents.get(node)
+            parent = self._parents.get(id(node))
             if parent is None:
                 break
             node = parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -128,6 +129,25 @@ class Definitions:
             function = function.enclosing
         return function
 
+    def assigned_names(self, loop: cst.CSTNode) -> set[str]:
+        """The local names that a loop assigns or changes in place."""
+        return self._loop_names.get(id(loop), set())
+
+    @cached_property
+    def _loop_names(self) -> dict[int, set[str]]:
+        """For each loop the names, worked out for all loops at once."""
+        found: dict[int, set[str]] = {}
+        for node in self.tree.of_type(*_ASSIGNING, cst.Expr):
+            names = _assigned_in(node)
+            if not names:
+                continue
+            for item in (node, *self.tree.ancestors(node)):
+                if isinstance(item, (cst.For, cst.While)):
+                    found.setdefault(id(item), set()).update(names)
+                elif isinstance(item, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+                    break
+        return found
+
     def ancestors_of(self, info: ClassInfo) -> Iterator[ClassInfo | str]:
         """The class, then its bases depth first; a base that is not of this module as its qualified name."""
         seen: set[ClassInfo] = set()
@@ -158,6 +178,49 @@ class Definitions:
                     return f"{module}.{name}"
             return name
         return f"{target}{dot}{rest}"
+
+
+_ASSIGNING = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.WithItem, cst.NamedExpr)
+
+
+def _assigned_in(node: cst.CSTNode) -> set[str]:
+    names: set[str] = set()
+    if isinstance(node, cst.Expr):
+        if isinstance(node.value, cst.Call):
+            _add_inplace(node.value, names)
+        return names
+    for target in _targets(node):
+        _add_names(target, names)
+    return names
+
+
+def _add_inplace(call: cst.Call, names: set[str]) -> None:
+    if (
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value.endswith("_")
+        and isinstance(call.func.value, cst.Name)
+    ):
+        names.add(call.func.value.value)
+
+
+def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    if isinstance(node, cst.Assign):
+        return [item.target for item in node.targets]
+    if isinstance(node, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)):
+        return [node.target]
+    if isinstance(node, cst.WithItem) and node.asname is not None:
+        return [node.asname.name]
+    return []
+
+
+def _add_names(target: cst.BaseExpression, names: set[str]) -> None:
+    if isinstance(target, cst.Name):
+        names.add(target.value)
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            _add_names(element.value, names)
+    elif isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name):
+        names.add(target.value.value)
 
 
 def _parameter_names(params: cst.Parameters) -> tuple[str, ...]:

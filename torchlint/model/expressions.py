@@ -69,6 +69,13 @@ class Expressions(Machine):
         except (ValueError, SyntaxError, AttributeError):
             return Plain(node)
 
+    def _number(self, node: cst.Integer | cst.Float) -> Value:
+        number = node.value.replace("_", "")
+        try:
+            return Plain(node, int(number, 0) if isinstance(node, cst.Integer) else float(number))
+        except ValueError:  # more digits than Python converts
+            return Plain(node)
+
     def _plain(self, node: cst.BaseExpression) -> Value:
         for child in children(node):
             if isinstance(child, cst.BaseExpression):
@@ -95,7 +102,7 @@ class Expressions(Machine):
 
     def _reads_layout(self, node: cst.Name) -> bool:
         """`x.shape`, `x.size()`: nothing of the values of x."""
-        parent = self.definitions.tree.parents.get(node)
+        parent = self.definitions.tree.parent(node)
         return isinstance(parent, cst.Attribute) and parent.attr.value in PLAIN_ATTRIBUTES | PLAIN_METHODS
 
     # -- parts --------------------------------------------------------------------------------------
@@ -398,7 +405,7 @@ class Expressions(Machine):
     _evaluators: ClassVar[dict[type[cst.CSTNode], Callable[..., Value]]] = {
         cst.Name: _name, cst.Attribute: _attribute, cst.Subscript: _subscript,
         cst.Call: lambda self, node: self.call(node),
-        cst.Integer: _literal, cst.Float: _literal, cst.SimpleString: _literal, cst.Imaginary: _plain,
+        cst.Integer: _number, cst.Float: _number, cst.SimpleString: _literal, cst.Imaginary: _plain,
         cst.ConcatenatedString: _plain, cst.FormattedString: _plain, cst.Ellipsis: _plain,
         cst.BinaryOperation: _binary, cst.UnaryOperation: _unary, cst.Comparison: _comparison,
         cst.BooleanOperation: _boolean, cst.IfExp: _if_expression,

@@ -74,7 +74,7 @@ class Externals(Methods):
         return Context(node, mode)
 
     def is_with_item(self, node: cst.CSTNode) -> bool:
-        return isinstance(self.definitions.tree.parents.get(node), cst.WithItem)
+        return isinstance(self.definitions.tree.parent(node), cst.WithItem)
 
     def _detect_anomaly(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
         self.emit(Anomaly(node, True))

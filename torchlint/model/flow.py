@@ -24,7 +24,7 @@ from torchlint.model.values import (
     Value,
     inputs_of,
 )
-from torchlint.syntax import children, walk
+from torchlint.syntax import walk
 
 
 class Interpreter(Assignments):
@@ -37,7 +37,6 @@ class Interpreter(Assignments):
         self.backwards: list[Value] = []
         self.frozen: set[Value] = set()
         self.defined: dict[FunctionInfo, Function] = {}
-        self._assigned: dict[cst.CSTNode, frozenset[str]] = {}
 
     def run(self, body: cst.BaseSuite | Sequence[cst.CSTNode]) -> None:
         """Interpret a block up to where it certainly leaves."""
@@ -177,7 +176,7 @@ class Interpreter(Assignments):
         self.merge([*ends, *([] if endless else [before])], node)
 
     def _open_phis(self, scope: LoopScope) -> None:
-        for name in sorted(self.assigned_names(scope.node)):
+        for name in sorted(self.definitions.assigned_names(scope.node)):
             initial = self.frame.locals.get(name)
             if initial is not None:
                 phi = self.made(Phi(initial.node, (initial,), scope.event))
@@ -197,13 +196,6 @@ class Interpreter(Assignments):
             _close(phi, self.frame.locals.get(name))
         for key, phi in scope.heap_phis.items():
             _close(phi, self.heap.get(key))
-
-    def assigned_names(self, loop: cst.CSTNode) -> frozenset[str]:
-        """The local names that a loop assigns, found once per loop."""
-        known = self._assigned.get(loop)
-        if known is None:
-            known = self._assigned[loop] = frozenset(_assigned(loop))
-        return known
 
     # -- with ---------------------------------------------------------------------------------------
 
@@ -296,55 +288,6 @@ def may_switch_gradients(context: Value) -> bool:
 def _close(phi: Phi, end: Value | None) -> None:
     if end is not None and end is not phi and end not in phi.parents:
         phi.parents = (*phi.parents, end)
-
-
-def _assigned(loop: cst.CSTNode) -> set[str]:
-    names: set[str] = set()
-    stack: list[cst.CSTNode] = [loop]
-    while stack:
-        node = stack.pop()
-        if isinstance(
-            node,
-            (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.WithItem, cst.NamedExpr),
-        ):
-            for target in _targets(node):
-                _add_names(target, names)
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
-            continue
-        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
-            _add_inplace(node.value, names)
-            continue
-        stack.extend(children(node))
-    return names
-
-
-def _add_inplace(call: cst.Call, names: set[str]) -> None:
-    if (
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value.endswith("_")
-        and isinstance(call.func.value, cst.Name)
-    ):
-        names.add(call.func.value.value)
-
-
-def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
-    if isinstance(node, cst.Assign):
-        return [item.target for item in node.targets]
-    if isinstance(node, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)):
-        return [node.target]
-    if isinstance(node, cst.WithItem) and node.asname is not None:
-        return [node.asname.name]
-    return []
-
-
-def _add_names(target: cst.BaseExpression, names: set[str]) -> None:
-    if isinstance(target, cst.Name):
-        names.add(target.value)
-    elif isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            _add_names(element.value, names)
-    elif isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name):
-        names.add(target.value.value)
 
 
 def is_main_guard(test: cst.BaseExpression) -> bool:

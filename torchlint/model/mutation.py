@@ -204,12 +204,12 @@ class Mutation:
     def old_names_read(self) -> Iterator[OldNameRead]:
         """In-place activations whose argument is read again as if nothing had happened to it."""
         sites = self.program.interpreter.in_place_results
-        parents = self.program.tree.parents
+        parent = self.program.tree.parent
         for events in self.events.values():
             for mutate in events:
                 if not isinstance(mutate, Mutate) or not isinstance(mutate.result, Tensor):
                     continue
-                if not isinstance(sites.get(mutate.result), cst.Name) or isinstance(parents.get(mutate.node), cst.Expr):
+                if not isinstance(sites.get(mutate.result), cst.Name) or isinstance(parent(mutate.node), cst.Expr):
                     continue
                 read = self._read_after(mutate, events)
                 if read is not None:

@@ -128,9 +128,9 @@ class Upkeep:
 
     def _covers_one_step(self, event: Anomaly, events: list[Event]) -> bool:
         """`with detect_anomaly():` around a single backward outside all loops, to look at one batch."""
-        parents = self.program.tree.parents
-        item = parents.get(event.node)
-        block = parents.get(item) if isinstance(item, cst.WithItem) else None
+        parent = self.program.tree.parent
+        item = parent(event.node)
+        block = parent(item) if isinstance(item, cst.WithItem) else None
         if block is None or event.loops:
             return False
         inside = [
