@@ -64,3 +64,13 @@ class TrainingUnderNoGrad(Rule):
                 related=related,
                 help="run the forward pass with gradients on",
             )
+        for untrained in self.model.grad_modes.untrained_modules():
+            related = [(untrained.step.node, f"`{untrained.step.name}` has its parameters")]
+            if untrained.switch is not None:
+                related.append((untrained.switch, "gradients are switched off here"))
+            self.report(
+                untrained.forward.node,
+                f"`{untrained.name}` only runs with gradients off: its parameters are stepped on but never learn",
+                related=related,
+                help="run the forward pass with gradients on, or leave the parameters out of the optimizer",
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -168,14 +169,28 @@ class Definitions:
                 return item.methods[name]
         return None
 
+    def imported(self, name: str) -> str | None:
+        """The qualified name of a name that is neither local nor global: imported, builtin, or unknown (None).
+
+        What only an `import *` can have bound is PyTorch's where that imports from PyTorch; else `torch`, `nn`,
+        `F` and `optim` mean what they mean by convention.
+        """
+        target = self.imports.get(name)
+        if target is not None:
+            return target
+        if hasattr(builtins, name):
+            return f"builtins.{name}"
+        for module in self.star_imports:
+            if module.startswith("torch"):
+                return f"{module}.{name}"
+        renamed = name == "torch" and any(item.partition(".")[0] == "torch" for item in self.imports.values())
+        return _CONVENTIONAL.get(name) if self.star_imports or renamed else None
+
     def qualified(self, name: str) -> str:
         """The qualified name of a dotted name, by the imports."""
         first, dot, rest = name.partition(".")
-        target = self.imports.get(first)
+        target = None if first in self.class_names or hasattr(builtins, first) else self.imported(first)
         if target is None:
-            for module in self.star_imports:
-                if module.startswith("torch"):
-                    return f"{module}.{name}"
             return name
         return f"{target}{dot}{rest}"
 
@@ -221,6 +236,9 @@ def _add_names(target: cst.BaseExpression, names: set[str]) -> None:
             _add_names(element.value, names)
     elif isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name):
         names.add(target.value.value)
+
+
+_CONVENTIONAL = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
 
 
 def _parameter_names(params: cst.Parameters) -> tuple[str, ...]:

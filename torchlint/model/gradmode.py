@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.definitions import dotted
-from torchlint.model.events import Backward, events_in
+from torchlint.model.events import Backward, Call, Compute, Event, Step, events_in
 from torchlint.model.knowledge import GRAD_MODES, SET_GRAD_MODE
+from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program
-from torchlint.model.tracking import Tracking
-from torchlint.model.values import Answer, GradMode, Phi, Tensor, Unknown, Value
+from torchlint.model.tracking import Tracking, ancestry
+from torchlint.model.values import Answer, GradMode, Phi, Tensor, Unknown, Value, resolved
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,16 @@ class LossWithoutGraph:
     """`backward` on a loss whose forward ran with gradients off; `switch` is what switched them off."""
 
     backward: Backward
+    switch: cst.CSTNode | None
+
+
+@dataclass(frozen=True)
+class UntrainedModule:
+    """A module whose every forward pass, `forward`, runs with gradients off, though `step` updates its parameters."""
+
+    forward: Event
+    name: str
+    step: Step
     switch: cst.CSTNode | None
 
 
@@ -56,7 +67,35 @@ class GradModes:
                 stack.extend(value.parents)
         return None
 
-    def _switch(self, value: Value, backward: Backward) -> cst.CSTNode | None:
+    def untrained_modules(self) -> Iterator[UntrainedModule]:
+        """Modules that an optimizer steps on and a loss comes from, but that never run with gradients on."""
+        for trace in self.program.traces:
+            events = list(events_in(trace.items))
+            done: set[Value] = set()
+            for step in events:
+                if not isinstance(step, Step) or step.manual or step.optimizer in done:
+                    continue
+                done.add(step.optimizer)
+                modules, known = parameters_of(resolved(step.optimizer))
+                for module in modules if known else ():
+                    forward = self._untrained(module, step, events)
+                    if forward is not None:
+                        yield UntrainedModule(forward, module.label, step, self._switch(_result(forward), forward))
+
+    def _untrained(self, module: Value, step: Step, events: list[Event]) -> Event | None:
+        """The forward pass of a module, if all of them run with gradients off and a loss beside the step needs one."""
+        used = [event for event in events if isinstance(event, (Compute, Call)) and module in _operands(event)]
+        passes = [event for event in used if _callee(event) is module]
+        if not passes or len(used) > len(passes) or any(event.mode is not GradMode.OFF for event in passes):
+            return None
+        losses = [event for event in events if isinstance(event, Backward) and event.loops == step.loops]
+        losses = [event for event in losses if self.tracking.tracked(event.loss) is not Answer.NO]
+        needed: set[Value] = set()
+        for backward in losses:
+            needed |= ancestry([backward.loss])
+        return next((event for event in passes if _result(event) in needed and event.loops == step.loops), None)
+
+    def _switch(self, value: Value, backward: Event) -> cst.CSTNode | None:
         """The `with`, decorator or statement that switched gradients off."""
         tree = self.program.tree
         for node in (value.node, *reversed(backward.calls)):
@@ -75,6 +114,22 @@ class GradModes:
     def _switches_off(self, node: cst.CSTNode) -> bool:
         name = self.program.definitions.qualified(dotted(node.func if isinstance(node, cst.Call) else node))
         return GRAD_MODES.get(name) is GradMode.OFF or name in SET_GRAD_MODE
+
+
+def _result(event: Event) -> Value:
+    assert isinstance(event, (Compute, Call))
+    return event.value
+
+
+def _operands(event: Compute | Call) -> list[Value]:
+    return [resolved(item) for item in (*event.value.parents, _callee(event)) if item is not None]
+
+
+def _callee(event: Compute | Call) -> Value | None:
+    value = event.value
+    if isinstance(value, Tensor):
+        return resolved(value.parents[0]) if value.op == "module" else None
+    return resolved(value.callee) if isinstance(value, Unknown) and value.callee is not None else None
 
 
 def _is_computed(value: Tensor | Unknown) -> bool:

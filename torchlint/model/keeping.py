@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned, events_in
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking, called_like_module
+from torchlint.model.tracking import Tracking, ancestry, called_like_module
 from torchlint.model.values import (
     Answer,
     Container,
@@ -167,7 +167,7 @@ class Keeping:
         inputs = [item for made in graph if self._is_forward(made) for item in made.parents]
         return any(
             isinstance(item, Unknown) and item.origin == "iteration" and item.node is loop.node
-            for item in _ancestry(inputs)
+            for item in ancestry(inputs)
         )
 
     def _is_forward(self, value: Value) -> bool:
@@ -212,18 +212,6 @@ class Keeping:
         """The statement in the loop: the call, where a local function does the keeping."""
         depth = loop.depth if loop is not None else 0
         return keep.calls[depth] if len(keep.calls) > depth else keep.node
-
-
-def _ancestry(values: list[Value]) -> set[Value]:
-    """Values and all that they were made from, detached or not."""
-    found: set[Value] = set()
-    stack = list(values)
-    while stack:
-        value = stack.pop()
-        if value not in found:
-            found.add(value)
-            stack.extend(value.elements() if isinstance(value, Container) else value.parents)
-    return found
 
 
 def _right_side(node: cst.CSTNode) -> cst.CSTNode | None:

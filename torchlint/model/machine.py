@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -126,21 +125,8 @@ class Machine:
     def _global(self, name: str, node: cst.CSTNode | None) -> Value:
         found = self._builtin_values.get(name)
         if found is None:
-            found = None
-            if name in self.definitions.imports:
-                found = External(node, self.definitions.imports[name])
-            else:
-                qualified = self.definitions.qualified(name)
-                if name == "torch" and any(
-                    target.partition(".")[0] == "torch" for target in self.definitions.imports.values()
-                ):
-                    return External(node, "torch")
-                known = qualified != name or hasattr(builtins, name)
-                found = (
-                    External(node, qualified if qualified != name else f"builtins.{name}")
-                    if known
-                    else Unknown(None, "global", (), name)
-                )
+            target = self.definitions.imported(name)
+            found = External(node, target) if target else Unknown(None, "global", (), name)
             self._builtin_values[name] = found
         return found
 

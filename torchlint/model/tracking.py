@@ -371,3 +371,15 @@ def roots_of(value: Value) -> Iterator[Value]:
     for item in storages(value):
         if not isinstance(item, Phi) and not (isinstance(item, Tensor) and item.base is not None):
             yield item
+
+
+def ancestry(values: list[Value]) -> set[Value]:
+    """Values and all that they were made from, detached or not."""
+    found: set[Value] = set()
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value not in found:
+            found.add(value)
+            stack.extend(value.elements() if isinstance(value, Container) else value.parents)
+    return found
