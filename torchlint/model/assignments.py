@@ -96,6 +96,8 @@ class Assignments(Calls):
             else:
                 owner.add(value)
                 self.emit(Keep(target, owner, value, "slot", dotted(target.value)))
+        elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
+            self.heap[owner, f"[{key!r}]"] = value
         elif isinstance(owner, Tensor) or (isinstance(owner, Unknown) and self._looks_like_tensor(owner)):
             self.mutate(target, target.value, owner, "setitem", (value,))
         elif key is not None:
@@ -120,17 +122,19 @@ class Assignments(Calls):
             return
         if op == "add":
             self.emit(Keep(node, self._slot_owner(node.target, old), value, "add", dotted(node.target)))
-        if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_slot_of_output(node.target):
+        if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_uncertain_slot(node.target):
             result = self.mutate(node, node.target, old, op, (value,))
         else:
             result = self.operate(op, old, value, node)
             self.assign_target(node.target, result)
 
-    def _is_slot_of_output(self, target: cst.BaseExpression) -> bool:
-        """`output[key] += 1`, where a module's output may as well be a dictionary."""
+    def _is_uncertain_slot(self, target: cst.BaseExpression) -> bool:
+        """`values[key] += 1`: which element of a container, or of a module's output that may be a dictionary?"""
         if not isinstance(target, cst.Subscript):
             return False
         owner = resolved(self.value(target.value))
+        if isinstance(owner, Container):
+            return self.subscript_key(target) is None
         return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.is_basic(target)
 
     def _slot_owner(self, target: cst.BaseExpression, old: Value) -> Value:

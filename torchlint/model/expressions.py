@@ -187,6 +187,9 @@ class Expressions(Machine):
         """An element by key (None: any) of a container, tensor or unknown."""
         if isinstance(owner, Container):
             return self._container_element(owner, key, node)
+        stored = self.heap.get((owner, f"[{key!r}]"))
+        if stored is not None:
+            return stored
         if isinstance(owner, Tensor):
             if owner.op == "module" and key is not None:
                 return self._component(owner, key, node)
@@ -199,9 +202,6 @@ class Expressions(Machine):
             return self._parameter(owner, node)
         if isinstance(owner, Module) and owner.info is None:
             return self._submodule(owner, key, node)
-        stored = self.heap.get((owner, f"[{key!r}]"))
-        if stored is not None:
-            return stored
         if isinstance(owner, Phi):
             inputs = [item for item in inputs_of(owner) if isinstance(item, (Container, Tensor))]
             if len(inputs) == 1 and not owner.is_loop:

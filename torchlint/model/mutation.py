@@ -23,7 +23,7 @@ from torchlint.model.hints import INFERENCE
 from torchlint.model.operators import MODULES, OPERATORS
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking, has_parameters, storages
+from torchlint.model.tracking import Tracking, called_like_module, has_parameters, storages
 from torchlint.model.values import (
     Answer,
     GradMode,
@@ -321,7 +321,9 @@ def _continues(value: Value, mutate: Mutate) -> bool:
 
 def _is_made(value: Value) -> bool:
     """Whether the program computes a value, so that it is no buffer or cache that it was handed."""
-    return isinstance(value, Tensor) or (isinstance(value, Unknown) and value.origin == "call")
+    if isinstance(value, Unknown) and value.origin == "call" and value.callee is not None:
+        return called_like_module(value.callee)
+    return isinstance(value, Tensor)
 
 
 def _form(operator: str, inputs: tuple[Value, ...]) -> str:
