@@ -44,13 +44,13 @@ class Externals(Methods):
                 return result
         if name in knowledge.GRAD_MODES:
             return self._grad_mode(name, arguments, node)
+        if knowledge.WRAPPERS.search(name) and arguments.positional:
+            return arguments.positional[0]
         last = name.rpartition(".")[2]
         if knowledge.package(name) == "torch" or name.startswith("torch"):
             known = self._torch(name, last, arguments, node)
             if known is not None:
                 return known
-        if knowledge.WRAPPERS.search(name) and arguments.positional:
-            return arguments.positional[0]
         return self._foreign(name, last, arguments, node)
 
     def _grad_mode(self, name: str, arguments: Arguments, node: cst.Call) -> Value:

@@ -94,7 +94,8 @@ _NOT_ONLY_TENSORS = frozenset(
         "strip remove insert extend clear reverse keys items lower upper map register_hook backward"
     ).split()
 )
-TENSOR_METHODS = (frozenset(OPERATORS) | VIEWS | MAYBE_VIEWS | NOT_DIFFERENTIABLE | INPLACE) - _NOT_ONLY_TENSORS
+_FUNCTIONS = frozenset(OPERATORS) | VIEWS | MAYBE_VIEWS | NOT_DIFFERENTIABLE | INPLACE
+TENSOR_METHODS = _FUNCTIONS - _NOT_ONLY_TENSORS
 # Not in derivatives.yaml under this name, yet functions or methods that hand their input's graph on.
 PASSING_METHODS = frozenset(
     ("to cuda cpu float double half bfloat16 type type_as contiguous clone requires_grad_ retain_grad sum mean").split()
@@ -147,8 +148,10 @@ def operator_name(qualified: str) -> str | None:
     module, _, name = qualified.rpartition(".")
     if name[:1].isupper():
         return None
-    if module in ("torch", "torch.nn.functional", "torch.Tensor", "torch.functional", "torch.nn.utils.rnn"):
+    if module in ("torch.nn.functional", "torch.nn.utils.rnn"):
         return name
+    if module in ("torch", "torch.Tensor", "torch.functional"):
+        return name if name in _FUNCTIONS else None
     if module in ("torch.linalg", "torch.special", "torch.fft"):
         return f"{module.removeprefix('torch.')}.{name}"
     return None
