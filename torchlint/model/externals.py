@@ -153,6 +153,8 @@ class Externals(Methods):
             return Plain(node)
         if name.startswith(("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR")):
             return self.made(Unknown(node, "scheduler", arguments.all(), "scheduler"))
+        if last in knowledge.PLAIN_FUNCTIONS or last.startswith(("is_", "are_", "get_", "set_")):
+            return Plain(node)
         if name.startswith("torch.optim.") and last[:1].isupper():
             return self._new_optimizer(last, arguments, node)
         if name.startswith("torch.nn.utils.clip_grad") or last in (

@@ -73,6 +73,7 @@ PLAIN_METHODS = frozenset(
         "storage untyped_storage storage_offset nelement is_floating_point allclose equal cpu_numpy __len__"
     ).split()
 )
+PLAIN_FUNCTIONS = frozenset("device Size Generator finfo iinfo dtype numel manual_seed seed save typename".split())
 PLAIN_ATTRIBUTES = frozenset(
     "shape ndim dtype device layout is_cuda requires_grad is_leaf names itemsize nbytes".split()
 )
