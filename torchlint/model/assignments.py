@@ -85,7 +85,10 @@ class Assignments(Calls):
             inputs = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
             if inputs and all(isinstance(item, (Container, Tensor)) for item in inputs) and not value.is_loop:
                 return self.phi(target, [self.element(item, index, target) for item in inputs])
-        return self.element(value, index, target, basic=True)
+        element = self.element(value, index, target, basic=True)
+        if isinstance(value, Container) and value.kind == "generator" and isinstance(element, Tensor):
+            return self.computed(element.op, element.parents, target)  # one of several alike, each with its own storage
+        return element
 
     def _assign_element(self, target: cst.Subscript, value: Value) -> None:
         owner = resolved(self.value(target.value))

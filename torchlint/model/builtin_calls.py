@@ -53,6 +53,13 @@ class BuiltinCalls(Externals):
         pair = Container(node, "tuple", (Plain(node), self.iterated(arguments.positional[0], node)))
         return self.made(Container(node, "generator", (self.made(pair),)))
 
+    def _builtin_map(self, arguments: Arguments, node: cst.Call) -> Value | None:
+        if len(arguments.positional) != 2:
+            return None
+        element = self.iterated(arguments.positional[1], node)
+        result = self.call_value(arguments.positional[0], Arguments([element], {}, []), node)
+        return self.made(Container(node, "generator", (result,)))
+
     def _builtin_zip(self, arguments: Arguments, node: cst.Call) -> Value | None:
         row = Container(node, "tuple", tuple(self.iterated(item, node) for item in arguments.positional))
         return self.made(Container(node, "generator", (self.made(row),)))
@@ -79,7 +86,8 @@ class BuiltinCalls(Externals):
 
     _builtins: ClassVar[dict[str, Callable[..., Value | None]]] = {
         "sum": _builtin_sum, "max": _builtin_sum, "min": _builtin_sum, "abs": _builtin_sum,
-        "enumerate": _builtin_enumerate, "zip": _builtin_zip, "dict": _builtin_dict, "list": _builtin_list,
+        "enumerate": _builtin_enumerate, "zip": _builtin_zip, "map": _builtin_map,
+        "dict": _builtin_dict, "list": _builtin_list,
         "set": _builtin_list, "super": _builtin_super, "getattr": _builtin_getattr,
     }  # fmt: skip
 

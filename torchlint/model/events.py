@@ -130,7 +130,9 @@ class EmptyCache(Event):
 
 @dataclass(eq=False)
 class MemoryProbe(Event):
-    """Memory is being measured: the code is a benchmark."""
+    """Memory is being measured, or its counters are reset."""
+
+    resets: bool
 
 
 @dataclass(eq=False)

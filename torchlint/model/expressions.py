@@ -236,7 +236,7 @@ class Expressions(Machine):
         if known is not None:
             return known
         elements = owner.elements()
-        if len(elements) == 1 and owner.kind in ("list", "tuple", "set"):
+        if len(elements) == 1 and owner.kind in ("list", "tuple", "set", "generator"):
             return elements[0]
         if not elements:
             return self.part_of(owner, f"[{key!r}]", "element", node)

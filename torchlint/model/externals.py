@@ -149,7 +149,7 @@ class Externals(Methods):
 
     def _torch(self, name: str, last: str, arguments: Arguments, node: cst.Call) -> Value | None:
         if last in knowledge.MEMORY_PROBES:
-            self.emit(MemoryProbe(node))
+            self.emit(MemoryProbe(node, last.startswith("reset")))
             return Plain(node)
         if name.startswith(("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR")):
             return self.made(Unknown(node, "scheduler", arguments.all(), "scheduler"))
@@ -225,6 +225,8 @@ class Externals(Methods):
             return self.builtin(last, arguments, node)
         if hints.is_optimizer_class(last):
             return self._new_optimizer(last, arguments, node)
+        if root == "einops" and arguments.positional:
+            return self.made_tensor(last, (arguments.positional[0],), node)
         if last == "AverageMeter":
             return self.made(Container(node, "meter"))
         if name in knowledge.PROGRESS or last in ("tqdm", "trange", "track"):

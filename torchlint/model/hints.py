@@ -20,11 +20,11 @@ _OPTIMIZER_CLASS = re.compile(
     r"(?:Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Optimizer|Lamb|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|"
     r"Muon|Shampoo|LARS)[A-Za-z0-9]*$"
 )
-_NOT_OPTIMIZER_CLASS = re.compile(r"Scheduler|LR$|Config|Args|Params|Hook|State")
+_NOT_OPTIMIZER_CLASS = re.compile(r"Scheduler|LR$|Config|Args|Params|Hook|State|Local")
 _OPTIMIZER = _any_of(r"opt(?:im)?(?:$|[^a-z]) ^opt optim adam sgd lbfgs rmsprop (?:^|_)solver$")
 _STEPS_TOO = _any_of(
     r"sched (?:^|_)lr(?:_|$) lr_ warm env scaler profil ^prof pbar bar$ meter logger timer fabric engine decay ema "
-    r"writer progress game sim task option"
+    r"writer progress game sim task option local_?sgd"
 )
 
 
@@ -42,12 +42,12 @@ def looks_like_optimizer(label: str) -> bool:
 
 SCALER = _any_of("scaler")
 ENGINE = _any_of(r"(?:^|_)(?:accelerator|fabric|engine|booster|accel)$")
-LOSS = _any_of(r"criter loss(?:$|_?f) ^mse$ ^bce$ cross_entropy")
+LOSS = _any_of(r"crit(?:$|er) loss(?:$|_?f) ^mse$ ^bce$ cross_entropy")
 _MODULE_WORDS = (
     r"model net(?:work)?s?(?:$|[^a-z]) net$ module encoder decoder "
     r"actor critic policy backbone discriminator generator "
     r"learner predictor classifier extractor transformer unet "
-    r"vae vgg resnet bert gpt (?:^|_)(?:gen|dis|disc|netd|netg|d|g|q|pi|ac|agent|trainer)(?:$|_)"
+    r"vae vgg resnet bert gpt (?:^|_)(?:gen|dis|disc|netd|netg|agent|trainer)(?:$|_) ^(?:d|g|q|pi|ac)\d*$"
 )
 MODULE = _any_of(_MODULE_WORDS)
 _CALLED = _any_of(
@@ -135,3 +135,5 @@ SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test
 """Context managers that may well switch gradients off."""
 INFERENCE = _any_of("infer generat")
 """Functions that never go backward."""
+DEBUGGING = _any_of("debug anomal nan detect check verbose trace profil test inspect safe")
+"""Names of flags that decide about debugging, not about training."""

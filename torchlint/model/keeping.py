@@ -79,7 +79,7 @@ class Keeping:
         if self._used_later(keep, container, backward, events):
             return None
         if backward is None:
-            over_data = loop is not None and self._made_from_data(keep.value, loop)
+            over_data = loop is not None and (self._made_from_data(keep.value, loop) or _trains(loop, events))
             if not over_data or not self._stays_unseen(trace, keep, container, events):
                 return None
         return KeptGraph(keep, self._node(keep, loop), loop, backward)
@@ -212,6 +212,10 @@ class Keeping:
         """The statement in the loop: the call, where a local function does the keeping."""
         depth = loop.depth if loop is not None else 0
         return keep.calls[depth] if len(keep.calls) > depth else keep.node
+
+
+def _trains(loop: Loop, events: list[Event]) -> bool:
+    return any(isinstance(event, Backward) and loop in event.loops for event in events)
 
 
 def _right_side(node: cst.CSTNode) -> cst.CSTNode | None:

@@ -146,7 +146,7 @@ class Machine:
 
     def name_value(self, value: Value, name: str) -> None:
         """Remember what the program calls a value; an object's variable says more than its class."""
-        if not value.label or (isinstance(value, Unknown) and value.label == value.class_name):
+        if value.label[:1] in ("", "[") or (isinstance(value, Unknown) and value.label == value.class_name):
             value.label = name
 
     # -- attributes ---------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from torchlint.model.events import (
     events_in,
 )
 from torchlint.model.program import Program
-from torchlint.model.tracking import Tracking, called_like_module, has_parameters, is_module
+from torchlint.model.tracking import Tracking, called_like_module, has_parameters, is_module, result_of_call
 from torchlint.model.values import (
     Answer,
     Container,
@@ -156,10 +156,16 @@ class Ownership:
 
     def _overlap(self, first: set[Value], second: set[Value]) -> bool:
         """Whether a module is in both sets, or holds or is held by one in the other."""
-        return any(self._is_part_of(a, b) or self._is_part_of(b, a) for a in first for b in second)
+        return any(
+            self._is_part_of(a, b, derived=True) or self._is_part_of(b, a, derived=True) for a in first for b in second
+        )
 
-    def _is_part_of(self, part: Value, whole: Value) -> bool:
-        """Whether a value is another, an attribute or element of it, or stored in it by `__init__`."""
+    def _is_part_of(self, part: Value, whole: Value, *, derived: bool = False) -> bool:
+        """Whether a value is another, an attribute or element of it, or stored in it by `__init__`.
+
+        With `derived`, also what a call made of it, such as `maml.clone()`.
+        """
+        origins = ("attribute", "element", "iteration", *(("call", "object") if derived else ()))
         given = [resolved(item) for item in whole.parents] if isinstance(whole, Module) else []
         seen: set[Value] = set()
         stack = [part]
@@ -171,9 +177,7 @@ class Ownership:
                 continue
             seen.add(item)
             stack.extend(self._holders.get(item, ()))
-            if isinstance(item, Phi) or (
-                isinstance(item, Unknown) and item.origin in ("attribute", "element", "iteration")
-            ):
+            if isinstance(item, Phi) or (isinstance(item, Unknown) and item.origin in origins):
                 stack.extend(item.parents)
         return False
 
@@ -241,8 +245,11 @@ def _module_like(item: Value) -> bool:
     """Whether a value is, or by its name may be, a module; or an object of unknown class that `super()` stands for."""
     item = resolved(item)
     if isinstance(item, Unknown):
-        if item.origin == "call" and item.callee is not None and _module_like(item.callee):
-            return False
+        call = result_of_call(item)
+        if call is not None and any(
+            _module_like(maker) for maker in (call.callee, *call.parents[:1]) if maker is not None
+        ):
+            return False  # what a module, or a method of one, returns is a tensor
         return is_module(item) is Answer.YES or item.origin == "super" or bool(hints.MODULE.search(item.label))
     return is_module(item) is Answer.YES
 

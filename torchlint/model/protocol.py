@@ -155,6 +155,8 @@ class Protocol(Ownership):
         again = flow.run(items, once) | flow.exits.get("continue", frozenset())
         flow.run(items, again)
         for (last, step), paths in arrivals.items():
+            if exclusive(last.path, step.path):
+                continue  # one arm steps for both only if its condition changes between the iterations
             if any(added for _, added in paths) and not any(cleared for cleared, _ in paths):
                 yield StaleGradients(min(stale[last], key=lambda event: event.order), step, loop)
 

@@ -121,7 +121,11 @@ class Retention:
     def _hidden_state(self, backward: Backward) -> Phi | None:
         """A value of the previous iteration in the graph that was never detached."""
         for item in sorted(self.tracking.graph(backward.loss, carried=False), key=lambda item: item.order):
-            if isinstance(item, Phi) and item.is_loop and any(self._drags(parent, item) for parent in item.parents[1:]):
+            if (
+                isinstance(item, Phi)
+                and item.loop in backward.loops
+                and any(self._drags(parent, item) for parent in item.parents[1:])
+            ):
                 return item
         return None
 

@@ -146,13 +146,10 @@ class Summaries(Expressions):
             if name in SET_GRAD_MODE:
                 return {"True": GradMode.ON, "False": GradMode.OFF}.get(argument, GradMode.UNKNOWN)
             if name in GRAD_MODES:
-                return (
-                    GRAD_MODES[name]
-                    if argument in ("", "True")
-                    else GradMode.ON
-                    if argument == "False"
-                    else GradMode.UNKNOWN
-                )
+                literal = {"": GRAD_MODES[name], "True": GRAD_MODES[name], "False": GradMode.ON}
+                return literal.get(argument, GradMode.UNKNOWN)
+            if hints.SWITCHES_GRADIENTS.search(name.rpartition(".")[2]):
+                return GradMode.UNKNOWN
         return None
 
     # -- roots --------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class Tracking:
         """The one operand that a tensor's graph can come from: the others are numbers, data or detached."""
         if value.op == "module":
             return None
-        sources = [item for item in value.parents if not self._cannot_track(item)]
+        sources = [item for item in graph_inputs(value) if not self._cannot_track(item)]
         if len(sources) > 1:
             sources = [item for item in sources if self._comes_from_module(item)]
         return sources[0] if len(sources) == 1 else None
@@ -141,7 +141,7 @@ class Tracking:
         """Whether a term of a loss is one itself: the result of a call or of a loss function."""
         if isinstance(value, Unknown):
             return value.origin == "call" or (
-                value.origin in ("attribute", "element") and _result_of_call(value) is not None
+                value.origin in ("attribute", "element") and result_of_call(value) is not None
             )
         return isinstance(value, Tensor) and (value.op in ("module", "component") or value.op in LOSSES)
 
@@ -207,7 +207,7 @@ class Tracking:
         elif value.op == "component":
             inner = self._component_tracks(value)
         else:
-            inner = _any(self.tracked(item) for item in value.parents)
+            inner = _any(self.tracked(item) for item in graph_inputs(value))
         if inner is Answer.UNKNOWN and value in self.backpropagated:
             return Answer.YES
         return Answer.UNKNOWN if inner is Answer.YES and value.mode is GradMode.UNKNOWN else inner
@@ -234,7 +234,7 @@ class Tracking:
         return Answer.YES if isinstance(module, Unknown) else Answer.UNKNOWN
 
     def _tracked_unknown(self, value: Unknown) -> Answer:
-        if value.mode is GradMode.OFF and _result_of_call(value) is not None:
+        if value.mode is GradMode.OFF and result_of_call(value) is not None:
             return Answer.NO
         if value in self.backpropagated:
             return Answer.YES
@@ -278,7 +278,7 @@ class Tracking:
             elif isinstance(item, Container):
                 stack.extend(item.elements())
             else:
-                stack.extend(item.parents)
+                stack.extend(graph_inputs(item) if isinstance(item, Tensor) else item.parents)
         return found
 
 
@@ -289,7 +289,7 @@ def called_like_module(callee: Value) -> bool:
     return not isinstance(callee, (External, Function)) and hints.is_called_as_module(callee.label)
 
 
-def _result_of_call(value: Value) -> Unknown | None:
+def result_of_call(value: Value) -> Unknown | None:
     """The call whose result a value is, or is a part of."""
     while isinstance(value, Unknown):
         if value.origin in ("call", "object"):
@@ -298,6 +298,11 @@ def _result_of_call(value: Value) -> Unknown | None:
             return None
         value = value.parents[0]
     return None
+
+
+def graph_inputs(value: Tensor) -> tuple[Value, ...]:
+    """The operands that an operator's graph goes on into: `x.type_as(y)` takes no gradient from y."""
+    return value.parents[:1] if value.op == "to" or value.op.endswith("_as") else value.parents
 
 
 def _any(answers: Iterable[Answer]) -> Answer:

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.model import hints
+from torchlint.model.assignments import names_read
 from torchlint.model.definitions import dotted
 from torchlint.model.events import (
     Anomaly,
     Backward,
+    Branch,
     Call,
     Compute,
     EmptyCache,
@@ -69,7 +72,7 @@ class Upkeep:
         if loop is None and not (trace.root is not None and not trace.called and _PER_BATCH.search(trace.root.name)):
             return None
         inside = [other for other in events if (loop in other.loops if loop is not None else True)]
-        if any(isinstance(other, MemoryProbe) for other in inside) or self._sweeps(loop, inside):
+        if self._measures(inside) or self._sweeps(loop, inside):
             return None
         work = [other for other in inside if self._works(other) and _repeating(other.loops) == _repeating(event.loops)]
         if loop is None:
@@ -78,6 +81,11 @@ class Upkeep:
             if self._in_step_with(event, other, loop):
                 return CacheEmptied(event, event.node, loop, other)
         return None
+
+    def _measures(self, inside: list[Event]) -> bool:
+        """Whether a loop is a benchmark of memory: it resets the counters, or reads them before and after."""
+        probes = [other for other in inside if isinstance(other, MemoryProbe)]
+        return any(probe.resets for probe in probes) or len(probes) > 1
 
     def _sweeps(self, loop: Loop | None, inside: list[Event]) -> bool:
         """A loop over models or runs, not over batches: it makes a model or an optimizer each time."""
@@ -124,7 +132,19 @@ class Upkeep:
         if self._covers_one_step(event, events):
             return False
         works = any(isinstance(other, Backward) and other.calls[: len(event.calls)] == event.calls for other in events)
-        return event.path == (event.call_path if works else ())
+        if not works:
+            return not event.path
+        inner = event.path[len(event.call_path) :]
+        return all(self._decides_about_training(branch, arm) for branch, arm in inner)
+
+    def _decides_about_training(self, branch: object, arm: int) -> bool:
+        """Whether a condition is about training as such: one arm trains, no other does, and its name is no flag's."""
+        if not isinstance(branch, Branch) or not isinstance(branch.node, cst.If):
+            return False
+        if any(hints.DEBUGGING.search(name) for name in names_read(branch.node.test)):
+            return False
+        trains = [any(isinstance(item, Backward) for item in events_in(items)) for items in branch.arms]
+        return trains[arm] and sum(trains) == 1
 
     def _covers_one_step(self, event: Anomaly, events: list[Event]) -> bool:
         """`with detect_anomaly():` around a single backward outside all loops, to look at one batch."""
