@@ -244,14 +244,13 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
 def _module_like(item: Value) -> bool:
     """Whether a value is, or by its name may be, a module; or an object of unknown class that `super()` stands for."""
     item = resolved(item)
-    if isinstance(item, Unknown):
-        call = result_of_call(item)
-        if call is not None and any(
-            _module_like(maker) for maker in (call.callee, *call.parents[:1]) if maker is not None
-        ):
-            return False  # what a module, or a method of one, returns is a tensor
-        return is_module(item) is Answer.YES or item.origin == "super" or bool(hints.MODULE.search(item.label))
-    return is_module(item) is Answer.YES
+    if not isinstance(item, Unknown):
+        return is_module(item) is Answer.YES
+    call = result_of_call(item)
+    makers = (call.callee, *call.parents[:1]) if call is not None and call.origin == "call" else ()
+    if any(maker is not None and _module_like(maker) for maker in makers):
+        return False  # what a module, or a method of one, returns is a tensor
+    return is_module(item) is Answer.YES or item.origin == "super" or bool(hints.MODULE.search(item.label))
 
 
 def surely_optimizer(value: Value) -> bool:
