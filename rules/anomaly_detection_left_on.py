@@ -43,9 +43,6 @@ class AnomalyDetectionLeftOn(Rule):
             optimizer.step()
     ```
 
-    ## What verify shows
-    The time per step with and without, on alternating steps.
-
     ## References
     - [Anomaly detection](https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection)
     """

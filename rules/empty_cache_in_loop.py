@@ -41,9 +41,6 @@ class EmptyCacheInLoop(Rule):
             optimizer.step()
     ```
 
-    ## What verify shows
-    Segments released and taken again per step, and the time per step with and without, on a GPU.
-
     ## References
     - [torch.cuda.empty_cache](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html)
     """

@@ -40,9 +40,6 @@ class InplaceOnLeaf(Rule):
         weight.grad = None
     ```
 
-    ## What verify shows
-    The RuntimeError at the line.
-
     ## Known limits
     Parameters of modules that a function is handed are left alone where nothing shows that gradients are on:
     its callers may have switched them off.

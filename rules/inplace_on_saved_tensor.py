@@ -50,9 +50,6 @@ class InplaceOnSavedTensor(Rule):
             return gate * x
     ```
 
-    ## What verify shows
-    The version-counter error of the backward pass, attributed to the line.
-
     ## Known limits
     What a module of unknown make saves is not known, nor which parameters an optimizer holds that a function
     is handed; changes through NumPy arrays are followed only where they share memory for certain.

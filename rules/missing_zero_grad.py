@@ -41,9 +41,6 @@ class MissingZeroGrad(Rule):
             optimizer.step()
     ```
 
-    ## What verify shows
-    The norm of `.grad` that the first backward after a step finds, against the norm of the fresh gradient.
-
     ## References
     - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
     """

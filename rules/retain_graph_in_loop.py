@@ -44,9 +44,6 @@ class RetainGraphInLoop(Rule):
             optimizer.step()
     ```
 
-    ## What verify shows
-    The bytes of saved tensors still alive after the backward, and whether a second backward ever met them.
-
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """

@@ -41,9 +41,6 @@ class TrainingUnderNoGrad(Rule):
             optimizer.step()
     ```
 
-    ## What verify shows
-    `loss.requires_grad` is false, `backward` raises, or parameters do not change over the steps.
-
     ## Known limits
     `enable_grad()` inside `inference_mode()` is taken to switch gradients on, which it does not.
 

@@ -49,9 +49,6 @@ class UndetachedAccumulation(Rule):
         return total / len(loader)
     ```
 
-    ## What verify shows
-    How many graph nodes and how many bytes of saved tensors stay alive per step.
-
     ## References
     - [My model reports out of memory](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
     """

@@ -29,7 +29,7 @@ from torchlint.model.values import (
     resolved,
 )
 
-_SCALING = frozenset({"fill_", "mul_"})
+_OVERWRITING = frozenset({"zero_", "fill_", "copy_"})
 
 
 class Methods(Training):
@@ -149,7 +149,8 @@ class Methods(Training):
         assert isinstance(node.func, cst.Attribute)
         if self._is_gradient(receiver):
             by = resolved(arguments.positional[0]) if arguments.positional else None
-            zeroed = name == "zero_" or (name in _SCALING and isinstance(by, Plain) and by.constant == 0)
+            by_zero = name == "mul_" and isinstance(by, Plain) and by.constant == 0
+            zeroed = name in _OVERWRITING or by_zero
             self.emit(Clear(node, None, explicit=False) if zeroed else GradRead(node))
             return receiver
         return self.mutate(node, node.func.value, receiver, name, arguments.all())

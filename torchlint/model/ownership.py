@@ -177,7 +177,11 @@ class Ownership:
                 continue
             seen.add(item)
             stack.extend(self._holders.get(item, ()))
-            if isinstance(item, Phi) or (isinstance(item, Unknown) and item.origin in origins):
+            if (
+                isinstance(item, Phi)
+                or (isinstance(item, Tensor) and derived and not item.leaf)
+                or (isinstance(item, Unknown) and item.origin in origins)
+            ):
                 stack.extend(item.parents)
         return False
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import libcst as cst
+
 from torchlint.model import hints, knowledge
 from torchlint.model.events import Path
 from torchlint.model.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
@@ -56,8 +58,9 @@ class Tracking:
     def __init__(self, losses: Iterable[Value]) -> None:
         self.backpropagated: set[Value] = set()
         """Values that a backward pass went into: tracked, whatever else is known of them."""
-        self.trained: set[Value] = set()
-        """What was called like a module in the graph of a loss: its other calls have a graph as well."""
+        self.trained: set[Value | cst.CSTNode | None] = set()
+        """What was called like a module in the graph of a loss, and where: other calls of it, and in other contexts,
+        have a graph as well."""
         self._answers: dict[Value, Answer] = {}
         self._settled: set[Value] = set()
         self._pending: list[Value] = []
@@ -97,7 +100,7 @@ class Tracking:
             if isinstance(value, Unknown) and value.origin == "call" and value.mode is GradMode.ON:
                 if value.callee is not None and called_like_module(value.callee):
                     self.backpropagated.add(value)
-                    self.trained.add(resolved(value.callee))
+                    self.trained.update((resolved(value.callee), value.node))
         self._answers.clear()
         self._settled.clear()
 
@@ -246,7 +249,8 @@ class Tracking:
         if value.origin in ("attribute", "element") and value.parents and self._is_data(value):
             return Answer.NO
         if value.origin == "call" and value.callee is not None:
-            if is_module(value.callee) is Answer.YES or resolved(value.callee) in self.trained:
+            trained = resolved(value.callee) in self.trained or value.node in self.trained
+            if trained or is_module(value.callee) is Answer.YES:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
             if value.mode is GradMode.ON and hints.LOSS.search(value.callee.label):
                 return _any(self.tracked(item) for item in value.parents)
