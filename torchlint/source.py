@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from torchlint.finding import Position, Span
+from torchlint.finding import Position
 
 MAX_BYTES = 10_000_000
 """A larger file is generated data, not code that someone trains with; it is named and left out."""
@@ -109,10 +109,6 @@ class SourceFile:
     def line(self, number: int) -> str:
         """Line `number` (from 1) without its newline; empty beyond the end."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
-
-    def line_span(self, number: int) -> Span:
-        """The whole of a line, for findings that are about a line rather than a node."""
-        return Span(Position(number, 0), Position(number, len(self.line(number))))
 
     def utf16_column(self, position: Position) -> int:
         """The column in UTF-16 code units, as the Language Server Protocol counts."""

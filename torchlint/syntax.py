@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -243,11 +242,6 @@ class Tree:
             return Position(place.line, place.column + dropped)
 
         return position
-
-    @cached_property
-    def is_script_main_guarded(self) -> bool:
-        """Whether the module has an `if __name__ == "__main__"`."""
-        return b"__main__" in self.source.data
 
 
 class _SpanRecorder(CodegenState):

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.syntax import Tree, children
+from torchlint.syntax import Tree
 
 
 class FunctionInfo:
@@ -270,16 +270,3 @@ def dotted(node: cst.CSTNode | None) -> str:
         return ""
     parts.append(node.value)
     return ".".join(reversed(parts))
-
-
-def contains_type(node: cst.CSTNode, *kinds: type[cst.CSTNode]) -> bool:
-    """Whether a node of one of these types stands below, nested functions and classes left out."""
-    stack = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, kinds):
-            return True
-        stack.extend(
-            child for child in children(item) if not isinstance(child, (cst.FunctionDef, cst.ClassDef, cst.Lambda))
-        )
-    return False

@@ -77,7 +77,6 @@ PLAIN_FUNCTIONS = frozenset("device Size Generator finfo iinfo dtype numel manua
 PLAIN_ATTRIBUTES = frozenset(
     "shape ndim dtype device layout is_cuda requires_grad is_leaf names itemsize nbytes".split()
 )
-DETACHING_METHODS = frozenset({"detach", "detach_"})
 # Methods that hand a module (or an unknown) on as itself.
 SELF_METHODS = frozenset(
     (

@@ -200,11 +200,7 @@ def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
     """The modules and leaves whose parameters an optimizer holds, and whether that is all of them."""
     found: set[Value] = set()
     known = True
-    stack = [
-        item
-        for option in inputs_of(optimizer)
-        for item in (option.parents if isinstance(option, Optimizer) else (None,))
-    ]
+    stack = [item for option in inputs_of(optimizer) for item in _given(option)]
     seen: set[Value] = set()
     if not stack:
         return found, False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import libcst as cst
 
@@ -376,13 +376,6 @@ def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) ->
     if not arms:
         return True
     return any(taken.get(branch, number) == number for branch, number in arms)
-
-
-def roots_of(value: Value) -> Iterator[Value]:
-    """The ends of the chains of bases: the tensors that own the storage."""
-    for item in storages(value):
-        if not isinstance(item, Phi) and not (isinstance(item, Tensor) and item.base is not None):
-            yield item
 
 
 def ancestry(values: list[Value]) -> set[Value]:
