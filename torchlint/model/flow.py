@@ -45,6 +45,7 @@ class Interpreter(Assignments):
             if not self.alive:
                 return
             self.statements += 1
+            self.budget -= 1
             handler = self._statements.get(type(statement))
             if handler is not None:
                 handler(self, statement)

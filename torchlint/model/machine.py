@@ -32,6 +32,8 @@ MAX_DEPTH = 8
 """Calls inlined into each other; deeper ones are unknown."""
 MAX_STATEMENTS = 4_000
 """Statements interpreted from one root; beyond that, calls of local functions are unknown."""
+MAX_REPETITION = 4
+"""How often, on average, each statement of a module is interpreted; beyond that, likewise."""
 
 
 class Snapshot:
@@ -84,6 +86,8 @@ class Machine:
         self.stack: list[FunctionInfo] = []
         self.interpreted: set[FunctionInfo] = set()
         self.statements = 0
+        self.budget = MAX_STATEMENTS + MAX_REPETITION * len(definitions.tree.by_type.get(cst.SimpleStatementLine, ()))
+        """Statements that may be interpreted in all."""
         self.clock = 0
         self.templates: dict[ClassInfo, Value] = {}
         self.stored: dict[tuple[Value, str], Value] = {}
@@ -271,6 +275,8 @@ class Machine:
         first = sources[0]
         changed: dict[Key, None] = {}
         for other in sources[1:]:
+            if other == first:  # values are equal only to themselves
+                continue
             changed.update({key: None for key, value in first.items() if other.get(key) is not value})
             changed.update({key: None for key in other if key not in first})
         for key in changed:

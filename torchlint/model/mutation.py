@@ -95,6 +95,7 @@ class Mutation:
         self.program = program
         self.tracking = tracking
         self.events = {trace: list(events_in(trace.items)) for trace in program.traces}
+        self._known_storages: dict[Value, frozenset[Value]] = {}
 
     # -- saved tensors --------------------------------------------------------------------------------
 
@@ -115,19 +116,27 @@ class Mutation:
     ) -> SavedTensorChanged | None:
         if self._is_inference(mutate.node):
             return None
+        reach = self._storages(mutate.target)
         for saver in savers:
             if saver is mutate or exclusive(saver.path, mutate.path):
                 continue
-            changed = {item for item in storages(mutate.target, saver.path) if not isinstance(item, Phi)}
-            if not self._before(saver, mutate, changed):
-                continue
             for saved, is_result in self._saved(saver):
+                if reach.isdisjoint(self._storages(saved)):
+                    continue
+                changed = {item for item in storages(mutate.target, saver.path) if not isinstance(item, Phi)}
                 shared = changed & storages(saved, mutate.path)
-                if not any(_is_made(item) for item in shared):
+                if not any(_is_made(item) for item in shared) or not self._before(saver, mutate, changed):
                     continue
                 if self._needed(trace, saver, mutate, events):
                     return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
         return None
+
+    def _storages(self, value: Value) -> frozenset[Value]:
+        """The storages of a value on any path, worked out once."""
+        known = self._known_storages.get(value)
+        if known is None:
+            known = self._known_storages[value] = frozenset(storages(value))
+        return known
 
     def _is_inference(self, node: cst.CSTNode) -> bool:
         """Whether a function around a node is named for inference, where nothing goes backward."""

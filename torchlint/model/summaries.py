@@ -65,7 +65,8 @@ class Summaries(Expressions):
     # -- functions ----------------------------------------------------------------------------------
 
     def can_inline(self, info: FunctionInfo) -> bool:
-        return info not in self.stack and len(self.stack) < MAX_DEPTH and self.statements < MAX_STATEMENTS
+        within = self.statements < MAX_STATEMENTS and self.budget > 0
+        return within and info not in self.stack and len(self.stack) < MAX_DEPTH
 
     def inline(self, function: Function, arguments: Arguments, node: cst.CSTNode) -> Value:
         """Interpret a function's body at a call; the value is what it returns."""
