@@ -62,7 +62,20 @@ class Interpreter(Assignments):
 
     def _if(self, node: cst.If) -> None:
         self.value(node.test)
-        asked = self.definitions.qualified(dotted(node.test.func)) if isinstance(node.test, cst.Call) else ""
+        arms = self._arms(node)
+        certain = self._certain_arm(node)
+        if certain is not None:
+            arms[certain]()
+            return
+        absent = self._absent(node.test)
+        if absent is not None:
+            name, number = absent
+            arm = arms[number]
+            arms[number] = lambda: self._without(name, arm, node)
+        training = dotted(node.test).endswith(".training") and node.orelse is None
+        self._branch(node, arms, only_first=training)
+
+    def _arms(self, node: cst.If) -> list[Callable[[], None]]:
         arms: list[Callable[[], None]] = [lambda: self.run(node.body)]
         orelse = node.orelse
         if isinstance(orelse, cst.If):
@@ -71,18 +84,40 @@ class Interpreter(Assignments):
             arms.append(lambda: self.run(orelse.body))
         else:
             arms.append(lambda: None)
+        return arms
+
+    def _certain_arm(self, node: cst.If) -> int | None:
+        """The arm that is taken, where that is known: 0 is the body, 1 the rest."""
+        asked = self.definitions.qualified(dotted(node.test.func)) if isinstance(node.test, cst.Call) else ""
         if is_main_guard(node.test) or (asked.endswith(".is_available") and node.orelse is None):
-            arms[0]()
-            return
+            return 0
         if asked == "torch.is_grad_enabled" and self.mode is not GradMode.UNKNOWN:
-            arms[0 if self.mode is GradMode.ON else 1]()
-            return
+            return 0 if self.mode is GradMode.ON else 1
         known = self._known_argument(node.test)
-        if known is not None:
-            arms[0 if known else 1]()
-            return
-        training = dotted(node.test).endswith(".training") and node.orelse is None
-        self._branch(node, arms, only_first=training)
+        return None if known is None else 0 if known else 1
+
+    def _absent(self, test: cst.BaseExpression) -> tuple[str, int] | None:
+        """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""
+        inverted = False
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test, inverted = test.expression, True
+        if (
+            isinstance(test, cst.Comparison)
+            and len(test.comparisons) == 1
+            and dotted(test.comparisons[0].comparator) == "None"
+        ):
+            inverted = inverted is not isinstance(test.comparisons[0].operator, cst.Is)
+            test = test.left
+        if not isinstance(test, cst.Name):
+            return None
+        value = self.frame.locals.get(test.value)
+        maybe = isinstance(value, Phi) and any(isinstance(item, Plain) and item.is_none for item in inputs_of(value))
+        return (test.value, 0 if inverted else 1) if maybe else None
+
+    def _without(self, name: str, arm: Callable[[], None], node: cst.CSTNode) -> None:
+        """Run an arm in which a name is None."""
+        self.bind(name, Plain(node, None))
+        arm()
 
     def _known_argument(self, test: cst.BaseExpression) -> bool | None:
         """The truth of a parameter that the call under way has given a literal."""
