@@ -101,13 +101,10 @@ class Assignments(Calls):
                 self.emit(Keep(target, owner, value, "slot", dotted(target.value)))
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
             self.heap[owner, f"[{key!r}]"] = value
-        elif isinstance(owner, Tensor) or (isinstance(owner, Unknown) and self._looks_like_tensor(owner)):
+        elif isinstance(owner, Tensor) or (isinstance(owner, Unknown) and owner.origin == "grad"):
             self.mutate(target, target.value, owner, "setitem", (value,))
         elif key is not None:
             self.heap[owner, f"[{key!r}]"] = value
-
-    def _looks_like_tensor(self, owner: Unknown) -> bool:
-        return owner.origin in ("grad",)
 
     def augmented(self, node: cst.AugAssign) -> None:
         """`target += value`."""
@@ -171,7 +168,7 @@ class Assignments(Calls):
                 isinstance(whole, cst.Name)
                 and isinstance(old, Tensor)
                 and old.base is not None
-                and isinstance(resolved(self.lookup(whole.value)), (Tensor,))
+                and isinstance(resolved(self.lookup(whole.value)), Tensor)
             ):
                 self.bind(whole.value, result)
         return result

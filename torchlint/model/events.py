@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import libcst as cst
 
-from torchlint.model.values import GradMode, Tensor, Value
+from torchlint.model.values import GradMode, Tensor, Unknown, Value
 
 Path = tuple[tuple[object, int], ...]
 """The arms of the branches that lead to an event: pairs of a branch and the number of its arm."""
@@ -36,6 +36,11 @@ class Backward(Event):
     loss: Value
     retain: bool | None = False
     create: bool | None = False
+
+    @property
+    def outputs(self) -> Value:
+        """What the pass starts from, as for `Grad`."""
+        return self.loss
 
 
 @dataclass(eq=False)
@@ -102,7 +107,7 @@ class Compute(Event):
 class Call(Event):
     """An unresolved call; `value` is its result."""
 
-    value: Value
+    value: Unknown
 
 
 @dataclass(eq=False)
@@ -218,6 +223,11 @@ def events_in(items: list[Item]) -> Iterator[Event]:
                 yield from events_in(handler)
         elif isinstance(item, (Loop, Inlined)):
             yield from events_in(item.body)
+
+
+def repeating(loops: tuple[Loop, ...]) -> list[Loop]:
+    """The loops of the program: without an optimizer's own, over its closure."""
+    return [loop for loop in loops if not loop.implicit]
 
 
 def loops_in(items: list[Item]) -> Iterator[Loop]:

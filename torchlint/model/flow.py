@@ -56,8 +56,6 @@ class Interpreter(Assignments):
     def _expression(self, node: cst.Expr) -> None:
         self.value(node.value)
 
-    # -- assignment ---------------------------------------------------------------------------------
-
     # -- branches -----------------------------------------------------------------------------------
 
     def _if(self, node: cst.If) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.model.definitions import dotted
-from torchlint.model.events import Backward, Call, Compute, Event, Step, events_in
+from torchlint.model.events import Backward, Call, Compute, Event, Step
 from torchlint.model.knowledge import GRAD_MODES, SET_GRAD_MODE
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program
@@ -44,7 +44,7 @@ class GradModes:
     def losses_without_graph(self) -> Iterator[LossWithoutGraph]:
         """Backward passes that fail, or train nothing, because of the grad mode of their forward."""
         for trace in self.program.traces:
-            for event in events_in(trace.items):
+            for event in trace.events:
                 if isinstance(event, Backward) and self.tracking.tracked(event.loss) is Answer.NO:
                     value = self._made_without_grad(event.loss)
                     if value is not None:
@@ -70,15 +70,14 @@ class GradModes:
     def untrained_modules(self) -> Iterator[UntrainedModule]:
         """Modules that an optimizer steps on and a loss comes from, but that never run with gradients on."""
         for trace in self.program.traces:
-            events = list(events_in(trace.items))
             done: set[Value] = set()
-            for step in events:
+            for step in trace.events:
                 if not isinstance(step, Step) or step.manual or step.optimizer in done:
                     continue
                 done.add(step.optimizer)
                 modules, known = parameters_of(resolved(step.optimizer))
                 for module in modules if known else ():
-                    forward = self._untrained(module, step, events)
+                    forward = self._untrained(module, step, trace.events)
                     if forward is not None:
                         yield UntrainedModule(forward, module.label, step, self._switch(_result(forward), forward))
 
@@ -129,7 +128,7 @@ def _callee(event: Compute | Call) -> Value | None:
     value = event.value
     if isinstance(value, Tensor):
         return resolved(value.parents[0]) if value.op == "module" else None
-    return resolved(value.callee) if isinstance(value, Unknown) and value.callee is not None else None
+    return resolved(value.callee) if value.callee is not None else None
 
 
 def _is_computed(value: Tensor | Unknown) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned, events_in
+from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking, ancestry, called_like_module
+from torchlint.model.tracking import Tracking, ancestry, is_forward
 from torchlint.model.values import (
     Answer,
     Container,
@@ -55,10 +55,9 @@ class Keeping:
         if self.program.is_test:
             return
         for trace in self.program.traces:
-            events = list(events_in(trace.items))
-            for event in events:
+            for event in trace.events:
                 if isinstance(event, Keep) and event.how != "clear":
-                    kept = self._kept(trace, event, events)
+                    kept = self._kept(trace, event, trace.events)
                     if kept is not None:
                         yield kept
 
@@ -138,8 +137,7 @@ class Keeping:
         for event in events:
             if not isinstance(event, (Backward, Grad)):
                 continue
-            output = event.loss if isinstance(event, Backward) else event.outputs
-            graph = self.tracking.graph(output)
+            graph = self.tracking.graph(event.outputs)
             if container in graph or (keep.how == "add" and self._continues(keep, graph)):
                 return True
             if (
@@ -164,16 +162,11 @@ class Keeping:
     def _made_from_data(self, value: Value, loop: Loop) -> bool:
         """Whether a module made the tensor of what the loop's own iteration over a loader yields."""
         graph = self.tracking.graph(value)
-        inputs = [item for made in graph if self._is_forward(made) for item in made.parents]
+        inputs = [item for made in graph if is_forward(made) for item in made.parents]
         return any(
             isinstance(item, Unknown) and item.origin == "iteration" and item.node is loop.node
             for item in ancestry(inputs)
         )
-
-    def _is_forward(self, value: Value) -> bool:
-        if isinstance(value, Tensor):
-            return value.op == "module"
-        return isinstance(value, Unknown) and value.callee is not None and called_like_module(value.callee)
 
     def _stays_unseen(self, trace: Trace, keep: Keep, container: Value, events: list[Event]) -> bool:
         """Without a backward in sight: grad mode is surely on, and the container goes nowhere else."""

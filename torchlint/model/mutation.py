@@ -16,7 +16,6 @@ from torchlint.model.events import (
     Read,
     Returned,
     Step,
-    events_in,
     exclusive,
 )
 from torchlint.model.hints import INFERENCE
@@ -94,20 +93,19 @@ class Mutation:
     def __init__(self, program: Program, tracking: Tracking) -> None:
         self.program = program
         self.tracking = tracking
-        self.events = {trace: list(events_in(trace.items)) for trace in program.traces}
         self._known_storages: dict[Value, frozenset[Value]] = {}
 
     # -- saved tensors --------------------------------------------------------------------------------
 
     def saved_tensors_changed(self) -> Iterator[SavedTensorChanged]:
         """Changes in place between a save and the backward pass that needs it."""
-        for trace, events in self.events.items():
-            mutations = [event for event in events if isinstance(event, Mutate)]
+        for trace in self.program.traces:
+            mutations = [event for event in trace.events if isinstance(event, Mutate)]
             if not mutations:
                 continue
-            savers = [event for event in events if isinstance(event, (Compute, Mutate))]
+            savers = [event for event in trace.events if isinstance(event, (Compute, Mutate))]
             for mutate in mutations:
-                found = self._saver(trace, mutate, savers, events)
+                found = self._saver(trace, mutate, savers, trace.events)
                 if found is not None:
                     yield found
 
@@ -214,13 +212,13 @@ class Mutation:
         """In-place activations whose argument is read again as if nothing had happened to it."""
         sites = self.program.interpreter.in_place_results
         parent = self.program.tree.parent
-        for events in self.events.values():
-            for mutate in events:
+        for trace in self.program.traces:
+            for mutate in trace.events:
                 if not isinstance(mutate, Mutate) or not isinstance(mutate.result, Tensor):
                     continue
                 if not isinstance(sites.get(mutate.result), cst.Name) or isinstance(parent(mutate.node), cst.Expr):
                     continue
-                read = self._read_after(mutate, events)
+                read = self._read_after(mutate, trace.events)
                 if read is not None:
                     yield OldNameRead(mutate, read)
 
@@ -235,11 +233,11 @@ class Mutation:
 
     def parameters_changed(self) -> Iterator[ParametersChanged]:
         """Steps between a forward pass and the backward of its loss, of parameters that both use."""
-        for events in self.events.values():
-            for step in events:
+        for trace in self.program.traces:
+            for step in trace.events:
                 if isinstance(step, Step) and not step.manual:
                     modules, known = parameters_of(resolved(step.optimizer))
-                    found = self._forward_across(step, modules, events) if known else None
+                    found = self._forward_across(step, modules, trace.events) if known else None
                     if found is not None:
                         yield found
 
@@ -282,11 +280,11 @@ class Mutation:
 
     def leaves_changed(self) -> Iterator[LeafChanged]:
         """Leaves that require grad, changed in place while gradients are on."""
-        for trace, events in self.events.items():
-            for event in events:
+        for trace in self.program.traces:
+            for event in trace.events:
                 if isinstance(event, Mutate) and event.mode is GradMode.ON:
                     leaf = self._leaf(event)
-                    if leaf is not None and self._surely_on(trace, leaf, event, events):
+                    if leaf is not None and self._surely_on(trace, leaf, event, trace.events):
                         yield LeafChanged(event, leaf.op == "parameter" if isinstance(leaf, Tensor) else True)
 
     def _leaf(self, mutate: Mutate) -> Value | None:

@@ -12,7 +12,6 @@ from torchlint.model.events import (
     Fresh,
     MayClear,
     Step,
-    events_in,
 )
 from torchlint.model.program import Program
 from torchlint.model.tracking import Tracking, called_like_module, has_parameters, is_module, result_of_call
@@ -40,7 +39,6 @@ class Ownership:
         self.program = program
         self.tracking = tracking
         self.traces = program.traces
-        self.events = {trace: list(events_in(trace.items)) for trace in self.traces}
         self._holders: dict[Value, list[Value]] = {}
         for (owner, _), value in program.interpreter.stored.items():
             for item in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
@@ -49,18 +47,16 @@ class Ownership:
         self.stepped = {step.optimizer for step in self._steps()}
 
     def _steps(self) -> Iterator[Step]:
-        for events in self.events.values():
-            yield from (event for event in events if isinstance(event, Step))
+        for trace in self.traces:
+            yield from (event for event in trace.events if isinstance(event, Step))
 
     def reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a backward pass may put gradients where an optimizer takes them: unless all the modules that
         its loss went through are known to be others."""
-        ours, known = parameters_of(optimizer)
-        if not known:
-            return True
         key = (backward, optimizer)
         if key not in self._reached:
-            self._reached[key] = self._may_reach(self.tracking.graph(backward.loss), ours)
+            ours, known = parameters_of(optimizer)
+            self._reached[key] = not known or self._may_reach(self.tracking.graph(backward.loss), ours)
         return self._reached[key]
 
     def _may_reach(self, graph: set[Value], ours: set[Value]) -> bool:
@@ -96,7 +92,7 @@ class Ownership:
         if target is None:
             return Answer.UNKNOWN
         target = resolved(target)
-        if target is optimizer or not set(inputs_of(target)).isdisjoint(_alternatives(optimizer)):
+        if target is optimizer or not set(inputs_of(target)).isdisjoint(inputs_of(optimizer)):
             return Answer.YES
         ours, known = parameters_of(optimizer)
         if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
@@ -190,10 +186,6 @@ def _is_template_of(item: Value, whole: Value) -> bool:
     """Whether a value stands for all objects of the class that another is an object of."""
     info = getattr(whole, "info", None)
     return info is not None and item.node is info.node and getattr(item, "info", None) is info
-
-
-def _alternatives(optimizer: Value) -> set[Value]:
-    return set(inputs_of(optimizer))
 
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
 from torchlint.model.definitions import Definitions, FunctionInfo
-from torchlint.model.events import Item
+from torchlint.model.events import Event, Item, events_in
 from torchlint.model.flow import Interpreter
 from torchlint.model.operators import INPLACE
 from torchlint.model.values import Frame, GradMode, Value
@@ -38,6 +39,11 @@ class Trace:
     """When its interpretation began."""
     called: bool
     """Whether the module calls a function of this name, though no call could be followed."""
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """All that happens, in flow order."""
+        return list(events_in(self.items))
 
     @property
     def receiver(self) -> Value | None:

@@ -20,10 +20,11 @@ from torchlint.model.events import (
     MayClear,
     Step,
     exclusive,
+    repeating,
 )
 from torchlint.model.ownership import Ownership, surely_optimizer
 from torchlint.model.program import Trace
-from torchlint.model.tracking import called_like_module
+from torchlint.model.tracking import called_like_module, is_forward
 from torchlint.model.values import (
     Answer,
     GradMode,
@@ -73,8 +74,8 @@ class Protocol(Ownership):
 
     def _regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
         """Each step with the innermost loop that holds it and a backward, or None for the function itself."""
-        losses = [event for event in self.events[trace] if isinstance(event, Backward)]
-        for step in self.events[trace]:
+        losses = [event for event in trace.events if isinstance(event, Backward)]
+        for step in trace.events:
             if not isinstance(step, Step):
                 continue
             around = [loop for loop in reversed(step.loops) if any(loop in backward.loops for backward in losses)]
@@ -93,9 +94,9 @@ class Protocol(Ownership):
         optimizer = resolved(step.optimizer)
         return not any(
             isinstance(event, Clear) and self._is_for(event, other, optimizer, trace)
-            for other, events in self.events.items()
+            for other in self.traces
             if other is not trace
-            for event in events
+            for event in other.events
         )
 
     def _computed_here(self, loss: Value) -> bool:
@@ -165,9 +166,7 @@ class Protocol(Ownership):
     def cleared_gradients(self) -> Iterator[ClearedGradients]:
         """Steps that every path reaches with the fresh gradients just cleared."""
         for trace in self.traces:
-            for optimizer in dict.fromkeys(
-                resolved(step.optimizer) for step in self.events[trace] if isinstance(step, Step)
-            ):
+            for optimizer in dict.fromkeys(resolved(step.optimizer) for step in trace.events if isinstance(step, Step)):
                 yield from self._cleared_in(trace, optimizer)
 
     def _cleared_in(self, trace: Trace, optimizer: Value) -> Iterator[ClearedGradients]:
@@ -203,15 +202,13 @@ class Protocol(Ownership):
         for trace in self.traces:
             if trace.called:
                 continue
-            for optimizer in dict.fromkeys(
-                resolved(step.optimizer) for step in self.events[trace] if isinstance(step, Step)
-            ):
+            for optimizer in dict.fromkeys(resolved(step.optimizer) for step in trace.events if isinstance(step, Step)):
                 if surely_optimizer(optimizer):
                     yield from self._empty_in(trace, optimizer)
 
     def _empty_in(self, trace: Trace, optimizer: Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""
-        events = self.events[trace]
+        events = trace.events
         for step in events:
             if not isinstance(step, Step) or step.manual or resolved(step.optimizer) is not optimizer:
                 continue
@@ -219,7 +216,7 @@ class Protocol(Ownership):
             if any(self._may_give_gradients(event, optimizer) for event in earlier):
                 continue
             forward = self._forward_before(step, earlier)
-            around = _repeating(step)
+            around = repeating(step.loops)
             later = [event for event in events if event.order > step.order and around and around[-1] in event.loops]
             late = [event for event in later if self._may_give_gradients(event, optimizer)]
             if not late:
@@ -242,7 +239,7 @@ class Protocol(Ownership):
 
     def _may_go_backward(self, call: Call) -> bool:
         """An unresolved call that is handed what may be a loss."""
-        callee = call.value.callee if isinstance(call.value, Unknown) else None
+        callee = call.value.callee
         name = callee.label if callee is not None else ""
         if callee is None or called_like_module(callee) or hints.is_harmless_to_model(name):
             return False
@@ -252,21 +249,13 @@ class Protocol(Ownership):
 
     def _forward_before(self, step: Step, earlier: list[Event]) -> Event | None:
         """A forward pass in the same iteration, whose loss is not used."""
-        loops = _repeating(step)
+        loops = repeating(step.loops)
         for event in earlier:
-            if isinstance(event, Compute) and event.value.op == "module" and event.value.mode is GradMode.ON:
-                computed = True
-            elif isinstance(event, Call) and isinstance(event.value, Unknown) and event.value.callee is not None:
-                computed = called_like_module(event.value.callee) and event.value.mode is GradMode.ON
-            else:
+            if not isinstance(event, (Compute, Call)) or not is_forward(event.value):
                 continue
-            if computed and (not loops or loops[-1] in event.loops):
+            if event.value.mode is GradMode.ON and (not loops or loops[-1] in event.loops):
                 return event
         return None
-
-
-def _repeating(step: Step) -> list[Loop]:
-    return [loop for loop in step.loops if not loop.implicit]
 
 
 def _is_bare_leaf(loss: Value) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint.model import hints
-from torchlint.model.events import Backward, Event, Grad, Loop, MayClear, Returned, Step, events_in, exclusive
+from torchlint.model.events import Backward, Event, Grad, Loop, MayClear, Returned, Step, exclusive
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import LOSSES, Tracking
 from torchlint.model.values import (
@@ -43,11 +43,10 @@ class Retention:
         if self.program.is_test:
             return
         for trace in self.program.traces:
-            events = list(events_in(trace.items))
-            for event in events:
+            for event in trace.events:
                 if isinstance(event, Backward) and event.retain is True and event.create is False:
                     loop = event.loops[-1] if event.loops else None
-                    if self._is_unused(trace, event, loop, events):
+                    if self._is_unused(trace, event, loop, trace.events):
                         yield UnusedRetention(event, loop, self._hidden_state(event))
 
     def _is_unused(self, trace: Trace, backward: Backward, loop: Loop | None, events: list[Event]) -> bool:
@@ -109,11 +108,10 @@ class Retention:
             return False
         later = event.order > backward.order
         if isinstance(event, (Backward, Grad)):
-            output = event.loss if isinstance(event, Backward) else event.outputs
-            graph = self.tracking.graph(output)
+            now = self.tracking.graph(event.outputs, carried=False)
             if later:
-                return not self.tracking.graph(output, carried=False).isdisjoint(results)
-            return not (graph - self.tracking.graph(output, carried=False)).isdisjoint(results)
+                return not now.isdisjoint(results)
+            return not (self.tracking.graph(event.outputs) - now).isdisjoint(results)
         if isinstance(event, MayClear) and later and hints.may_touch_gradients(event.name):
             return any(not self.tracking.graph(item).isdisjoint(results) for item in event.handed)
         return False

@@ -296,6 +296,13 @@ def called_like_module(callee: Value) -> bool:
     return not isinstance(callee, (External, Function)) and hints.is_called_as_module(callee.label)
 
 
+def is_forward(value: Value) -> bool:
+    """Whether a value is what a module made, by what is known of it or by its name."""
+    if isinstance(value, Tensor):
+        return value.op == "module"
+    return isinstance(value, Unknown) and value.callee is not None and called_like_module(value.callee)
+
+
 def result_of_call(value: Value) -> Unknown | None:
     """The call whose result a value is, or is a part of."""
     while isinstance(value, Unknown):

@@ -24,11 +24,12 @@ from torchlint.model.events import (
     MemoryProbe,
     Step,
     events_in,
+    repeating,
 )
 from torchlint.model.flow import is_main_guard
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import called_like_module, has_parameters
-from torchlint.model.values import Module, Optimizer, Unknown
+from torchlint.model.tracking import has_parameters, is_forward
+from torchlint.model.values import Module, Optimizer
 from torchlint.syntax import walk
 
 _PER_BATCH = re.compile(r"step|batch|iter")
@@ -56,14 +57,13 @@ class Upkeep:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.events = {trace: list(events_in(trace.items)) for trace in program.traces}
 
     def caches_emptied(self) -> Iterator[CacheEmptied]:
         """Cache emptying in every iteration that trains or infers."""
-        for trace, events in self.events.items():
-            for event in events:
+        for trace in self.program.traces:
+            for event in trace.events:
                 if isinstance(event, EmptyCache):
-                    found = self._emptied(trace, event, events)
+                    found = self._emptied(trace, event, trace.events)
                     if found is not None:
                         yield found
 
@@ -74,7 +74,7 @@ class Upkeep:
         inside = [other for other in events if (loop in other.loops if loop is not None else True)]
         if self._measures(inside) or self._sweeps(loop, inside):
             return None
-        work = [other for other in inside if self._works(other) and _repeating(other.loops) == _repeating(event.loops)]
+        work = [other for other in inside if self._works(other) and repeating(other.loops) == repeating(event.loops)]
         if loop is None:
             work = [other for other in work if isinstance(other, Backward)]
         for other in work:
@@ -97,11 +97,7 @@ class Upkeep:
         """Whether an event trains or infers."""
         if isinstance(event, (Backward, Step)):
             return True
-        if isinstance(event, Compute):
-            return event.value.op == "module"
-        if isinstance(event, Call) and isinstance(event.value, Unknown) and event.value.callee is not None:
-            return called_like_module(event.value.callee)
-        return False
+        return isinstance(event, (Compute, Call)) and is_forward(event.value)
 
     def _in_step_with(self, event: EmptyCache, work: Event, loop: Loop | None) -> bool:
         """Whether the call happens whenever the work does: in training each condition on it is one on the work
@@ -117,9 +113,9 @@ class Upkeep:
         if self.program.is_test:
             return
         trains = self._trains()
-        for events in self.events.values():
-            for event in events:
-                if isinstance(event, Anomaly) and trains and self._always_on(event, events):
+        for trace in self.program.traces:
+            for event in trace.events:
+                if isinstance(event, Anomaly) and trains and self._always_on(event, trace.events):
                     yield AnomalyLeftOn(event.node)
         yield from self._trainer_flags()
 
@@ -161,13 +157,10 @@ class Upkeep:
         return bool(inside) and not any(other.loops for other in inside)
 
     def _trains(self) -> bool:
-        kinds = (Backward, Step)
-        if any(isinstance(event, kinds) for events in self.events.values() for event in events):
-            return True
         return any(
-            isinstance(event, Fresh) and isinstance(event.value, Optimizer)
-            for events in self.events.values()
-            for event in events
+            isinstance(event, (Backward, Step)) or (isinstance(event, Fresh) and isinstance(event.value, Optimizer))
+            for trace in self.program.traces
+            for event in trace.events
         )
 
     def _in_test(self, node: cst.CSTNode) -> bool:
@@ -198,8 +191,3 @@ class Upkeep:
             if isinstance(item, (cst.If, cst.IfExp)) and not (isinstance(item, cst.If) and is_main_guard(item.test)):
                 return True
         return False
-
-
-def _repeating(loops: tuple[Loop, ...]) -> list[Loop]:
-    """The loops of the program: without an optimizer's own, over its closure."""
-    return [loop for loop in loops if not loop.implicit]
