@@ -31,8 +31,12 @@ _CRASH = "internal-error"
 
 def render(outcome: Outcome, style: Style) -> str:
     """Indented JSON in ASCII with one run; a rule that crashed is a notification rather than a result."""
-    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(outcome)]}
-    return json.dumps(log, indent=2) + "\n"
+    return json.dumps(log(outcome), indent=2) + "\n"
+
+
+def log(outcome: Outcome) -> dict[str, Any]:
+    """The log as JSON values, with one run."""
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(outcome)]}
 
 
 def _run(outcome: Outcome) -> dict[str, Any]:

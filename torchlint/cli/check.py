@@ -1,0 +1,140 @@
+"""`torchlint check`: lint files and folders."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
+from torchlint.outputs import FORMATS, Style, render
+
+if TYPE_CHECKING:
+    from torchlint.config import Configurations
+    from torchlint.outputs import Outcome
+
+CLEAN, FINDINGS, USAGE_ERROR, INTERNAL_ERROR = range(4)
+STDIN = "<stdin>"
+
+EXIT_CODES = """\b
+Exit codes:
+  0  no findings, or --exit-zero
+  1  findings
+  2  wrong usage or configuration
+  3  a rule crashed; what the others found is still printed
+"""
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of `check`."""
+
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    extend_select: tuple[str, ...]
+    exclude: tuple[str, ...]
+    preview: bool
+    force_exclude: bool
+    config: Path | None
+    isolated: bool
+    output_format: str
+    output_file: Path | None
+    statistics: bool
+    color: str
+    exit_zero: bool
+    quiet: bool
+    stdin_filename: str | None
+
+
+@click.command(context_settings=HELP, epilog=EXIT_CODES)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path, allow_dash=True))
+@list_option("--select", "Look for these only; rules by name, code, code prefix or category, or `all`.")
+@list_option("--ignore", "Do not look for these.")
+@list_option("--extend-select", "Look for these as well.")
+@list_option("--exclude", "Leave out files and folders that match; patterns as in .gitignore.", "PATTERNS")
+@click.option("--preview", is_flag=True, help="Take in rules that are not stable yet.")
+@click.option("--force-exclude", is_flag=True, help="Leave out excluded files even if they are named here.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Use this configuration file for all files.",
+)
+@click.option("--isolated", is_flag=True, help="Use no configuration file.")
+@click.option(
+    "--output-format",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    show_default=True,
+    help="; ".join(f"{name}: {meaning}" for name, meaning in FORMATS.items()),
+)
+@click.option("--output-file", type=click.Path(path_type=Path), help="Write the findings to this file.")
+@click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
+@color_option
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("-q", "--quiet", is_flag=True, help="Print findings only: no summary, warnings or progress.")
+@click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads, for its configuration.")
+@click.pass_context
+def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None:
+    """Lint files, and all .py files below folders that Git would not ignore.
+
+    PATH is a file or folder, by default this folder; `-` reads one file from standard input.
+    """
+    options = _Options(**values)
+    if options.statistics and options.output_format not in ("text", "concise"):
+        raise click.UsageError("--statistics is a table of its own: leave out --output-format")
+    with errors_of_the_user():
+        outcome = _outcome(paths or (Path("."),), options)
+    style = Style(options.output_file is None and is_coloured(options.color), not options.quiet)
+    text = render("statistics" if options.statistics else options.output_format, outcome, style)
+    write(text, options.output_file, style.colour)
+    ctx.exit(_exit_code(outcome, options.exit_zero))
+
+
+def _outcome(paths: tuple[Path, ...], options: _Options) -> Outcome:
+    from torchlint.config import Configurations
+    from torchlint.settings import Overrides
+
+    overrides = Overrides(options.select, options.ignore, options.extend_select, options.preview, options.force_exclude)
+    configurations = Configurations(overrides, file=options.config, isolated=options.isolated)
+    if Path("-") in paths:
+        if len(paths) > 1:
+            raise click.UsageError("`-` cannot be combined with other paths")
+        return _outcome_of_stdin(options, configurations)
+    return _outcome_of_files(paths, options, configurations)
+
+
+def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations: Configurations) -> Outcome:
+    from torchlint.discovery import Discovery
+    from torchlint.progress import Progress
+    from torchlint.runner import run
+
+    targets = Discovery(configurations, options.exclude).files(paths)
+    if not targets and not options.quiet:
+        click.echo("warning: no Python files found under the given paths", err=True)
+    with Progress(sys.stderr, quiet=options.quiet) as progress:
+        return run(targets, progress)
+
+
+def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outcome:
+    from torchlint.discovery import Discovery
+    from torchlint.runner import lint_source, outcome_of
+    from torchlint.source import SourceFile
+
+    name = options.stdin_filename or STDIN
+    settings = Discovery(configurations, options.exclude).settings_of(Path(name))
+    data = sys.stdin.buffer.read()
+    if settings is None:
+        return outcome_of([], 0)
+    linted = lint_source(SourceFile(name, data), settings.selection(Path(name)))
+    return outcome_of([linted] if linted.findings else [], 1)
+
+
+def _exit_code(outcome: Outcome, exit_zero: bool) -> int:
+    from torchlint.registry import INTERNAL_ERROR as CRASH
+
+    if any(finding.name == CRASH.name for finding in outcome.findings):
+        return INTERNAL_ERROR
+    return FINDINGS if outcome.findings and not exit_zero else CLEAN

@@ -1,0 +1,41 @@
+"""`torchlint explain`: the documentation of rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, write
+
+if TYPE_CHECKING:
+    from torchlint.finding import Meta
+
+
+@click.command(context_settings=HELP)
+@click.argument("rules", nargs=-1, metavar="[RULE]...")
+@click.option("--all", "everything", is_flag=True, help="Explain every rule.")
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@color_option
+def explain(rules: tuple[str, ...], everything: bool, markdown: bool, color: str) -> None:
+    """What a rule finds, why it is bad, and what to do about it.
+
+    RULE is a name, code, code prefix or category; without one, all rules are listed.
+    """
+    from torchlint import docs, registry
+    from torchlint.colours import painter
+
+    colour = is_coloured(color)
+    paint = painter(colour)
+    with errors_of_the_user():
+        metas = [meta for rule in rules for meta in registry.find(rule)] if rules else list(registry.metas())
+    if not rules and not everything and not markdown:
+        text = docs.listing(metas, paint)
+    else:
+        pages = [docs.markdown(meta) if markdown else docs.terminal(meta, paint) for meta in _unique(metas)]
+        text = "\n".join(pages)
+    write(text, None, colour)
+
+
+def _unique(metas: list[Meta]) -> list[Meta]:
+    return list(dict.fromkeys(metas))

@@ -1,0 +1,64 @@
+"""What the commands share: options, colours, where output goes, and errors that are the user's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def _comma_list(ctx: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(item.strip() for value in values for item in value.split(",") if item.strip())
+
+
+def list_option(name: str, help: str, metavar: str = "RULES") -> Callable[[Command], Command]:
+    return click.option(name, multiple=True, callback=_comma_list, metavar=metavar, help=help)
+
+
+color_option = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Colour the output; auto: on a terminal, unless NO_COLOR is set, or if FORCE_COLOR is.",
+)
+
+
+def write(text: str, file: Path | None, colour: bool) -> None:
+    if file is None:
+        click.echo(text, nl=False, color=colour)
+        return
+    try:
+        file.write_bytes(text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
+
+
+def is_coloured(when: str) -> bool:
+    if when != "auto":
+        return when == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def errors_of_the_user() -> Iterator[None]:
+    """What the user can set right becomes a message and exit code 2."""
+    from torchlint.config import ConfigError
+    from torchlint.registry import RegistryError, UnknownRule
+
+    try:
+        yield
+    except (ConfigError, RegistryError, UnknownRule, FileNotFoundError) as error:
+        raise click.UsageError(str(error)) from None

@@ -1,0 +1,105 @@
+"""Found first on PYTHONPATH: lets the environment's own sitecustomize run, and waits for `import torch`.
+
+Does nothing unless `torchlint verify` started this process. Standard library only, and little of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PLAN = "TORCHLINT_VERIFY"
+"""The environment variable that names the folder of a verification."""
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _chain() -> None:
+    """Run the sitecustomize that this one hides, if there is one."""
+    elsewhere = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
+    spec = PathFinder.find_spec("sitecustomize", elsewhere)
+    if spec is None or spec.loader is None:
+        return
+    from importlib.util import module_from_spec
+
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+class _AfterImport(MetaPathFinder):
+    """Calls back when a module has been imported, and is out of the way otherwise."""
+
+    def __init__(self, callbacks: dict[str, Callable[[ModuleType], None]]) -> None:
+        self._callbacks = callbacks
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._callbacks:
+            return None
+        callback = self._callbacks.pop(fullname)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _CallingLoader(spec.loader, callback)
+        return spec
+
+
+class _CallingLoader(Loader):
+    """A module's own loader, and a call once the module has been executed."""
+
+    def __init__(self, loader: Loader, callback: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._callback = callback
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._callback(module)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loader, name)
+
+
+def _boot(folder: str) -> None:
+    """Say that this process exists, and probe it once it has imported torch."""
+
+    def mark(what: str) -> None:
+        try:
+            with open(os.path.join(folder, f"{what}-{os.getpid()}"), "w"):
+                pass
+        except OSError:  # the folder is gone: the verification is over
+            pass
+
+    def torch_imported(torch: ModuleType) -> None:
+        import torchlint_probe
+
+        try:
+            torchlint_probe.install(folder)
+        except Exception as error:  # never the program's problem
+            print(f"torchlint verify: the probe cannot start: {error!r}", file=sys.stderr)
+
+    def dynamo_imported(dynamo: ModuleType) -> None:
+        import torchlint_probe
+
+        torchlint_probe.hide_from_dynamo(dynamo)
+
+    mark("boot")
+    sys.meta_path.insert(0, _AfterImport({"torch": torch_imported, "torch._dynamo": dynamo_imported}))
+
+
+if os.environ.get(PLAN):
+    _boot(os.environ[PLAN])
+_chain()

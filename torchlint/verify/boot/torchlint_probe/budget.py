@@ -1,0 +1,84 @@
+"""Ends the program when enough has been seen: quietly, then firmly."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torchlint_probe.plan import Plan
+
+_ATTEMPTS = 3
+_GRACE = 15.0
+"""Seconds in which the program may end by itself, once it has been asked to."""
+
+
+class EnoughSeen(SystemExit):
+    """torchlint verify has seen enough. Passes `except Exception`; `finally` blocks run; exit code 0."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class Budget:
+    """Counts down steps and seconds, and raises in the program's own code."""
+
+    def __init__(self, plan: Plan, flush: Callable[[], None]) -> None:
+        self._steps = plan.max_steps
+        # Ranks must stop at the same step, or the others wait for ever: their clock is the launcher's.
+        self._deadline = 0.0 if "RANK" in os.environ else plan.max_seconds
+        self._hard = plan.hard
+        self._start = time.monotonic()
+        self._flush = flush
+        self._attempts = 0
+        self.reason = ""
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    def is_near(self, step: int, steps: int) -> bool:
+        """Whether `step` is one of the last `steps` before the program is stopped."""
+        return self._steps > 0 and self._steps - steps <= step < self._steps
+
+    def check(self, steps: int) -> None:
+        """Raise if the budget is spent."""
+        if self._steps and steps >= self._steps:
+            self._stop(f"{steps} steps")
+        elif self._deadline and self.seconds > self._deadline:
+            self._stop(f"{self._deadline:g} seconds")
+
+    def _stop(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        self._flush()
+        self._attempts += 1
+        if self._hard or self._attempts > _ATTEMPTS:
+            _leave()
+        if self._attempts == 1:
+            timer = threading.Timer(_GRACE, self._end)
+            timer.daemon = True
+            timer.start()
+        raise _pytest_exit() or EnoughSeen()
+
+    def _end(self) -> None:
+        self._flush()
+        _leave()
+
+
+def _leave() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(0)
+
+
+def _pytest_exit() -> Any:
+    """Under pytest its own way to end a session; a SystemExit would be a failed test."""
+    outcomes = sys.modules.get("_pytest.outcomes")
+    if outcomes is None or "PYTEST_CURRENT_TEST" not in os.environ:
+        return None
+    return outcomes.Exit("torchlint verify has seen enough", returncode=0)

@@ -1,0 +1,78 @@
+"""What a finding claims, as the launcher worked it out: which lines to watch, and which names on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType, MemberDescriptorType
+from typing import Any
+
+Path = tuple[str, ...]
+"""A name and what follows it: attributes, and constant keys in brackets, `("self", ".losses", "['train']")`."""
+
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One finding. Lines are ranges, the last included; `file` is a number in the plan's list."""
+
+    index: int
+    rule: str
+    file: int
+    statement: tuple[int, int]
+    reach: tuple[int, int]
+    names: tuple[Path, ...]
+    container: tuple[Path, ...]
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Claim:
+        return cls(
+            data["index"],
+            data["rule"],
+            data["file"],
+            tuple(data["statement"]),
+            tuple(data["reach"]),
+            tuple(tuple(path) for path in data["names"]),
+            tuple(tuple(path) for path in data["container"]),
+        )
+
+
+def values_of(paths: tuple[Path, ...], frame: FrameType) -> Iterator[Any]:
+    """The values of paths in a frame, without running any code of the program."""
+    variables, module = frame.f_locals, frame.f_globals
+    for path in paths:
+        value = variables.get(path[0], _MISSING)
+        if value is _MISSING:
+            value = module.get(path[0], _MISSING)
+        for part in path[1:]:
+            value = _follow(value, part)
+        if value is not _MISSING:
+            yield value
+
+
+def _follow(value: Any, part: str) -> Any:
+    """An attribute that an object itself holds, or an item of a built-in container."""
+    if part.startswith("."):
+        return _attribute(value, part[1:])
+    try:
+        if isinstance(value, dict):
+            return dict.get(value, part[1:] if part[0] == "'" else int(part[1:]), _MISSING)
+        if isinstance(value, (list, tuple)):
+            return value[int(part[1:])]
+    except (ValueError, IndexError):
+        pass
+    return _MISSING
+
+
+def _attribute(value: Any, name: str) -> Any:
+    slot = getattr(type(value), name, None)
+    if isinstance(slot, MemberDescriptorType):
+        return getattr(value, name, _MISSING)
+    held = getattr(value, "__dict__", None)
+    if not isinstance(held, dict):
+        return _MISSING
+    for place in (held, *(held.get(kind, {}) for kind in ("_parameters", "_buffers", "_modules"))):
+        if name in place:
+            return place[name]
+    return _MISSING

@@ -1,0 +1,77 @@
+"""training-under-no-grad: which modules run with gradients off, and where."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from typing import Any
+
+import torch
+
+from torchlint_probe.ledger import Ledger, Slot
+from torchlint_probe.sites import Sites
+
+_MODULES = 200
+
+
+class Forwards:
+    """Outermost calls of modules while gradients are off."""
+
+    def __init__(self, sites: Sites) -> None:
+        self.calls: Counter[tuple[int, int]] = Counter()
+        """How often a module, by number, ran at a site."""
+        self.modules: list[weakref.ref[torch.nn.Module]] = []
+        self.names: list[str] = []
+        self.trainable: list[int] = []
+        self.slots: list[list[Slot]] = []
+        """Of each module's parameters, those that an optimizer has."""
+        self._numbers: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
+        self._sites = sites
+        self._inside = threading.local()
+
+    def resolve(self, ledgers: list[Ledger]) -> None:
+        """Find out which parameters are an optimizer's, while the modules are alive."""
+        owned = {
+            id(leaf): slot for ledger in ledgers for slot in ledger.slots if (leaf := slot.parameter()) is not None
+        }
+        for number, reference in enumerate(self.modules):
+            module = reference()
+            if module is not None:
+                trainable = [leaf for leaf in module.parameters() if leaf.requires_grad]
+                self.trainable[number] = len(trainable)
+                self.slots[number] = [owned[id(leaf)] for leaf in trainable if id(leaf) in owned]
+
+    def wrap(self, original: Any) -> Any:
+        """`nn.Module.__call__`, which also counts."""
+        is_grad_enabled, is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
+
+        def __call__(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or is_grad_enabled():
+                return original(module, *args, **kwargs)
+            return self._call(original, module, args, kwargs)
+
+        return __call__
+
+    def _call(self, original: Any, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+        inside = self._inside
+        if getattr(inside, "active", False):
+            return original(module, *args, **kwargs)
+        inside.active = True
+        try:
+            self._count(module)
+            return original(module, *args, **kwargs)
+        finally:
+            inside.active = False
+
+    def _count(self, module: torch.nn.Module) -> None:
+        number = self._numbers.get(module)
+        if number is None:
+            if len(self.modules) >= _MODULES:
+                return
+            number = self._numbers[module] = len(self.modules)
+            self.modules.append(weakref.ref(module))
+            self.names.append(type(module).__name__)
+            self.trainable.append(0)
+            self.slots.append([])
+        self.calls[number, self._sites.here()] += 1

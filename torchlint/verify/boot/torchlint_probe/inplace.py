@@ -1,0 +1,174 @@
+"""inplace-on-saved-tensor, inplace-on-leaf: what does the flagged line change, and does a backward mind?"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from types import FrameType
+from typing import Any
+
+import torch
+
+from torchlint_probe.claim import Claim, values_of
+from torchlint_probe.graphs import nodes
+
+_HITS = 30
+"""So many visits of a line are followed."""
+
+_COPIED = 3
+"""At so many visits the values themselves are compared before and after."""
+
+_COPY_LIMIT = 4_000_000
+
+_MARK = 999_000_000
+"""A version that no tensor has by itself: a complaint that names it is about a tensor of the flagged line."""
+
+VERSION_ERROR = "modified by an inplace operation"
+LEAF_ERRORS = ("in-place operation", "inplace update to inference tensor", "Inplace update to inference tensor")
+
+
+class _Subject:
+    """A tensor that the line may change. `alias` has its storage and version counter, not its graph."""
+
+    __slots__ = ("alias", "bumped", "copy", "tensor", "version")
+
+    def __init__(self, tensor: torch.Tensor, copied: bool) -> None:
+        self.alias = tensor.detach()
+        self.tensor = weakref.ref(tensor)
+        self.version = tensor._version
+        self.copy = self.alias.clone() if copied and tensor.numel() <= _COPY_LIMIT else None
+        self.bumped = False
+
+    def settle(self) -> float | None:
+        """See whether the line changed it; returns the share of elements that did, if it is known."""
+        self.bumped = self.alias._version > self.version
+        if self.copy is None:
+            return None
+        changed = float((self.alias != self.copy).float().mean()) if self.copy.numel() else 0.0
+        self.copy = None
+        return changed
+
+
+class Change:
+    """What is seen of one finding."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.hits = 0
+        self.bumps = 0
+        self.tracked = 0
+        self.passed = 0
+        self.share = 0.0
+        self.silent = 0
+        self.errors: Counter[str] = Counter()
+        self.matched: Counter[str] = Counter()
+        self.first_error: int | None = None
+        self.backwards_after = 0
+        self._subjects: list[_Subject] = []
+        self._executed = 0
+        self._steps = 0
+
+    def enter(self, frame: FrameType) -> bool:
+        """The line is about to run."""
+        self.hits += 1
+        self._subjects = [
+            _Subject(tensor, self.hits <= _COPIED)
+            for value in values_of(self.claim.names, frame)
+            for tensor in _changeable(value)
+        ]
+        return True
+
+    def leave(self, frame: FrameType, error: BaseException | None) -> bool:
+        """The line has run."""
+        with torch.no_grad():
+            shares = [subject.settle() for subject in self._subjects]
+        if isinstance(error, RuntimeError) and any(part in str(error) for part in LEAF_ERRORS):
+            self._fail(self.errors, error)
+            return True
+        changed = [subject for subject in self._subjects if subject.bumped]
+        self.share = max([self.share, *(share for share in shares if share is not None)])
+        self._subjects = changed
+        if changed:
+            self.bumps += 1
+            self._follow(changed)
+        return self.hits < _HITS
+
+    def _follow(self, changed: list[_Subject]) -> None:
+        """Hear of it when the graph that the changed tensor is part of goes backward."""
+        for subject in changed:
+            tensor = subject.tensor()
+            node = None if tensor is None else tensor.grad_fn
+            if node is not None:
+                self.tracked += 1
+                node.register_prehook(self._went_backward)
+                return
+
+    def _went_backward(self, gradients: Any) -> None:
+        self._executed += 1
+
+    def _fail(self, counter: Counter[str], error: BaseException) -> None:
+        counter[str(error)[:300]] += 1
+        if self.first_error is None:
+            self.first_error = self._steps
+
+    # -- around a backward
+
+    def backward_passed(self, steps: int) -> None:
+        """A backward has ended without an error."""
+        self._steps = steps
+        self.passed += self._executed
+        self._executed = 0
+        if self.bumps:
+            self.backwards_after += 1
+        if self.claim.rule == "inplace-on-leaf" or self.backwards_after % 3 == 0:
+            self._subjects = []
+
+    def backward_failed(self, roots: list[torch.Tensor], error: BaseException, steps: int) -> None:
+        """A backward found a saved tensor changed: was it one that this line had changed?"""
+        self._steps = steps
+        self._executed = 0
+        if VERSION_ERROR in str(error) and any(self._is_saved(subject, roots) for subject in self._subjects):
+            self._fail(self.matched, error)
+
+    @staticmethod
+    def _is_saved(subject: _Subject, roots: list[torch.Tensor]) -> bool:
+        """Whether a node of the graph saved this storage: its complaint changes with our version counter."""
+        alias, version = subject.alias, subject.alias._version
+        if not subject.bumped:
+            return False
+        _set_version(alias, _MARK)
+        try:
+            return any(
+                f"is at version {_MARK}" in complaint for node in nodes(roots) for complaint in _complaints(node)
+            )
+        finally:
+            _set_version(alias, version)
+
+
+def _changeable(value: Any) -> list[torch.Tensor]:
+    """The tensors that a name stands for; an optimizer's are its parameters."""
+    if isinstance(value, torch.Tensor):
+        return [] if value.is_sparse else [value]
+    if isinstance(value, torch.optim.Optimizer):
+        return [parameter for group in value.param_groups for parameter in group["params"]]
+    return []
+
+
+def _complaints(node: Any) -> list[str]:
+    """What a node says of its saved tensors when they are asked for."""
+    found = []
+    for name in dir(node):
+        if name.startswith("_saved_") or name == "saved_tensors":
+            try:
+                getattr(node, name)
+            except RuntimeError as error:
+                found.append(str(error))
+    return found
+
+
+def _set_version(tensor: torch.Tensor, version: int) -> None:
+    setter: Any = torch._C._autograd._unsafe_set_version_counter
+    try:
+        setter((tensor,), (version,))
+    except TypeError:  # before torch 2.6 it took one tensor
+        setter(tensor, version)

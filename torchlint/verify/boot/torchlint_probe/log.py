@@ -1,0 +1,78 @@
+"""Writes the evidence of this process: a signed JSON file, replaced as a whole, once a second and at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_INTERVAL = 1.0
+
+
+class Log:
+    """The evidence file, a thread that writes it, and the watch on the launcher's life."""
+
+    def __init__(self, folder: str, key: bytes, snapshot: Callable[[], dict[str, Any] | None]) -> None:
+        self._folder = folder
+        self._key = key
+        self._snapshot = snapshot
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to write, if that has not begun in this process."""
+        if self._thread is None:
+            self._wake = threading.Event()
+            self._thread = threading.Thread(target=self._run, args=(self._wake,), name="torchlint", daemon=True)
+            self._thread.start()
+
+    def pause(self) -> None:
+        """End the thread, before a fork: a process is forked with one thread as far as we are concerned."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._wake.set()
+            thread.join()
+
+    def forked(self) -> None:
+        """In the child of a fork, where no thread is left."""
+        self._lock = threading.Lock()
+        self._thread = None
+
+    def _run(self, wake: threading.Event) -> None:
+        while not wake.wait(_INTERVAL):
+            self.write()
+            if self._launcher_is_gone():
+                os._exit(1)
+
+    def _launcher_is_gone(self) -> bool:
+        """The launcher holds a lock for as long as it lives."""
+        try:
+            import fcntl
+        except ImportError:  # Windows: its jobs end with their owner
+            return False
+        try:
+            with open(os.path.join(self._folder, "alive"), "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def write(self) -> None:
+        """Write what is known now. A full disk or a folder that is gone is not the program's problem."""
+        with self._lock, contextlib.suppress(OSError):
+            evidence = self._snapshot()
+            if evidence is None:
+                return
+            body = json.dumps(evidence, separators=(",", ":"))
+            seal = hmac.new(self._key, body.encode(), "sha256").hexdigest()
+            path = os.path.join(self._folder, f"evidence-{os.getpid()}.json")
+            with open(path + ".new", "w", encoding="ascii") as file:
+                file.write(f"{seal}\n{body}\n")
+            os.replace(path + ".new", path)

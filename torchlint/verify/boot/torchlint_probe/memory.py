@@ -1,0 +1,58 @@
+"""What memory and time a step takes: on the GPU by its allocator and events, elsewhere by the process."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import torch
+
+_STATM = "/proc/self/statm"
+
+
+class Meter:
+    """Reads memory and times at step boundaries, without waiting for a GPU."""
+
+    def __init__(self) -> None:
+        self.device = "cpu"
+        self._last = time.perf_counter()
+        self._event: Any = None
+        self._pending: list[tuple[Any, Any, dict[str, Any]]] = []
+        self._page = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 0
+        self._statm = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC) if os.path.exists(_STATM) else -1
+
+    def step(self) -> dict[str, Any]:
+        """A step has ended: its time in milliseconds, and memory in bytes. GPU times are filled in later."""
+        now = time.perf_counter()
+        record: dict[str, Any] = {"ms": (now - self._last) * 1000}
+        self._last = now
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            self._gpu(record)
+        elif self._statm >= 0:
+            resident = os.pread(self._statm, 64, 0).split()[1]
+            record["memory"] = int(resident) * self._page
+        return record
+
+    def _gpu(self, record: dict[str, Any]) -> None:
+        if self.device == "cpu":
+            self.device = torch.cuda.get_device_name()
+        stats = torch.cuda.memory_stats()
+        record["memory"] = stats.get("allocated_bytes.all.current", 0)
+        record["peak"] = stats.get("allocated_bytes.all.peak", 0)
+        record["segments"] = stats.get("segment.all.current", 0)
+        record["retries"] = stats.get("num_alloc_retries", 0)
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        if self._event is not None:
+            self._pending.append((self._event, event, record))
+        self._event = event
+        self.settle()
+
+    def settle(self, wait: bool = False) -> None:
+        """Fill in the times of steps that the GPU has finished by now."""
+        while self._pending and (wait or self._pending[0][1].query()):
+            start, end, record = self._pending.pop(0)
+            if wait:
+                end.synchronize()
+            record["ms"] = start.elapsed_time(end)

@@ -1,0 +1,40 @@
+"""What the launcher asks of the probe, as it wrote it into the folder of the verification."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+from torchlint_probe.claim import Claim
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`key` signs the evidence; `max_seconds` and `max_steps` are 0 where there is no limit."""
+
+    folder: str
+    key: bytes
+    root: str
+    start: str
+    files: list[str]
+    claims: list[Claim]
+    max_steps: int
+    max_seconds: float
+    hard: bool
+
+    @classmethod
+    def read(cls, folder: str) -> Plan:
+        with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
+            data = json.load(file)
+        return cls(
+            folder,
+            bytes.fromhex(data["key"]),
+            data["root"],
+            data["start"],
+            data["files"],
+            [Claim.from_json(claim) for claim in data["claims"]],
+            data["max_steps"],
+            data["max_seconds"],
+            data["stop"] == "hard",
+        )

@@ -1,0 +1,151 @@
+"""What the probe has seen, as JSON values: the format that `torchlint/verify/evidence.py` reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torchlint_probe.forwards import Forwards
+from torchlint_probe.inplace import Change
+from torchlint_probe.keeping import Keep
+from torchlint_probe.ledger import Ledger
+
+if TYPE_CHECKING:
+    from torchlint_probe.probe import Probe
+
+FORMAT = 1
+
+
+def evidence(probe: Probe) -> dict[str, Any]:
+    """Everything, with counts by site; a site is a number in `stacks`."""
+    probe.meter.settle(probe.finished)
+    return {
+        "format": FORMAT,
+        "process": probe.environment(),
+        "status": "finished" if probe.finished else "running",
+        "stopped": probe.budget.reason,
+        "error": probe.error,
+        "seconds": probe.budget.seconds,
+        "steps": probe.steps,
+        "files": list(probe.sites.files),
+        "stacks": [list(map(list, stack)) for stack in list(probe.sites.stacks)],
+        "backwards": [
+            {
+                "site": site,
+                "count": seen.count,
+                "retained": seen.retained,
+                "errors": dict(seen.errors),
+                "first_error": seen.first_error,
+            }
+            for site, seen in list(probe.backwards.items())
+        ],
+        "optimizers": [_optimizer(ledger) for ledger in (*probe.ledgers, probe.manual.ledger)],
+        "forwards": _forwards(probe.forwards),
+        "retention": [
+            {
+                "site": site,
+                "calls": seen.calls,
+                "looked_at": seen.looked_at,
+                "reused": seen.reused,
+                "sizes": seen.sizes[-200:],
+                "judged": seen.judged,
+            }
+            for site, seen in list(probe.retention.sites.items())
+        ],
+        "caches": [
+            {"site": site, "calls": seen.calls, "seconds": seen.seconds, "released": seen.released}
+            for site, seen in list(probe.caches.sites.items())
+        ],
+        "anomaly": {
+            "on_sites": [[site, steps] for site, steps in list(probe.anomaly.sites.items())],
+            "off_sites": list(probe.anomaly.off_sites),
+            "steps_on": probe.anomaly.steps_on,
+            "steps_off": probe.anomaly.steps_off,
+            "on_ms": probe.anomaly.on[-_TIMES:],
+            "off_ms": probe.anomaly.off[-_TIMES:],
+        },
+        "reached": [index for index, reach in probe.reach.items() if reach.reached],
+        "unwatched": probe.lines.why_not,
+        "keeps": [_keep(keep) for keep in probe.keeps],
+        "changes": [_change(change) for change in probe.changes],
+        "stride": probe.stride,
+        "series": [_finite(record) for record in list(probe.series)],
+    }
+
+
+_TIMES = 10
+
+
+def _optimizer(ledger: Ledger) -> dict[str, Any]:
+    trainable = [slot for slot in ledger.slots if slot.trainable]
+    return {
+        "name": ledger.name,
+        "parameters": len(ledger.slots),
+        "trainable": len(trainable),
+        "without_gradient": sum(not slot.had_gradient for slot in trainable),
+        "steps": _pairs(ledger.steps),
+        "stale": _pairs(ledger.stale),
+        "wiped": _pairs(ledger.wiped),
+        "hungry": _pairs(ledger.hungry),
+        "leftover": _pairs(ledger.leftover),
+        "added": _pairs(ledger.added),
+        "added_stale": _pairs(ledger.added_stale),
+        "first_stale": -1 if ledger.first_stale is None else ledger.first_stale,
+        "clears": ledger.clears,
+        "moved": ledger.moved,
+        "still": ledger.still,
+        "ratios": [ratio for ratio in ledger.ratios[:200] if ratio == ratio and ratio != float("inf")],
+    }
+
+
+def _pairs(counter: dict[int, int]) -> list[list[int]]:
+    return [[site, count] for site, count in list(counter.items())]
+
+
+def _forwards(forwards: Forwards) -> list[dict[str, Any]]:
+    """Each module that ran without gradients: of its trainable parameters, what an optimizer has and what it got."""
+    return [
+        {
+            "module": forwards.names[number],
+            "site": site,
+            "calls": calls,
+            "trainable": forwards.trainable[number],
+            "owned": len(forwards.slots[number]),
+            "fed": sum(slot.had_gradient for slot in forwards.slots[number]),
+        }
+        for (number, site), calls in list(forwards.calls.items())
+    ]
+
+
+def _keep(keep: Keep) -> dict[str, Any]:
+    return {
+        "claim": keep.claim.index,
+        "hits": keep.hits,
+        "lives": [list(life) for life in list(keep.lives)],
+        "tensors": keep.tensors,
+        "untracked": keep.untracked,
+        "container": keep.container,
+        "bound": -1 if keep.bound is None else keep.bound,
+        "graphs_in_container": keep.graphs_in_container,
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "claim": change.claim.index,
+        "hits": change.hits,
+        "bumps": change.bumps,
+        "tracked": change.tracked,
+        "passed": change.passed,
+        "share": change.share,
+        "errors": dict(change.errors),
+        "matched": dict(change.matched),
+        "first_error": -1 if change.first_error is None else change.first_error,
+        "backwards_after": change.backwards_after,
+    }
+
+
+def _finite(record: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows no NaN: what is none is left out."""
+    return {
+        key: value for key, value in record.items() if value == value and value not in (float("inf"), -float("inf"))
+    }

@@ -1,0 +1,247 @@
+"""What a finding claims of a running program: which lines count, which blocks, which names to look at."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torchlint.finding import Finding, Position, Severity, Span
+
+Lines = tuple[int, int]
+"""First and last line."""
+AccessPath = tuple[str, ...]
+"""A name, then attributes (`.losses`) and constant keys (`'train`, `=0`)."""
+
+_COMPOUND = (
+    ast.With,
+    ast.AsyncWith,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.If,
+    ast.Try,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Match,
+)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A finding as questions to a running program. `file` is a real path."""
+
+    index: int
+    rule: str
+    file: str
+    statement: Lines
+    """The lines of the flagged statement; of a compound one, its header."""
+    reach: Lines
+    """The lines whose running means that the finding was reached."""
+    lines: tuple[Lines, ...]
+    """The flagged statement and those it is about: the step, the backward, the loop."""
+    scope: Lines
+    """The function, or module, around it."""
+    blocks: tuple[Lines, ...]
+    """Bodies in which gradients are off."""
+    names: tuple[AccessPath, ...] = ()
+    container: tuple[AccessPath, ...] = ()
+    raises: bool = True
+    """Whether the finding says that PyTorch will raise."""
+
+    def plan(self, file: int) -> dict[str, Any]:
+        """What the probe needs to know of it; `file` is a number in the plan's list."""
+        return {
+            "index": self.index,
+            "rule": self.rule,
+            "file": file,
+            "statement": self.statement,
+            "reach": self.reach,
+            "names": self.names,
+            "container": self.container,
+        }
+
+
+def claim(index: int, finding: Finding, file: str, source: bytes) -> Claim:
+    """The claim of a finding in a file with this text; raises `SyntaxError` and `ValueError` as `ast.parse` does."""
+    tree = ast.parse(source)
+    statements = list(_statements(tree))
+    flagged = _statement_at(statements, finding.span.start)
+    related = [_statement_at(statements, item.span.start) for item in finding.related]
+    everything = [statement for statement in (flagged, *related) if statement is not None]
+    header = _header(flagged) if flagged else _span_lines(finding.span)
+    function = _function_around(statements, header)
+    names, container = _watched(finding.name, flagged)
+    blocks = _blocks(everything, function, statements) if finding.name == "training-under-no-grad" else ()
+    return Claim(
+        index,
+        finding.name,
+        file,
+        header,
+        _reach(finding.name, flagged, header),
+        tuple(_header(statement) for statement in everything) or (header,),
+        _body(function) if function is not None else (1, len(source.splitlines()) + 1),
+        tuple(blocks),
+        names,
+        container,
+        finding.severity is not Severity.WARNING,
+    )
+
+
+def _span_lines(span: Span) -> Lines:
+    return (span.start.line, max(span.start.line, span.end.line))
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _last_line(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _statement_at(statements: Iterable[ast.stmt], place: Position) -> ast.stmt | None:
+    """The smallest statement at a place; of several on one line the one at the column."""
+    found = [item for item in statements if _first_line(item) <= place.line <= _last_line(item)]
+    at_column = [item for item in found if (item.lineno, item.col_offset) <= (place.line, place.column)]
+    candidates = at_column or found
+    return max(candidates, key=lambda item: (_first_line(item), item.col_offset), default=None)
+
+
+def _header(statement: ast.stmt) -> Lines:
+    """The lines of a statement; of a compound one those before its body."""
+    first = _first_line(statement)
+    if isinstance(statement, _COMPOUND):
+        body = getattr(statement, "body", None) or getattr(statement, "cases", [])
+        start = body[0].lineno if isinstance(body[0], ast.stmt) else body[0].pattern.lineno
+        return first, max(first, start - 1)
+    return first, _last_line(statement)
+
+
+def _body(statement: ast.stmt) -> Lines:
+    body: list[ast.stmt] = getattr(statement, "body", [statement])
+    return body[0].lineno, _last_line(body[-1])
+
+
+def _function_around(statements: Iterable[ast.stmt], lines: Lines) -> ast.stmt | None:
+    around = [item for item in statements if isinstance(item, _FUNCTIONS) and _encloses(item, lines)]
+    return max(around, key=_first_line, default=None)
+
+
+def _encloses(function: ast.stmt, lines: Lines) -> bool:
+    return _first_line(function) <= lines[0] and lines[1] <= _last_line(function)
+
+
+def _reach(rule: str, flagged: ast.stmt | None, header: Lines) -> Lines:
+    """A decorator runs when its function is made; the claim is about its body."""
+    if isinstance(flagged, _FUNCTIONS):
+        return _body(flagged)
+    return header
+
+
+def _blocks(found: list[ast.stmt], function: ast.stmt | None, statements: list[ast.stmt]) -> list[Lines]:
+    """Where gradients are off, as far as the finding shows it; or else the function that it is in."""
+    blocks = [_body(item) for item in found if isinstance(item, (ast.With, ast.AsyncWith, *_FUNCTIONS))]
+    for item in found:
+        if not isinstance(item, _COMPOUND) and "set_grad_enabled" in ast.unparse(item):
+            around = _function_around(statements, _header(item))
+            last = _last_line(around) if around is not None else max(map(_last_line, statements))
+            blocks.append((_last_line(item), last))
+    if not blocks and function is not None:
+        blocks.append(_body(function))
+    return blocks or [_header(item) for item in found]
+
+
+# -- names
+
+
+def _watched(rule: str, flagged: ast.stmt | None) -> tuple[tuple[AccessPath, ...], tuple[AccessPath, ...]]:
+    if flagged is None or not rule.startswith(("inplace-", "undetached-")):
+        return (), ()
+    header = _expressions(flagged)
+    names = dict.fromkeys(path for expression in header for path in _paths(expression))
+    container = dict.fromkeys(_containers(flagged, header)) if rule.startswith("undetached-") else {}
+    return tuple(names), tuple(container)
+
+
+def _expressions(statement: ast.stmt) -> list[ast.expr]:
+    """The expressions of a statement's header."""
+    return [
+        expression
+        for name, field in ast.iter_fields(statement)
+        if name not in ("body", "orelse", "finalbody", "handlers")
+        for expression in (field if isinstance(field, list) else [field])
+        if isinstance(expression, ast.expr)
+    ]
+
+
+def _paths(node: ast.expr) -> Iterator[AccessPath]:
+    """The longest paths that can be followed without running code of the program."""
+    path = _path(node)
+    if path is not None:
+        yield path
+        return
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield from _paths(node.func.value)
+        below: Iterable[ast.AST] = [*node.args, *(keyword.value for keyword in node.keywords)]
+    else:
+        below = ast.iter_child_nodes(node)
+    for child in below:
+        if isinstance(child, ast.expr):
+            yield from _paths(child)
+        elif isinstance(child, (ast.comprehension, ast.keyword)):
+            yield from _paths(child.iter if isinstance(child, ast.comprehension) else child.value)
+
+
+def _path(node: ast.expr) -> AccessPath | None:
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute):
+        owner = _path(node.value)
+        return None if owner is None else (*owner, f".{node.attr}")
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        owner = _path(node.value)
+        key = node.slice.value
+        if owner is not None and isinstance(key, str):
+            return (*owner, f"'{key}")
+        if owner is not None and type(key) is int:
+            return (*owner, f"={key}")
+    return None
+
+
+def _containers(statement: ast.stmt, expressions: list[ast.expr]) -> Iterator[AccessPath]:
+    """What the statement keeps something in: the target of an assignment, the object of a method call."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = list(statement.targets)
+    elif isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
+        targets = [statement.target]
+    for expression in expressions:
+        targets += [
+            node.func.value
+            for node in ast.walk(expression)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        ]
+        break_after_first = [node for node in targets if _longest(node) is not None]
+        if break_after_first:
+            break
+    for target in targets:
+        path = _longest(target)
+        if path is not None:
+            yield path
+            return
+
+
+def _longest(node: ast.expr) -> AccessPath | None:
+    """The path of an expression, or of what it is an item of."""
+    while (path := _path(node)) is None and isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return path

@@ -1,0 +1,274 @@
+"""Evidence as the probe wrote it: checked like any untrusted input, then read by the verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import hmac
+import json
+import typing
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+FORMAT = 1
+MAX_BYTES = 64_000_000
+
+Record = TypeVar("Record")
+Lines = tuple[int, int]
+
+
+class EvidenceError(Exception):
+    """A file that is not what the probe of this verification wrote; the message names it."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """Where the evidence is from."""
+
+    pid: int
+    rank: str
+    python: str
+    torch: str
+    device: str
+
+
+@dataclass(frozen=True)
+class Backwards:
+    """Backward passes from one site."""
+
+    site: int
+    count: int
+    retained: int
+    errors: dict[str, int]
+    first_error: int
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """Gradients of one optimizer; of leaves updated by hand where `name` is empty.
+
+    `steps`, `stale` (used before, never cleared, added to), `leftover` (of a backward that another optimizer has
+    already stepped on), `wiped` (cleared after the backward) and `hungry` (no backward) are counts of steps by site;
+    `added` and `added_stale` of backwards.
+    """
+
+    name: str
+    parameters: int
+    trainable: int
+    without_gradient: int
+    steps: list[list[int]]
+    stale: list[list[int]]
+    wiped: list[list[int]]
+    hungry: list[list[int]]
+    leftover: list[list[int]]
+    added: list[list[int]]
+    added_stale: list[list[int]]
+    first_stale: int
+    clears: int
+    moved: int
+    still: int
+    ratios: list[float]
+
+    def total(self, counts: Sequence[Sequence[int]]) -> int:
+        return sum(count for _, count in counts)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A module that ran with gradients off: its trainable parameters, those of an optimizer, those with a gradient."""
+
+    module: str
+    site: int
+    calls: int
+    trainable: int
+    owned: int
+    fed: int
+
+
+@dataclass(frozen=True)
+class Retained:
+    """Graphs that one site retained: of those that a later backward was seen after, how many it met."""
+
+    site: int
+    calls: int
+    looked_at: int
+    judged: int
+    reused: int
+    sizes: list[int]
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """Calls of `empty_cache` from one site; bytes are 0 without a GPU."""
+
+    site: int
+    calls: int
+    seconds: float
+    released: int
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """Steps with anomaly detection on, by the site that switched it on, and step times with and without."""
+
+    on_sites: list[list[int]]
+    off_sites: list[int]
+    steps_on: int
+    steps_off: int
+    on_ms: list[float]
+    off_ms: list[float]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Tensors seen at a line that keeps them. A life: born, last went backward, died, in visits; -1 for not yet."""
+
+    claim: int
+    hits: int
+    lives: list[list[int]]
+    tensors: int
+    untracked: int
+    container: str
+    bound: int
+    graphs_in_container: int
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Changes in place by one line."""
+
+    claim: int
+    hits: int
+    bumps: int
+    tracked: int
+    passed: int
+    share: float
+    errors: dict[str, int]
+    matched: dict[str, int]
+    first_error: int
+    backwards_after: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one process has seen."""
+
+    format: int
+    process: Process
+    status: str
+    stopped: str
+    error: str
+    seconds: float
+    steps: int
+    files: list[str]
+    stacks: list[list[list[int]]]
+    backwards: list[Backwards]
+    optimizers: list[Optimizer]
+    forwards: list[Forward]
+    retention: list[Retained]
+    caches: list[Emptied]
+    anomaly: Anomaly
+    reached: list[int]
+    unwatched: str
+    keeps: list[Kept]
+    changes: list[Changed]
+    stride: int
+    series: list[dict[str, float]] = field(default_factory=list)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {path: number for number, path in enumerate(self.files)}
+
+    def is_at(self, site: int, file: str, ranges: Iterable[Lines]) -> bool:
+        """Whether a frame of the site's stack is in one of these ranges of lines of `file`."""
+        number = self._numbers.get(file)
+        ranges = list(ranges)
+        return any(
+            frame_file == number and any(first <= line <= last for first, last in ranges)
+            for frame_file, line in self.stacks[site]
+        )
+
+    @property
+    def has_anything(self) -> bool:
+        """Whether something happened that a verdict could rest on."""
+        return bool(self.steps or self.backwards or self.reached)
+
+
+def read(path: Path, key: bytes) -> Evidence:
+    """The evidence in a file that was signed with `key`; raises `EvidenceError`."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise EvidenceError(f"{path}: evidence of more than {MAX_BYTES:,} bytes is refused")
+        seal, newline, body = path.read_text("ascii").partition("\n")
+    except (OSError, ValueError) as error:
+        raise EvidenceError(f"{path}: evidence cannot be read: {error}") from None
+    expected = hmac.new(key, body.removesuffix("\n").encode(), "sha256").hexdigest()
+    if not newline or not body.endswith("\n") or not hmac.compare_digest(seal, expected):
+        raise EvidenceError(f"{path}: evidence is truncated, or was not written by this verification")
+    return from_json(json.loads(body), str(path))
+
+
+def from_json(data: Any, name: str) -> Evidence:
+    """Evidence from JSON values; raises `EvidenceError` with `name`."""
+    try:
+        evidence = _record(Evidence, data, "evidence")
+    except ValueError as error:
+        raise EvidenceError(f"{name}: {error}") from None
+    if evidence.format != FORMAT:
+        raise EvidenceError(f"{name}: evidence has format {evidence.format}, this torchlint reads {FORMAT}")
+    _check_sites(evidence, name)
+    return evidence
+
+
+def _check_sites(evidence: Evidence, name: str) -> None:
+    """Every number of a site or file is one that is there."""
+    sites = [
+        *(item.site for item in evidence.backwards),
+        *(item.site for item in evidence.forwards),
+        *(item.site for item in evidence.retention),
+        *(item.site for item in evidence.caches),
+        *(site for site, *_ in evidence.anomaly.on_sites),
+        *evidence.anomaly.off_sites,
+    ]
+    for optimizer in evidence.optimizers:
+        for counts in (optimizer.steps, optimizer.stale, optimizer.wiped, optimizer.hungry, optimizer.leftover):
+            sites += [site for site, _ in counts]
+        sites += [site for site, _ in (*optimizer.added, *optimizer.added_stale)]
+    if not all(0 <= site < len(evidence.stacks) for site in sites):
+        raise EvidenceError(f"{name}: evidence refers to a place that it does not hold")
+    for stack in evidence.stacks:
+        if not all(len(frame) == 2 and 0 <= frame[0] < len(evidence.files) for frame in stack):
+            raise EvidenceError(f"{name}: evidence refers to a file that it does not hold")
+
+
+def _record(kind: type[Record], data: Any, where: str) -> Record:
+    """A dataclass from a JSON object with exactly its fields, each of its type; raises `ValueError`."""
+    if not isinstance(data, dict):
+        raise ValueError(f"{where} is not an object")
+    types = typing.get_type_hints(kind)
+    names = {item.name for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if set(data) != names:
+        odd = sorted(set(data) ^ names)
+        raise ValueError(f"{where} has wrong keys: {', '.join(map(str, odd))}")
+    return kind(**{name: _value(types[name], data[name], f"{where}.{name}") for name in names})
+
+
+def _value(kind: Any, data: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is list:
+        if not isinstance(data, list):
+            raise ValueError(f"{where} is not an array")
+        return [_value(arguments[0], item, where) for item in data]
+    if origin is dict:
+        if not isinstance(data, dict):
+            raise ValueError(f"{where} is not an object")
+        return {str(key): _value(arguments[1], item, where) for key, item in data.items()}
+    if dataclasses.is_dataclass(kind):
+        return _record(kind, data, where)  # type: ignore[arg-type]
+    if kind is float and isinstance(data, (bool, int)):
+        return float(data)
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+        raise ValueError(f"{where} is not of type {kind.__name__}")
+    return data

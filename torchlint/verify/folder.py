@@ -1,0 +1,90 @@
+"""The folder of one verification: the plan for the probe, the evidence that it writes, and the sign of life."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from torchlint.verify.claims import Claim
+from torchlint.verify.evidence import Evidence, EvidenceError, read
+
+PLAN = "plan.json"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the program is stopped: after optimizer steps, after seconds; 0 is no limit. `stop` is soft or hard."""
+
+    max_steps: int = 40
+    max_seconds: float = 120.0
+    stop: str = "soft"
+
+
+class Folder:
+    """A private folder; whoever made it holds a lock in it until the end, or its death."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="torchlint-verify-"))
+        self.key = secrets.token_bytes(32)
+        self._alive = _locked(self.path / "alive")
+
+    def write_plan(self, claims: Sequence[Claim], root: Path, limits: Limits) -> None:
+        """Tell the probe what to look at."""
+        files = list(dict.fromkeys(claim.file for claim in claims))
+        plan = {
+            "key": self.key.hex(),
+            "root": str(root),
+            "start": os.getcwd(),
+            "files": files,
+            "claims": [claim.plan(files.index(claim.file)) for claim in claims],
+            "max_steps": limits.max_steps,
+            "max_seconds": limits.max_seconds,
+            "stop": limits.stop,
+        }
+        (self.path / PLAN).write_text(json.dumps(plan), "utf-8")
+
+    def booted(self) -> list[int]:
+        """The processes that have found the boot hook."""
+        return sorted(int(path.name.partition("-")[2]) for path in self.path.glob("boot-*"))
+
+    def evidence(self) -> tuple[list[Evidence], list[str]]:
+        """What the processes wrote, and what is wrong with the rest; those that did nothing are left out."""
+        found, problems = [], []
+        for path in sorted(self.path.glob("evidence-*.json")):
+            try:
+                evidence = read(path, self.key)
+            except EvidenceError as error:
+                problems.append(str(error))
+                continue
+            found.append(evidence)
+        busy = [evidence for evidence in found if evidence.steps or evidence.backwards]
+        return (busy or found), problems
+
+    def release(self) -> None:
+        """Give up the sign of life: probes that still run end within a second or two."""
+        if self._alive is not None:
+            self._alive.close()
+            self._alive = None
+
+    def remove(self) -> None:
+        """Delete everything."""
+        import shutil
+
+        self.release()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _locked(path: Path) -> IO[bytes] | None:
+    file = path.open("wb")
+    try:
+        import fcntl
+    except ImportError:
+        return file
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file

@@ -1,0 +1,1 @@
+"""One judge a rule, by what the rules are about."""

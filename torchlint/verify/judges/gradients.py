@@ -1,0 +1,143 @@
+"""Rules about the life of gradients between steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+from torchlint.verify.claims import Claim
+from torchlint.verify.evidence import Evidence, Lines, Optimizer
+from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted, times
+
+_ENOUGH = 3
+"""Steps without the defect that it takes to refute a finding."""
+_STALE = 2
+
+
+def missing_zero_grad(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed by steps that use gradients again, refuted by steps that never do and clearings that were seen."""
+    optimizers = _concerned(claim, evidence)
+    steps = sum(item.total(item.steps) for item in optimizers)
+    if not steps:
+        return _no_steps(claim, evidence)
+    stale = sum(item.total(item.stale) for item in optimizers)
+    leftover = sum(item.total(item.leftover) for item in optimizers)
+    if stale + leftover >= _STALE:
+        return _stale(optimizers, steps, stale, leftover)
+    clears = sum(item.clears for item in optimizers)
+    numbers = {"steps": steps, "stale_steps": stale + leftover, "clears": clears}
+    if stale + leftover == 0 and steps >= _ENOUGH and clears >= _ENOUGH - 1:
+        cleared = f"they were cleared {times(clears, 'time')}"
+        return refuted(f"none of {times(steps, 'step')} used stale gradients; {cleared}", numbers)
+    few = f"{stale + leftover:,} of {times(steps, 'step')} used stale gradients, {times(clears, 'clearing')}"
+    return inconclusive(f"{few}: too few", numbers)
+
+
+def _stale(optimizers: list[Optimizer], steps: int, stale: int, leftover: int) -> Verdict:
+    numbers: dict[str, float] = {"steps": steps, "stale_steps": stale + leftover}
+    ratios = [ratio for item in optimizers for ratio in item.ratios]
+    if stale:
+        reason = f"{stale:,} of {times(steps, 'step')} used gradients that an earlier step had used already"
+    else:
+        reason = (
+            f"{leftover:,} of {times(steps, 'step')} used what is left of a backward "
+            "that another optimizer has stepped on"
+        )
+    if ratios:
+        numbers["norm_ratio"] = median(ratios)
+        reason += f"; accumulated : fresh gradient norm {median(ratios):.3g} (median)"
+    first = min((item.first_stale for item in optimizers if item.first_stale >= 0), default=None)
+    return confirmed(reason, numbers, first)
+
+
+def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed by steps that found their gradients gone after a backward."""
+    optimizers = _concerned(claim, evidence)
+    steps = sum(item.total(item.steps) for item in optimizers)
+    if not steps:
+        return _no_steps(claim, evidence)
+    wiped = sum(item.total(item.wiped) for item in optimizers)
+    hungry = sum(item.total(item.hungry) for item in optimizers)
+    numbers: dict[str, float] = {"steps": steps, "wiped_steps": wiped}
+    if wiped >= _STALE:
+        return confirmed(f"{wiped:,} of {times(steps, 'step')} found no gradients: cleared after the backward", numbers)
+    fed = sum(item.total(item.added) for item in optimizers)
+    if not wiped and not hungry and steps >= _ENOUGH and fed >= _ENOUGH:
+        return refuted(f"all {times(steps, 'step')} found the gradients of {times(fed, 'backward')}", numbers)
+    return inconclusive(f"{wiped:,} of {times(steps, 'step')} found no gradients: too few", numbers)
+
+
+def step_without_backward(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed by steps before which no backward gave any gradient."""
+    optimizers = _concerned(claim, evidence)
+    steps = sum(item.total(item.steps) for item in optimizers)
+    if not steps:
+        return _no_steps(claim, evidence)
+    hungry = sum(item.total(item.hungry) for item in optimizers)
+    numbers: dict[str, float] = {"steps": steps, "empty_steps": hungry}
+    if hungry:
+        return confirmed(
+            f"{hungry:,} of {times(steps, 'step')} had no backward before them and updated nothing", numbers
+        )
+    fed = sum(item.trainable - item.without_gradient for item in optimizers)
+    if steps >= _ENOUGH and fed and all(item.moved for item in optimizers):
+        return refuted(f"all {times(steps, 'step')} had gradients, and {times(fed, 'parameter')} moved", numbers)
+    return inconclusive(f"only {times(steps, 'step')} seen", numbers)
+
+
+def _no_steps(claim: Claim, evidence: Evidence) -> Verdict:
+    """The code ran without a step, or did not run."""
+    if claim.index in evidence.reached or _ran(evidence, claim.lines, claim.file):
+        return inconclusive("the code ran, but no step of an optimizer was seen that belongs to it")
+    return not_reached()
+
+
+def _ran(evidence: Evidence, lines: Iterable[Lines], file: str) -> bool:
+    return any(evidence.is_at(item.site, file, lines) for item in evidence.backwards)
+
+
+def _concerned(claim: Claim, evidence: Evidence) -> list[Optimizer]:
+    """The optimizers that a claim is about: those that step on its lines, else those that its backward feeds.
+
+    Where neither is known, those that step in the same function.
+    """
+    stepping = _stepping(claim, evidence, claim.lines)
+    if stepping:
+        return stepping
+    fed = [item for item in evidence.optimizers if _counts_at(item.added, claim, evidence, claim.lines)]
+    if len(fed) > 1:
+        fed = _nearest(fed, claim, evidence)
+    if fed:
+        return [item for item in fed if item.total(item.steps)]
+    if claim.index not in evidence.reached:
+        return []
+    stepped = [item for item in evidence.optimizers if item.total(item.steps)]
+    return _stepping(claim, evidence, (claim.scope,)) or (stepped if len(stepped) == 1 else [])
+
+
+def _stepping(claim: Claim, evidence: Evidence, lines: Iterable[Lines]) -> list[Optimizer]:
+    return [item for item in evidence.optimizers if _counts_at(item.steps, claim, evidence, lines)]
+
+
+def _counts_at(counts: list[list[int]], claim: Claim, evidence: Evidence, lines: Iterable[Lines]) -> int:
+    lines = tuple(lines)
+    return sum(count for site, count in counts if evidence.is_at(site, claim.file, lines))
+
+
+def _nearest(fed: list[Optimizer], claim: Claim, evidence: Evidence) -> list[Optimizer]:
+    """Of several optimizers that a backward feeds, those whose step is the next one below it in the file."""
+    line = claim.statement[1]
+    below = {}
+    for optimizer in fed:
+        lines = [
+            frame_line
+            for site, _ in optimizer.steps
+            for file, frame_line in evidence.stacks[site][:1]
+            if evidence.files[file] == claim.file and frame_line >= line
+        ]
+        if lines:
+            below[optimizer] = min(lines)
+    if not below:
+        return fed
+    first = min(below.values())
+    return [optimizer for optimizer, step_line in below.items() if step_line == first]

@@ -1,0 +1,198 @@
+"""Starts the program in its own process group with the boot hook in its way, and sees to it that it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from torchlint.verify.folder import Folder, Limits
+
+BOOT = Path(__file__).parent / "boot"
+_PLAN = "TORCHLINT_VERIFY"
+_POLL = 0.05
+_PATIENCE = 20.0
+"""Seconds beyond the budget in which the probe may end the program itself."""
+_STEPS_OF_FORCE = (("SIGINT", 5.0), ("SIGTERM", 3.0), ("SIGKILL", 2.0))
+
+
+class LaunchError(Exception):
+    """The program cannot be started; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the program ended. `code` is as in `subprocess`: negative for a signal."""
+
+    code: int
+    seconds: float
+    timed_out: bool = False
+    signal: int = 0
+    """The signal that the launcher itself was sent, or 0."""
+
+    @property
+    def description(self) -> str:
+        """In words, for the report."""
+        if self.signal:
+            return f"interrupted by {signal.Signals(self.signal).name}"
+        if self.timed_out:
+            return "stopped when its time was up"
+        if self.code < 0:
+            return f"killed by {_signal_name(-self.code)}"
+        return f"exit code {self.code}"
+
+
+def launch(command: Sequence[str], folder: Folder, limits: Limits) -> Ended:
+    """Run the program to its end, the end of its budget, or a signal; raises `LaunchError`.
+
+    What it prints goes to standard error. When this returns, nothing of it is left running.
+    """
+    started = time.monotonic()
+    with _signals_noted() as noted:
+        try:
+            process = _start(command, folder)
+        except OSError as error:
+            raise LaunchError(f"cannot run {command[0]}: {error.strerror}") from None
+        with _terminal_of(process):
+            timed_out = not _wait(process, limits, started, noted)
+            if process.poll() is None:
+                _end(process)
+        _sweep(process, folder)
+    seconds = time.monotonic() - started
+    return Ended(process.returncode, seconds, timed_out and not noted, noted[0] if noted else 0)
+
+
+def _start(command: Sequence[str], folder: Folder) -> subprocess.Popen[bytes]:
+    options: dict[str, Any] = {}
+    if os.name == "posix":
+        options = {"preexec_fn": _in_own_group}
+    else:
+        options = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+    return subprocess.Popen(command, env=_environment(os.environ, folder), stdout=sys.stderr.fileno(), **options)
+
+
+def _environment(environment: Mapping[str, str], folder: Folder) -> dict[str, str]:
+    paths = [str(BOOT), *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(paths), _PLAN: str(folder.path)}
+
+
+def _in_own_group() -> None:
+    """In the child, before the program: its own group, and on Linux no life without its parent."""
+    os.setpgid(0, 0)
+    if sys.platform == "linux":
+        import ctypes
+
+        set_parent_death_signal = 1
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _signals_noted() -> Iterator[list[int]]:
+    """A list that signals to this process are put into instead of killing it."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    try:
+        before = {number: signal.signal(number, note) for number in numbers}
+    except ValueError:  # not the main thread
+        before = {}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _terminal_of(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Lend the program the terminal, so that it can read from it, and Ctrl-C reaches it."""
+    if os.name != "posix" or not sys.stdin or not sys.stdin.isatty():
+        yield
+        return
+    own = os.getpgrp()
+    stdin = sys.stdin.fileno()
+    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    try:
+        with contextlib.suppress(OSError):
+            os.tcsetpgrp(stdin, process.pid)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.tcsetpgrp(stdin, own)
+        signal.signal(signal.SIGTTOU, before)
+
+
+def _wait(process: subprocess.Popen[bytes], limits: Limits, started: float, noted: list[int]) -> bool:
+    """Wait for the end; False if the time is up, or a signal says so."""
+    deadline = started + limits.max_seconds + _PATIENCE if limits.max_seconds else float("inf")
+    while process.poll() is None:
+        if noted or time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL)
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the group to end, ever more firmly."""
+    for name, patience in _STEPS_OF_FORCE:
+        _signal_group(process.pid, getattr(signal, name, signal.SIGTERM))
+        try:
+            process.wait(patience)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        os.killpg(group, number)
+
+
+def _sweep(process: subprocess.Popen[bytes], folder: Folder) -> None:
+    """End what the program left behind: its group, and processes with the boot hook that left the group."""
+    if os.name != "posix":
+        return
+    _signal_group(process.pid, signal.SIGTERM)
+    left = [pid for pid in folder.booted() if pid != process.pid and _is_ours(pid, folder)]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        if number == signal.SIGTERM:
+            _wait_for(left, folder)
+    _signal_group(process.pid, signal.SIGKILL)
+
+
+def _wait_for(pids: list[int], folder: Folder) -> None:
+    deadline = time.monotonic() + 2.0
+    while time.monotonic() < deadline and any(_is_ours(pid, folder) for pid in pids):
+        time.sleep(_POLL)
+
+
+def _is_ours(pid: int, folder: Folder) -> bool:
+    """Whether a process is alive and was started by this verification: numbers are used again."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return os.fsencode(f"{_PLAN}={folder.path}") in environment.split(b"\0")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

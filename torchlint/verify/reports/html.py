@@ -1,0 +1,141 @@
+"""A page that stands alone: per finding the code, the verdict, the evidence and a plot. Nothing is fetched."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from html import escape
+from importlib.metadata import version
+
+from torchlint.source import SourceError
+from torchlint.verify.evidence import Evidence
+from torchlint.verify.reports.plots import plot, svg
+from torchlint.verify.session import Judged, Verification
+from torchlint.verify.verdict import VERIFIABLE, Answer
+
+_CONTEXT = 3
+"""Lines of code before and after the flagged one."""
+
+_CSS = """
+:root { color-scheme: light; --line: #d8dee4; --dim: #59636e; --confirmed: #b3261e; --refuted: #1a7f37;
+        --inconclusive: #9a6700; --not-reached: #59636e; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1f2328; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin: 0; }
+code, pre { font: 13px/1.45 ui-monospace, monospace; }
+pre { background: #f6f8fa; border-radius: 6px; overflow-x: auto; padding: .6rem; margin: .6rem 0; }
+pre mark { background: #ffebe9; color: inherit; display: block; }
+article { border: 1px solid var(--line); border-left: 5px solid var(--colour); border-radius: 6px; margin: 1rem 0;
+          padding: .8rem 1rem; }
+.verdict { color: var(--colour); font-weight: 700; }
+.confirmed { --colour: var(--confirmed); } .refuted { --colour: var(--refuted); }
+.inconclusive { --colour: var(--inconclusive); } .not-reached { --colour: var(--not-reached); }
+.dim { color: var(--dim); } dl { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .5rem 0; }
+dt { color: var(--dim); } dl div { display: flex; gap: .4rem; } dd { margin: 0; font-variant-numeric: tabular-nums; }
+figure { margin: 0; } svg { height: auto; max-width: 100%; }
+table { border-collapse: collapse; } td { padding: .1rem .8rem .1rem 0; }
+"""
+
+
+def render(verification: Verification) -> str:
+    """The page."""
+    body = "\n".join([_head(verification), *_articles(verification), _foot()])
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        # an icon of nothing: browsers would ask the server for one
+        '<link rel="icon" href="data:,">\n'
+        f"<title>torchlint verify</title>\n<style>{_CSS}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _head(verification: Verification) -> str:
+    counts = ", ".join(
+        f'<span class="{answer.value}"><span class="verdict">{verification.count(answer)} {answer.value}</span></span>'
+        for answer in Answer
+        if verification.count(answer)
+    )
+    notes = "".join(f"<p>{escape(note)}</p>" for note in verification.notes)
+    return (
+        f"<h1>torchlint verify</h1>\n<p><code>{escape(shlex.join(verification.command))}</code></p>\n"
+        f"<p>{counts or 'No findings.'}</p>\n{notes}\n{_table(verification)}"
+    )
+
+
+def _table(verification: Verification) -> str:
+    rows = [
+        ("Program", verification.ended.description if verification.ended else "not run"),
+        ("Steps", f"{verification.steps:,}"),
+    ]
+    for evidence in verification.evidence[:8]:
+        process = evidence.process
+        rank = f"rank {process.rank}: " if process.rank else ""
+        rows.append(("Process", f"{rank}{process.device}, torch {process.torch}, Python {process.python}"))
+    cells = "".join(f'<tr><td class="dim">{name}</td><td>{escape(value)}</td></tr>' for name, value in rows)
+    return f"<table>{cells}</table>"
+
+
+def _articles(verification: Verification) -> Iterator[str]:
+    busiest = max(verification.evidence, key=lambda evidence: evidence.steps, default=None)
+    for number, judged in enumerate(verification.judged):
+        yield _article(judged, number, busiest)
+
+
+def _article(judged: Judged, number: int, evidence: Evidence | None) -> str:
+    finding, verdict = judged.finding, judged.verdict
+    first = "" if verdict.first_step is None else f" First at step {verdict.first_step + 1:,}."
+    device = f" On {verdict.device}." if verdict.device else ""
+    return (
+        f'<article class="{verdict.answer.value}">\n'
+        f'<h2><span class="verdict">{verdict.answer.value}</span> {escape(finding.code)} {escape(finding.name)} '
+        f'<span class="dim">{escape(finding.path)}:{finding.span.start.line}</span></h2>\n'
+        f"<p>{escape(finding.message)}</p>\n{_code(judged)}\n"
+        f"<p><b>{escape(_sentence(verdict.reason))}</b>{first}{escape(device)}</p>\n"
+        f"{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def _code(judged: Judged) -> str:
+    try:
+        lines = judged.source.lines
+    except SourceError:
+        return ""
+    line = judged.finding.span.start.line
+    first, last = max(1, line - _CONTEXT), min(len(lines), line + _CONTEXT)
+    shown = []
+    for number in range(first, last + 1):
+        text = f"{number:>5}  {escape(lines[number - 1])}"
+        shown.append(f"<mark>{text}</mark>" if number == line else f"{text}\n")
+    return f"<pre>{''.join(shown)}</pre>" if shown else ""
+
+
+def _numbers(judged: Judged) -> str:
+    items = "".join(
+        f"<div><dt>{escape(name.replace('_', ' '))}</dt><dd>{value:,.4g}</dd></div>"
+        if isinstance(value, float)
+        else f"<div><dt>{escape(name.replace('_', ' '))}</dt><dd>{value:,}</dd></div>"
+        for name, value in judged.verdict.numbers.items()
+    )
+    return f"<dl>{items}</dl>" if items else ""
+
+
+def _plot(judged: Judged, number: int, evidence: Evidence | None) -> str:
+    """The plot that bears on the finding, if its code ran."""
+    silent = judged.verdict.answer is Answer.NOT_REACHED or judged.finding.name not in VERIFIABLE
+    if evidence is None or silent:
+        return ""
+    drawn = plot(judged.finding.name, evidence)
+    if drawn.is_empty:
+        return ""
+    title = f"<figcaption>{escape(drawn.title)}</figcaption>"
+    return f"<figure>{title}{svg(drawn, f'plot-{number}')}</figure>\n"
+
+
+def _foot() -> str:
+    return (
+        f'<p class="dim">torchlint {escape(version("torchlint"))}. The program ran for a few steps only; '
+        "what a verdict means is said by <code>torchlint verify --help</code>.</p>"
+    )

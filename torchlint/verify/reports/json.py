@@ -1,0 +1,70 @@
+"""The report as a JSON object; `docs/verify-report.schema.json` describes it."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from typing import Any
+
+from torchlint.verify.evidence import Evidence
+from torchlint.verify.session import Judged, Verification
+from torchlint.verify.verdict import Answer
+
+
+def render(verification: Verification, colour: bool) -> str:
+    """Indented JSON in ASCII."""
+    return json.dumps(report(verification), indent=2) + "\n"
+
+
+def report(verification: Verification) -> dict[str, Any]:
+    """The report as JSON values; also what the HTML page embeds."""
+    ended = verification.ended
+    return {
+        "torchlint": version("torchlint"),
+        "command": list(verification.command),
+        "program": None
+        if ended is None
+        else {
+            "exit_code": ended.code,
+            "ended": ended.description,
+            "seconds": round(ended.seconds, 3),
+            "steps": verification.steps,
+        },
+        "processes": [_process(evidence) for evidence in verification.evidence],
+        "notes": list(verification.notes),
+        "counts": {answer.value: verification.count(answer) for answer in Answer},
+        "exit_code": verification.exit_code,
+        "findings": [_finding(judged) for judged in verification.judged],
+    }
+
+
+def _process(evidence: Evidence) -> dict[str, Any]:
+    process = evidence.process
+    return {
+        "pid": process.pid,
+        "rank": process.rank,
+        "python": process.python,
+        "torch": process.torch,
+        "device": process.device,
+        "steps": evidence.steps,
+        "stopped": evidence.stopped,
+        "error": evidence.error,
+    }
+
+
+def _finding(judged: Judged) -> dict[str, Any]:
+    finding, verdict = judged.finding, judged.verdict
+    return {
+        "path": finding.path,
+        "line": finding.span.start.line,
+        "column": finding.span.start.column + 1,
+        "code": finding.code,
+        "name": finding.name,
+        "message": finding.message,
+        "fingerprint": finding.fingerprint,
+        "verdict": verdict.answer.value,
+        "reason": verdict.reason,
+        "evidence": dict(verdict.numbers),
+        "first_step": verdict.first_step,
+        "device": verdict.device,
+    }

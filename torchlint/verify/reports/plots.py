@@ -1,0 +1,134 @@
+"""What happened at each step, as SVG drawn by matplotlib."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torchlint.verify.evidence import Evidence
+
+_SIZE = (8.0, 2.6)
+_COLOURS = ("#b3261e", "#1f6feb", "#2e7d32")
+_STYLE = {
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values by step. A curve on the `right` has an axis of its own."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    right: bool = False
+    dots: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A title and what is drawn under it."""
+
+    title: str
+    unit: str
+    curves: tuple[Curve, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(curve.points for curve in self.curves)
+
+
+def plot(rule: str, evidence: Evidence) -> Plot:
+    """The plot that bears on findings of a rule; empty where nothing was measured."""
+    return _PLOTS.get(rule, _memory)(evidence)
+
+
+def _series(evidence: Evidence, key: str, scale: float = 1.0) -> list[tuple[float, float]]:
+    return [(record["step"], record[key] * scale) for record in evidence.series if key in record]
+
+
+def _norms(evidence: Evidence) -> Plot:
+    return Plot(
+        "Gradient norm at each measured step",
+        "norm of sampled gradients",
+        (
+            Curve("accumulated: what the step uses", _series(evidence, "norm"), dots=True),
+            Curve("fresh: what the last backward added", _series(evidence, "fresh"), dots=True),
+        ),
+    )
+
+
+def _memory(evidence: Evidence) -> Plot:
+    what = "memory of the process" if evidence.process.device == "cpu" else "memory allocated on the GPU"
+    return Plot(
+        "Live graphs and memory at each step",
+        "autograd graphs alive",
+        (
+            Curve("graphs that went backward and are alive", _series(evidence, "graphs")),
+            Curve(f"{what} (MB, right)", _series(evidence, "memory", 1e-6), right=True),
+        ),
+    )
+
+
+def _times(evidence: Evidence) -> Plot:
+    """Without the first step, which holds everything that is done once."""
+    records = [record for record in evidence.series if record["step"] > 1]
+    slow = [(record["step"], record["ms"]) for record in records if record.get("anomaly") or "emptied" in record]
+    fast = [
+        (record["step"], record["ms"]) for record in records if not record.get("anomaly") and "emptied" not in record
+    ]
+    return Plot("Time of each step", "ms", (Curve("with", slow, dots=True), Curve("without", fast, dots=True)))
+
+
+_PLOTS = {
+    "missing-zero-grad": _norms,
+    "cleared-before-step": _norms,
+    "step-without-backward": _norms,
+    "training-under-no-grad": _norms,
+    "anomaly-detection-left-on": _times,
+    "empty-cache-in-loop": _times,
+}
+
+
+def svg(plot: Plot, name: str) -> str:
+    """The plot as an SVG element; `name` makes its identifiers unique in a page."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    style: Mapping[Any, Any] = {**_STYLE, "svg.hashsalt": name}
+    with mpl.rc_context(style):  # type: ignore[arg-type,unused-ignore]
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        axes = figure.subplots()
+        axes.set_xlabel("step")
+        axes.set_ylabel(plot.unit)
+        lines = []
+        for number, curve in enumerate(plot.curves):
+            if not curve.points:
+                continue
+            target = axes.twinx() if curve.right else axes
+            lines += _draw(target, curve, number, name)
+        axes.set_ylim(bottom=0)
+        axes.legend(handles=lines, loc="best", frameon=False)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _draw(axes: Any, curve: Curve, number: int, name: str) -> list[Any]:
+    if curve.right:
+        axes.spines["right"].set_visible(True)
+        axes.grid(False)
+    steps, values = zip(*curve.points, strict=True)
+    marker = "." if curve.dots or len(steps) == 1 else ""
+    lines: list[Any] = axes.plot(
+        steps, values, color=_COLOURS[number], label=curve.label, linewidth=1.4, marker=marker, alpha=0.9
+    )
+    lines[0].set_gid(f"{name}-curve-{number}")
+    return lines

@@ -1,0 +1,44 @@
+"""SARIF 2.1.0: confirmed findings come and rank first, refuted ones are suppressed with the reason."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from torchlint.outputs import LintedFile, Outcome
+from torchlint.outputs.sarif import log
+from torchlint.verify.session import Judged, Verification
+from torchlint.verify.verdict import Answer
+
+_RANKS = {Answer.CONFIRMED: 100.0, Answer.INCONCLUSIVE: 50.0, Answer.NOT_REACHED: 30.0, Answer.REFUTED: 0.0}
+
+
+def render(verification: Verification, colour: bool) -> str:
+    """Indented JSON in ASCII with one run."""
+    from torchlint import registry
+
+    judged = sorted(verification.judged, key=lambda item: -_RANKS[item.verdict.answer])
+    files = tuple(LintedFile(item.source, (item.finding,)) for item in judged)
+    document = log(Outcome(files, len(files), registry.metas()))
+    run = document["runs"][0]
+    for result, item in zip(run["results"], judged, strict=True):
+        _judge(result, item)
+    run["invocations"][0]["exitCode"] = verification.exit_code
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _judge(result: dict[str, Any], judged: Judged) -> None:
+    verdict = judged.verdict
+    result["rank"] = _RANKS[verdict.answer]
+    result["message"]["text"] = f"{verdict.answer.value}: {verdict.reason}\n{result['message']['text']}"
+    result["properties"] = {
+        "verdict": verdict.answer.value,
+        "reason": verdict.reason,
+        "evidence": dict(verdict.numbers),
+        "firstStep": verdict.first_step,
+        "device": verdict.device,
+    }
+    if verdict.answer is Answer.REFUTED:
+        result["suppressions"] = [
+            {"kind": "external", "status": "accepted", "justification": f"refuted by a run: {verdict.reason}"}
+        ]

@@ -1,0 +1,89 @@
+"""Judges findings by evidence. Pure: the same claim and evidence give the same verdict, and torch is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from importlib import import_module
+
+from torchlint.verify.claims import Claim
+from torchlint.verify.evidence import Evidence
+
+
+class Answer(str, Enum):
+    """What a run says of a finding."""
+
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    NOT_REACHED = "not-reached"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer, the reason in one sentence, and the numbers behind it.
+
+    `first_step` is the optimizer step, from 0, at which the defect showed first; None where it did not.
+    """
+
+    answer: Answer
+    reason: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    first_step: int | None = None
+    device: str = ""
+
+
+Judge = Callable[[Claim, Evidence], Verdict]
+
+_JUDGES = {
+    "missing-zero-grad": "gradients:missing_zero_grad",
+    "cleared-before-step": "gradients:cleared_before_step",
+    "step-without-backward": "gradients:step_without_backward",
+    "training-under-no-grad": "gradmode:training_under_no_grad",
+    "undetached-accumulation": "graphs:undetached_accumulation",
+    "retain-graph-in-loop": "graphs:retain_graph_in_loop",
+    "inplace-on-saved-tensor": "inplace:inplace_on_saved_tensor",
+    "inplace-on-leaf": "inplace:inplace_on_leaf",
+    "empty-cache-in-loop": "switches:empty_cache_in_loop",
+    "anomaly-detection-left-on": "switches:anomaly_detection_left_on",
+}
+VERIFIABLE = tuple(_JUDGES)
+"""The names of the rules whose findings a run can judge."""
+
+_ORDER = (Answer.CONFIRMED, Answer.REFUTED, Answer.INCONCLUSIVE, Answer.NOT_REACHED)
+
+
+def confirmed(reason: str, numbers: Mapping[str, float], first_step: int | None = None) -> Verdict:
+    """The defect was seen."""
+    return Verdict(Answer.CONFIRMED, reason, numbers, first_step)
+
+
+def refuted(reason: str, numbers: Mapping[str, float]) -> Verdict:
+    """The opposite of the defect was seen, in two independent ways."""
+    return Verdict(Answer.REFUTED, reason, numbers)
+
+
+def inconclusive(reason: str, numbers: Mapping[str, float] | None = None) -> Verdict:
+    """The code ran, but what was seen decides nothing."""
+    return Verdict(Answer.INCONCLUSIVE, reason, numbers or {})
+
+
+def not_reached(reason: str = "the flagged code did not run") -> Verdict:
+    """The code did not run."""
+    return Verdict(Answer.NOT_REACHED, reason)
+
+
+def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
+    """What all processes of a run together say of a claim: one that saw the defect is enough."""
+    if claim.rule not in _JUDGES:
+        return inconclusive("findings of this rule are not verifiable yet")
+    module, _, name = _JUDGES[claim.rule].partition(":")
+    judge: Judge = getattr(import_module(f"torchlint.verify.judges.{module}"), name)
+    verdicts = [replace(judge(claim, evidence), device=evidence.process.device) for evidence in processes]
+    return min(verdicts, key=lambda item: _ORDER.index(item.answer), default=not_reached("nothing was observed"))
+
+
+def times(count: float, what: str) -> str:
+    """A count with its noun: `1 step`, `12 steps`."""
+    return f"{count:,.0f} {what}{'' if count == 1 else 's'}"
