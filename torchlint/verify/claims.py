@@ -111,7 +111,7 @@ def _last_line(node: ast.stmt) -> int:
 def _statement_at(statements: Iterable[ast.stmt], place: Position) -> ast.stmt | None:
     """The smallest statement at a place; of several on one line the one at the column."""
     found = [item for item in statements if _first_line(item) <= place.line <= _last_line(item)]
-    at_column = [item for item in found if (item.lineno, item.col_offset) <= (place.line, place.column)]
+    at_column = [item for item in found if (_first_line(item), item.col_offset) <= (place.line, place.column)]
     candidates = at_column or found
     return max(candidates, key=lambda item: (_first_line(item), item.col_offset), default=None)
 

@@ -32,6 +32,8 @@ class Process:
     python: str
     torch: str
     device: str
+    compiled: int
+    """Graphs that `torch.compile` made: the lines of their code are not seen to run."""
 
 
 @dataclass(frozen=True)

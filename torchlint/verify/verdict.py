@@ -80,8 +80,16 @@ def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
         return inconclusive("findings of this rule are not verifiable yet")
     module, _, name = _JUDGES[claim.rule].partition(":")
     judge: Judge = getattr(import_module(f"torchlint.verify.judges.{module}"), name)
-    verdicts = [replace(judge(claim, evidence), device=evidence.process.device) for evidence in processes]
+    verdicts = [replace(_judged(judge, claim, evidence), device=evidence.process.device) for evidence in processes]
     return min(verdicts, key=lambda item: _ORDER.index(item.answer), default=not_reached("nothing was observed"))
+
+
+def _judged(judge: Judge, claim: Claim, evidence: Evidence) -> Verdict:
+    """A judge's verdict, unless it is about lines that may have run in compiled code."""
+    found = judge(claim, evidence)
+    if found.answer is Answer.NOT_REACHED and evidence.process.compiled:
+        return inconclusive("not seen to run, but torch.compile was used: compiled lines cannot be watched")
+    return found
 
 
 def times(count: float, what: str) -> str:

@@ -126,18 +126,19 @@ def _counts_at(counts: list[list[int]], claim: Claim, evidence: Evidence, lines:
 
 def _nearest(fed: list[Optimizer], claim: Claim, evidence: Evidence) -> list[Optimizer]:
     """Of several optimizers that a backward feeds, those whose step is the next one below it in the file."""
-    line = claim.statement[1]
-    below = {}
-    for optimizer in fed:
-        lines = [
-            frame_line
-            for site, _ in optimizer.steps
-            for file, frame_line in evidence.stacks[site][:1]
-            if evidence.files[file] == claim.file and frame_line >= line
-        ]
-        if lines:
-            below[optimizer] = min(lines)
+    below = [(line, item) for item in fed if (line := _next_step(item, claim, evidence)) is not None]
     if not below:
         return fed
-    first = min(below.values())
-    return [optimizer for optimizer, step_line in below.items() if step_line == first]
+    first = min(line for line, _ in below)
+    return [item for line, item in below if line == first]
+
+
+def _next_step(optimizer: Optimizer, claim: Claim, evidence: Evidence) -> int | None:
+    """The first line from the claim's on, in its file, on which the optimizer steps."""
+    lines = [
+        line
+        for site, _ in optimizer.steps
+        for file, line in evidence.stacks[site][:1]
+        if evidence.files[file] == claim.file and line >= claim.statement[1]
+    ]
+    return min(lines, default=None)

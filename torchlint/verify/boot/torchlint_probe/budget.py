@@ -32,14 +32,19 @@ class Budget:
         # Ranks must stop at the same step, or the others wait for ever: their clock is the launcher's.
         self._deadline = 0.0 if "RANK" in os.environ else plan.max_seconds
         self._hard = plan.hard
-        self._start = time.monotonic()
+        self._start = 0.0
         self._flush = flush
         self._attempts = 0
         self.reason = ""
 
+    def start(self) -> None:
+        """The first backward or step: from here on the seconds count."""
+        self._start = self._start or time.monotonic()
+
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self._start
+        """Since the first backward or step."""
+        return time.monotonic() - self._start if self._start else 0.0
 
     def is_near(self, step: int, steps: int) -> bool:
         """Whether `step` is one of the last `steps` before the program is stopped."""

@@ -90,7 +90,8 @@ class Change:
         self._subjects = changed
         if changed:
             self.bumps += 1
-            self._follow(changed)
+            if torch.is_grad_enabled():
+                self._follow(changed)
         return self.hits < _HITS
 
     def _follow(self, changed: list[_Subject]) -> None:

@@ -202,8 +202,13 @@ class Probe:
             self._step_by_hand()
         return result
 
-    def _before_backward(self, tensors: Any, site: int, retains: bool) -> None:
+    def _begin(self) -> None:
+        """Something happens: from now on evidence is written, and the clock runs."""
         self.log.start()
+        self.budget.start()
+
+    def _before_backward(self, tensors: Any, site: int, retains: bool) -> None:
+        self._begin()
         backwards = self.backwards.setdefault(site, Backwards())
         backwards.count += 1
         backwards.retained += retains
@@ -283,7 +288,7 @@ class Probe:
         return stack
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
-        self.log.start()
+        self._begin()
         stepping = self._stepping()
         stepping.append(optimizer)
         if stepping.count(optimizer) > 1:
@@ -373,6 +378,7 @@ class Probe:
             "python": platform.python_version(),
             "torch": str(torch.__version__),
             "device": self.meter.device,
+            "compiled": _compiled_graphs(),
         }
 
 
@@ -384,6 +390,13 @@ class _Entering:
 
     def leave(self, frame: Any, error: BaseException | None) -> bool:
         return True
+
+
+def _compiled_graphs() -> int:
+    """How many graphs `torch.compile` has made; their lines do not run any more."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(utils, "counters", {})
+    return int(counters["stats"]["unique_graphs"]) if "stats" in counters else 0
 
 
 def _retains(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

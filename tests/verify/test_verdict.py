@@ -1,0 +1,303 @@
+"""Verdicts from evidence alone: torch is not needed, and hard evidence is never talked away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from torchlint.verify.claims import Claim
+from torchlint.verify.evidence import (
+    Anomaly,
+    Backwards,
+    Changed,
+    Emptied,
+    Evidence,
+    Forward,
+    Kept,
+    Optimizer,
+    Process,
+    Retained,
+)
+from torchlint.verify.verdict import VERIFIABLE, Answer, verdict
+
+FILE = "/project/train.py"
+OPTIMIZER = Optimizer(
+    name="SGD",
+    parameters=4,
+    trainable=4,
+    without_gradient=0,
+    steps=[[1, 20]],
+    stale=[],
+    wiped=[],
+    hungry=[],
+    leftover=[],
+    added=[[1, 20]],
+    added_stale=[],
+    first_stale=-1,
+    clears=19,
+    moved=3,
+    still=0,
+    ratios=[],
+)
+KEPT = Kept(claim=0, hits=20, lives=[], tensors=20, untracked=0, container="list", bound=-1, graphs_in_container=0)
+CHANGED = Changed(
+    claim=0,
+    hits=10,
+    bumps=10,
+    tracked=10,
+    passed=10,
+    share=1.0,
+    errors={},
+    matched={},
+    first_error=-1,
+    backwards_after=10,
+)
+ANOMALY = Anomaly(on_sites=[], off_sites=[], steps_on=0, steps_off=20, on_ms=[], off_ms=[])
+
+
+def claim(rule: str, **fields: Any) -> Claim:
+    """A claim about line 5 of a file, in a function from line 1 to 9."""
+    given: dict[str, Any] = {
+        "index": 0,
+        "rule": rule,
+        "file": FILE,
+        "statement": (5, 5),
+        "reach": (5, 5),
+        "lines": ((5, 5),),
+        "scope": (1, 9),
+        "blocks": ((5, 7),),
+        **fields,
+    }
+    return Claim(**given)
+
+
+def seen(**fields: Any) -> Evidence:
+    """Evidence of 20 steps on a CPU, in which site 1 is line 5, site 2 line 8, and site 3 line 50."""
+    given: dict[str, Any] = {
+        "format": 1,
+        "process": Process(1, "", "3.12.1", "2.13.0", "cpu", 0),
+        "status": "finished",
+        "stopped": "",
+        "error": "",
+        "seconds": 1.0,
+        "steps": 20,
+        "files": [FILE],
+        "stacks": [[], [[0, 5]], [[0, 8]], [[0, 50]]],
+        "backwards": [Backwards(1, 20, 0, {}, 0)],
+        "optimizers": [OPTIMIZER],
+        "forwards": [],
+        "retention": [],
+        "caches": [],
+        "anomaly": ANOMALY,
+        "reached": [0],
+        "unwatched": "",
+        "keeps": [KEPT],
+        "changes": [CHANGED],
+        "stride": 1,
+        "series": [],
+        **fields,
+    }
+    return Evidence(**given)
+
+
+def answer(rule: str, evidence: Evidence, **fields: Any) -> str:
+    return verdict(claim(rule, **fields), [evidence]).answer.value
+
+
+def lives(born: range, executed: int, died: int | None) -> list[list[int]]:
+    """Graphs that die so many visits after their birth, or never."""
+    return [[birth, executed, -1 if died is None else birth + died] for birth in born]
+
+
+@pytest.mark.parametrize("rule", VERIFIABLE)
+def test_nothing_ran(rule: str) -> None:
+    nothing = seen(
+        steps=0, backwards=[], optimizers=[], reached=[], keeps=[], changes=[], anomaly=replace(ANOMALY, steps_off=0)
+    )
+    assert answer(rule, nothing) == "not-reached"
+    assert verdict(claim(rule), []).answer is Answer.NOT_REACHED
+
+
+@pytest.mark.parametrize("rule", VERIFIABLE)
+def test_lines_that_were_compiled_are_not_said_to_be_unreached(rule: str) -> None:
+    process = Process(1, "", "3.12.1", "2.13.0", "cpu", 3)
+    nothing = seen(process=process, steps=0, backwards=[], optimizers=[], reached=[], keeps=[], changes=[])
+    assert answer(rule, nothing) == "inconclusive"
+
+
+def test_other_rules_are_not_verifiable_yet() -> None:
+    found = verdict(claim("no-such-rule"), [seen()])
+    assert found.answer is Answer.INCONCLUSIVE
+    assert "not verifiable yet" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [
+        ({}, "refuted"),
+        ({"stale": [[1, 19]], "first_stale": 1}, "confirmed"),
+        ({"stale": [[1, 2]], "first_stale": 7}, "confirmed"),
+        ({"leftover": [[1, 9]], "first_stale": 1}, "confirmed"),
+        ({"stale": [[1, 1]]}, "inconclusive"),
+        ({"clears": 0}, "inconclusive"),
+        ({"steps": [[1, 2]]}, "inconclusive"),
+        ({"steps": [[2, 20]], "added": [[1, 20]], "stale": [[2, 20]]}, "confirmed"),
+        ({"steps": [], "added": []}, "inconclusive"),
+    ],
+)
+def test_missing_zero_grad(optimizer: dict[str, Any], expected: str) -> None:
+    assert answer("missing-zero-grad", seen(optimizers=[replace(OPTIMIZER, **optimizer)])) == expected
+
+
+def test_the_optimizer_that_a_finding_is_about() -> None:
+    """Not another one whose gradients the same backward adds to, as in a GAN."""
+    generator = replace(OPTIMIZER, name="generator", steps=[[2, 20]], added=[[1, 20]])
+    critic = replace(OPTIMIZER, name="critic", steps=[[3, 20]], added=[[1, 20], [3, 20]], stale=[[3, 19]])
+    evidence = seen(optimizers=[generator, critic])
+    assert answer("missing-zero-grad", evidence, lines=((5, 5), (8, 8))) == "refuted"
+    assert answer("missing-zero-grad", evidence, lines=((5, 5),)) == "refuted"
+    assert answer("missing-zero-grad", evidence, lines=((50, 50),), statement=(50, 50)) == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("rule", "optimizer", "expected"),
+    [
+        ("cleared-before-step", {"wiped": [[1, 19]]}, "confirmed"),
+        ("cleared-before-step", {}, "refuted"),
+        ("cleared-before-step", {"wiped": [[1, 1]]}, "inconclusive"),
+        ("step-without-backward", {"hungry": [[1, 1]]}, "confirmed"),
+        ("step-without-backward", {}, "refuted"),
+        ("step-without-backward", {"moved": 0, "still": 3}, "inconclusive"),
+    ],
+)
+def test_steps_without_gradients(rule: str, optimizer: dict[str, Any], expected: str) -> None:
+    assert answer(rule, seen(optimizers=[replace(OPTIMIZER, **optimizer)])) == expected
+
+
+NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad_fn"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [
+        ({"forwards": [Forward("Encoder", 1, 20, 4, 4, 0)]}, "confirmed"),
+        ({"forwards": [Forward("Teacher", 1, 20, 4, 0, 0)]}, "refuted"),
+        ({"forwards": [Forward("Net", 1, 20, 4, 4, 4)]}, "refuted"),
+        ({"forwards": [Forward("Elsewhere", 3, 20, 4, 4, 0)]}, "refuted"),
+        ({"backwards": [Backwards(1, 1, 0, {NO_GRAPH: 1}, 0)], "steps": 0}, "confirmed"),
+        ({"backwards": [Backwards(1, 1, 0, {"out of memory": 1}, 0)]}, "inconclusive"),
+        ({"optimizers": [replace(OPTIMIZER, moved=0, still=3)]}, "inconclusive"),
+        ({"optimizers": [replace(OPTIMIZER, steps=[[1, 1]])]}, "inconclusive"),
+    ],
+)
+def test_training_under_no_grad(evidence: dict[str, Any], expected: str) -> None:
+    assert answer("training-under-no-grad", seen(**evidence)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ({"lives": lives(range(1, 21), -1, None)}, "confirmed"),
+        ({"lives": lives(range(1, 21), 0, None)}, "confirmed"),
+        ({"lives": lives(range(1, 21), -1, 1)}, "refuted"),
+        ({"lives": lives(range(1, 21), -1, 5)}, "refuted"),  # a deque of five
+        ({"lives": [[birth, -1, 12] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
+        ({"lives": [[birth, 18, 19] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
+        ({"lives": lives(range(1, 21), -1, 15), "bound": 30}, "inconclusive"),
+        ({"lives": [], "hits": 3}, "inconclusive"),
+        ({"lives": [], "tensors": 0, "container": ""}, "inconclusive"),
+        ({"lives": []}, "refuted"),
+    ],
+)
+def test_undetached_accumulation(kept: dict[str, Any], expected: str) -> None:
+    assert answer("undetached-accumulation", seen(keeps=[replace(KEPT, **kept)])) == expected
+
+
+def test_growth_on_a_gpu_is_told_in_bytes() -> None:
+    series = [{"step": float(step), "ms": 1.0, "memory": 1e6 * step} for step in range(30)]
+    process = Process(1, "", "3.12.1", "2.13.0", "NVIDIA H200", 0)
+    evidence = seen(keeps=[replace(KEPT, lives=lives(range(1, 21), -1, None))], series=series, process=process)
+    found = verdict(claim("undetached-accumulation"), [evidence])
+    assert found.numbers["bytes_per_step"] == pytest.approx(1e6)
+    assert found.device == "NVIDIA H200"
+
+
+@pytest.mark.parametrize(
+    ("retained", "expected"),
+    [
+        (Retained(1, 20, 12, 12, 0, [9] * 12), "confirmed"),
+        (Retained(1, 20, 12, 12, 12, [9] * 12), "refuted"),
+        (Retained(1, 20, 12, 12, 6, [9] * 12), "refuted"),
+        (Retained(1, 20, 12, 12, 12, [9 * size for size in range(1, 13)]), "confirmed"),
+        (Retained(1, 20, 12, 12, 12, [90, 120, 60, 130, 70, 140]), "refuted"),
+        (Retained(1, 1, 1, 1, 0, [9]), "inconclusive"),
+        (Retained(1, 20, 12, 12, 2, [9] * 12), "inconclusive"),
+    ],
+)
+def test_retain_graph_in_loop(retained: Retained, expected: str) -> None:
+    assert answer("retain-graph-in-loop", seen(retention=[retained])) == expected
+
+
+@pytest.mark.parametrize("rule", ["inplace-on-saved-tensor", "inplace-on-leaf"])
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"errors": {"a leaf Variable": 1}}, "confirmed"),
+        ({"matched": {"modified by an inplace operation": 1}, "passed": 9}, "confirmed"),
+        ({}, "refuted"),
+        ({"hits": 1, "bumps": 1, "passed": 0}, "inconclusive"),
+        ({"bumps": 0}, "inconclusive"),
+    ],
+)
+def test_changes_in_place(rule: str, changed: dict[str, Any], expected: str) -> None:
+    assert answer(rule, seen(changes=[replace(CHANGED, **changed)])) == expected
+
+
+def test_an_overwritten_name_is_not_refuted_by_a_backward_that_passes() -> None:
+    assert answer("inplace-on-saved-tensor", seen(), raises=False) == "confirmed"
+    assert (
+        answer("inplace-on-saved-tensor", seen(changes=[replace(CHANGED, share=0.0)]), raises=False) == "inconclusive"
+    )
+
+
+def test_another_backward_that_failed_refutes_nothing() -> None:
+    failed = [Backwards(2, 5, 0, {"one of the variables has been modified": 1}, 0)]
+    assert answer("inplace-on-saved-tensor", seen(backwards=failed)) == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("device", "emptied", "expected"),
+    [
+        ("cpu", Emptied(1, 20, 0.1, 0), "inconclusive"),
+        ("cpu", Emptied(1, 2, 0.1, 0), "refuted"),
+        ("NVIDIA H200", Emptied(1, 20, 0.1, 1 << 20), "confirmed"),
+        ("NVIDIA H200", Emptied(1, 20, 0.1, 0), "confirmed"),
+        ("NVIDIA H200", Emptied(1, 20, 0.0, 0), "inconclusive"),
+    ],
+)
+def test_empty_cache_in_loop(device: str, emptied: Emptied, expected: str) -> None:
+    process = Process(1, "", "3.12.1", "2.13.0", device, 0)
+    series = [{"step": float(step), "ms": 10.0} for step in range(20)]
+    assert answer("empty-cache-in-loop", seen(process=process, caches=[emptied], series=series)) == expected
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "reached", "expected"),
+    [
+        ({"on_sites": [[1, 20]], "steps_on": 20, "steps_off": 0}, [0], "confirmed"),
+        ({"on_sites": [[3, 20]], "steps_on": 20, "steps_off": 0}, [], "not-reached"),
+        ({"off_sites": [1]}, [0], "refuted"),
+        ({"on_sites": [[1, 1]], "steps_on": 1}, [0], "refuted"),
+        ({"on_sites": [[1, 5]], "steps_on": 5, "steps_off": 2}, [0], "inconclusive"),
+    ],
+)
+def test_anomaly_detection_left_on(anomaly: dict[str, Any], reached: list[int], expected: str) -> None:
+    assert answer("anomaly-detection-left-on", seen(anomaly=replace(ANOMALY, **anomaly), reached=reached)) == expected
+
+
+def test_one_rank_that_saw_the_defect_is_enough() -> None:
+    stale = replace(OPTIMIZER, stale=[[1, 19]])
+    found = verdict(claim("missing-zero-grad"), [seen(), seen(optimizers=[stale]), seen(reached=[], steps=0)])
+    assert found.answer is Answer.CONFIRMED
