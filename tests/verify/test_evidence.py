@@ -27,6 +27,7 @@ def body() -> dict[str, Any]:
         "status": "finished",
         "stopped": "",
         "error": "",
+        "trouble": "",
         "seconds": 1,
         "steps": 2,
         "files": ["/a.py"],

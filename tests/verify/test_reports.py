@@ -47,7 +47,7 @@ def evidence(device: str = "cpu") -> Evidence:
     anomaly = {"on_sites": [], "off_sites": [], "steps_on": 15, "steps_off": 15, "on_ms": [], "off_ms": []}
     names = [field.name for field in dataclasses.fields(Evidence)]
     empty: dict[str, Any] = {name: [] for name in names}
-    texts = {"status": "finished", "stopped": "30 steps", "error": EVIL, "unwatched": ""}
+    texts = {"status": "finished", "stopped": "30 steps", "error": EVIL, "trouble": "", "unwatched": ""}
     numbers = {"format": 1, "seconds": 1.0, "steps": 30, "stride": 1}
     data = {**empty, **texts, **numbers, "process": process, "anomaly": anomaly, "series": series, "stacks": [[]]}
     return from_json(data, "test")

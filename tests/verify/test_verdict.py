@@ -81,6 +81,7 @@ def seen(**fields: Any) -> Evidence:
         "status": "finished",
         "stopped": "",
         "error": "",
+        "trouble": "",
         "seconds": 1.0,
         "steps": 20,
         "files": [FILE],

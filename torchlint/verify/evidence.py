@@ -162,6 +162,8 @@ class Evidence:
     status: str
     stopped: str
     error: str
+    trouble: str
+    """What went wrong in the probe itself, or empty."""
     seconds: float
     steps: int
     files: list[str]

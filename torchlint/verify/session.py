@@ -155,6 +155,7 @@ def _notes(ended: Ended, evidence: Sequence[Evidence], limits: Limits) -> list[s
     if not stopped and ended.code and not ended.signal and not ended.timed_out:
         errors = [item.error for item in evidence if item.error]
         notes.append(f"The program failed with {ended.description}{': ' + errors[0] if errors else ''}.")
+    notes += [f"The probe had a problem: {item.trouble}." for item in evidence if item.trouble]
     unwatched = sorted({item.unwatched for item in evidence if item.unwatched})
     notes += [f"Flagged lines could not be watched: {reason}." for reason in unwatched]
     return notes

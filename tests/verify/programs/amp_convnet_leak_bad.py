@@ -21,8 +21,8 @@ class SmallConvNet(nn.Module):
 
 def parse_args():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=12)
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--free-cache", action="store_true")
     return parser.parse_args()
@@ -31,7 +31,7 @@ def parse_args():
 def main():
     args = parse_args()
     torch.manual_seed(1)
-    data = TensorDataset(torch.randn(160, 1, 12, 12), torch.randint(0, 4, (160,)))
+    data = TensorDataset(torch.randn(120, 1, 8, 8), torch.randint(0, 4, (120,)))
     loader = DataLoader(data, batch_size=args.batch_size, shuffle=True)
     model = SmallConvNet()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)

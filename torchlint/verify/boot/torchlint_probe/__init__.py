@@ -22,4 +22,4 @@ def hide_from_dynamo(dynamo: ModuleType) -> None:
 
     for probe in _probes:
         if isinstance(probe, Probe):
-            probe.hide_from_dynamo(dynamo)
+            probe.hooks.hide_from_dynamo(dynamo)

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
 from torchlint_probe.ledger import Ledger, Slot
 from torchlint_probe.sites import Sites
@@ -42,27 +43,16 @@ class Forwards:
                 self.trainable[number] = len(trainable)
                 self.slots[number] = [owned[id(leaf)] for leaf in trainable if id(leaf) in owned]
 
-    def wrap(self, original: Any) -> Any:
-        """`nn.Module.__call__`, which also counts."""
-        is_grad_enabled, is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
-
-        def __call__(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or is_grad_enabled():
-                return original(module, *args, **kwargs)
-            return self._call(original, module, args, kwargs)
-
-        return __call__
-
-    def _call(self, original: Any, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
-        inside = self._inside
-        if getattr(inside, "active", False):
+    def call(self, original: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        """`nn.Module.__call__`, which also counts; Dynamo may trace it, and sees the original only."""
+        if is_compiling() or torch.is_grad_enabled() or getattr(self._inside, "active", False):
             return original(module, *args, **kwargs)
-        inside.active = True
+        self._inside.active = True
         try:
             self._count(module)
             return original(module, *args, **kwargs)
         finally:
-            inside.active = False
+            self._inside.active = False
 
     def _count(self, module: torch.nn.Module) -> None:
         number = self._numbers.get(module)

@@ -48,7 +48,7 @@ def nodes(roots: list[torch.Tensor], limit: int = NODES) -> list[Any]:
     """The nodes of the graph behind `roots`, breadth first."""
     queue = deque(root.grad_fn for root in roots if root.grad_fn is not None)
     seen = set(queue)
-    found = []
+    found: list[Any] = []
     while queue and len(found) < limit:
         node = queue.popleft()
         found.append(node)

@@ -69,10 +69,9 @@ _Mark = tuple[Slot, int, int]
 class Ledger:
     """The gradients of one optimizer, or of the leaves that a program updates by hand."""
 
-    def __init__(self, owner: Any, name: str, number: int) -> None:
+    def __init__(self, owner: Any, name: str) -> None:
         self.owner = weakref.ref(owner) if owner is not None else None
         self.name = name
-        self.number = number
         self.slots: list[Slot] = []
         self.steps: Counter[int] = Counter()
         self.stale: Counter[int] = Counter()

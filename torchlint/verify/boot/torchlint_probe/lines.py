@@ -76,10 +76,18 @@ class Lines:
         if self._watches:
             self._source.start()
 
+    def stop(self) -> None:
+        """Hear of no more lines."""
+        self._source.stop()
+
     @property
     def why_not(self) -> str:
         """Why lines cannot be watched; empty where they can."""
         return self._source.why_not
+
+    def is_watched(self, code: CodeType) -> bool:
+        """Whether lines of `code` are watched, as far as it has run already."""
+        return bool(self._codes.get(code))
 
     def watches_of(self, code: CodeType) -> list[Watch]:
         """The active watches of lines that belong to `code` itself."""
@@ -117,6 +125,8 @@ class _Source(Protocol):
 
     def start(self) -> None: ...
 
+    def stop(self) -> None: ...
+
 
 class _Monitoring:
     """Line events of flagged code objects only: nothing else in the program is slower."""
@@ -138,12 +148,17 @@ class _Monitoring:
         monitoring.register_callback(self._tool, events.PY_START, self._started)
         monitoring.register_callback(self._tool, events.LINE, self._line)
         monitoring.register_callback(self._tool, events.PY_RETURN, self._returned)
-        monitoring.register_callback(self._tool, events.PY_UNWIND, self._unwound)
-        monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND)
+        monitoring.register_callback(self._tool, events.RAISE, self._raised)
+        monitoring.set_events(self._tool, events.PY_START | events.RAISE)
         frame: FrameType | None = sys._getframe()
         while frame is not None:
             self._watch(frame.f_code)
             frame = frame.f_back
+
+    def stop(self) -> None:
+        if self._tool >= 0:
+            self._monitoring.set_events(self._tool, 0)
+            self._monitoring.free_tool_id(self._tool)
 
     def _watch(self, code: CodeType) -> None:
         if self._lines.watches_of(code):
@@ -165,8 +180,9 @@ class _Monitoring:
     def _returned(self, code: CodeType, offset: int, value: Any) -> None:
         self._lines.leave(sys._getframe(1), None)
 
-    def _unwound(self, code: CodeType, offset: int, error: BaseException) -> None:
-        self._lines.leave(sys._getframe(1), error)
+    def _raised(self, code: CodeType, offset: int, error: BaseException) -> None:
+        if self._lines.is_watched(code):
+            self._lines.leave(sys._getframe(1), error)
 
 
 def _forget_locals(frame: FrameType) -> None:
@@ -193,6 +209,10 @@ class _Tracing:
             if self._lines.watches_of(frame.f_code):
                 frame.f_trace = self._traced
             frame = frame.f_back
+
+    def stop(self) -> None:
+        if sys.gettrace() == self._called:
+            sys.settrace(None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         return self._traced if self._lines.watches_of(frame.f_code) else None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 _INTERVAL = 1.0
+_exit = os._exit  # which the probe will replace
 
 
 class Log:
@@ -47,7 +48,7 @@ class Log:
         while not wake.wait(_INTERVAL):
             self.write()
             if self._launcher_is_gone():
-                os._exit(1)
+                _exit(1)
 
     def _launcher_is_gone(self) -> bool:
         """The launcher holds a lock for as long as it lives."""
@@ -65,8 +66,12 @@ class Log:
         return True
 
     def write(self) -> None:
-        """Write what is known now. A full disk or a folder that is gone is not the program's problem."""
-        with self._lock, contextlib.suppress(OSError):
+        """Write what is known now.
+
+        A full disk, or a folder that is gone, is not the program's problem; what changes while it is written is
+        written again a second later.
+        """
+        with self._lock, contextlib.suppress(OSError, RuntimeError):
             evidence = self._snapshot()
             if evidence is None:
                 return

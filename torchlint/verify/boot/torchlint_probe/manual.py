@@ -46,7 +46,7 @@ class ManualUpdates:
     """A ledger whose steps are seen one backward later."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger(None, "", -1)
+        self.ledger = Ledger(None, "")
         self._leaves: list[_Leaf] = []
 
     def take(self, leaves: list[torch.Tensor]) -> None:

@@ -8,28 +8,30 @@ import os
 import platform
 import sys
 import threading
-import time
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import torch
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer
 
 from torchlint_probe.budget import Budget
 from torchlint_probe.forwards import Forwards
-from torchlint_probe.graphs import KEY, Count, Root, leaves, nodes, tensors_in
+from torchlint_probe.graphs import KEY, Count, Root, tensors_in
+from torchlint_probe.hooks import Hooks
 from torchlint_probe.inplace import Change
 from torchlint_probe.keeping import Keep
 from torchlint_probe.ledger import Ledger
+from torchlint_probe.ledgers import Ledgers
 from torchlint_probe.lines import Lines, Watch
 from torchlint_probe.log import Log
-from torchlint_probe.manual import ManualUpdates
 from torchlint_probe.memory import Meter
 from torchlint_probe.plan import Plan
 from torchlint_probe.reach import Reach
 from torchlint_probe.retention import Retention
 from torchlint_probe.sites import Sites
 from torchlint_probe.snapshot import evidence
+from torchlint_probe.timeline import Timeline
 from torchlint_probe.upkeep import Anomaly, Caches
 
 _MEASURED = 10
@@ -37,8 +39,24 @@ _MEASURED = 10
 _MEASURED_EVERY = 10
 _ALTERNATING = 10
 """On the last so many steps before the stop, anomaly detection alternates."""
-_LEAF_WALKS = 3
-_SERIES = 2_000
+_ERRORS = 10
+"""So many different errors of one backward are kept."""
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _contained(method: Method) -> Method:
+    """A fault of the probe's own is noted and not the program's problem."""
+
+    @functools.wraps(method)
+    def contained(self: Probe, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except Exception as error:
+            self.trouble = self.trouble or f"{type(error).__name__} in {method.__name__}: {error}"[:300]
+            return None
+
+    return cast("Method", contained)
 
 
 class Backwards:
@@ -64,6 +82,8 @@ class Probe:
         self.keeps = [Keep(claim) for claim in plan.claims if claim.rule == "undetached-accumulation"]
         self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
         self.forwards = Forwards(self.sites)
+        self.rules = {claim.rule for claim in plan.claims}
+        self.hooks = Hooks()
         self._local = threading.local()
         self._reset()
 
@@ -75,75 +95,37 @@ class Probe:
         """Nothing has been seen yet; a forked child begins here as well."""
         self.pid = os.getpid()
         self.steps = 0
-        self.ledgers: list[Ledger] = []
-        self._by_optimizer: dict[int, Ledger] = {}
-        self.manual = ManualUpdates()
+        self.ledgers = Ledgers()
         self.backwards: dict[int, Backwards] = {}
         self.graphs = Count()
         self.retention = Retention()
         self.caches = Caches()
         self.anomaly = Anomaly()
-        self.series: list[dict[str, Any]] = []
-        self.stride = 1
-        self.error = ""
-        self.started = time.time()
+        self.timeline = Timeline()
+        self.error = self.trouble = ""
         self.finished = False
         self.budget = Budget(self.plan, self.log.write)
-
-    @property
-    def backward_count(self) -> int:
-        return sum(backwards.count for backwards in self.backwards.values())
-
-    def _rules(self) -> set[str]:
-        return {claim.rule for claim in self.plan.claims}
 
     # -- installing
 
     def install(self) -> None:
         """Put the hooks in place."""
-        self._hooks: dict[str, Any] = {}
-        self._wrap(torch.autograd, "backward", self._backward_hook)
-        self._wrap(Optimizer, "add_param_group", self._group_hook)
-        self._wrap(torch, "set_anomaly_enabled", self._anomaly_hook)
+        hooks = self.hooks
+        hooks.replace(torch.autograd, "backward", self._backward_hook)
+        hooks.replace(Optimizer, "add_param_group", self._group_hook)
+        hooks.replace(torch, "set_anomaly_enabled", self._anomaly_hook)
         for module in (torch.cuda, torch.cuda.memory):
-            self._wrap(module, "empty_cache", self._cache_hook)
-        self._wrap(os, "_exit", self._exit_hook)
-        if "retain-graph-in-loop" in self._rules():
-            self._wrap(torch.autograd, "grad", self._grad_hook)
-        if "training-under-no-grad" in self._rules():
-            torch.nn.Module.__call__ = self.forwards.wrap(torch.nn.Module.__call__)
-        self._pre = register_optimizer_step_pre_hook(self._before_step)
-        self._post = register_optimizer_step_post_hook(self._after_step)
+            hooks.replace(module, "empty_cache", self._cache_hook)
+        hooks.replace(os, "_exit", self._exit_hook)
+        if "retain-graph-in-loop" in self.rules:
+            hooks.replace(torch.autograd, "grad", self._grad_hook)
+        if "training-under-no-grad" in self.rules:
+            hooks.replace(torch.nn.Module, "__call__", self.forwards.call, traceable=True)
+        hooks.around_steps(self._before_step, self._after_step)
         self._watch_lines()
-        atexit.register(self._at_exit)
+        atexit.register(self._finish)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self.log.pause, after_in_parent=self._in_parent, after_in_child=self._in_child)
-        if os.environ.get("RANK"):
-            self.log.start()
-
-    def _wrap(self, owner: Any, name: str, hook: Any) -> None:
-        """Replace a function by one that calls `hook` with the original first."""
-        original = getattr(owner, name)
-        wrapper = functools.wraps(original)(functools.partial(hook, original))
-        if owner is Optimizer:
-
-            def method(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-                return hook(original, optimizer, *args, **kwargs)
-
-            wrapper = functools.wraps(original)(method)
-        setattr(owner, name, wrapper)
-
-    def hide_from_dynamo(self, dynamo: Any) -> None:
-        """What a compiled step can reach must not be traced into its graph."""
-        disable = functools.partial(dynamo.disable, recursive=True)
-        self._pre.remove()
-        self._post.remove()
-        self._pre = register_optimizer_step_pre_hook(disable(self._before_step))
-        self._post = register_optimizer_step_post_hook(disable(self._after_step))
-        for owner, name in ((torch.autograd, "backward"), (torch.autograd, "grad"), (torch, "set_anomaly_enabled")):
-            current = getattr(owner, name)
-            if isinstance(current, functools.partial):
-                setattr(owner, name, functools.wraps(current.args[0])(disable(_plain(current))))
 
     def _watch_lines(self) -> None:
         for claim in self.plan.claims:
@@ -161,9 +143,6 @@ class Probe:
     def _in_child(self) -> None:
         self.log.forked()
         self._reset()
-
-    def _at_exit(self) -> None:
-        self._finish()
 
     def _exit_hook(self, original: Any, status: int) -> None:
         self._finish()
@@ -183,23 +162,22 @@ class Probe:
     # -- backward
 
     def _backward_hook(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        depth = getattr(self._local, "depth", 0)
-        if depth:
+        if getattr(self._local, "in_backward", False):  # a backward inside a backward, as in checkpointing
             return original(tensors, *args, **kwargs)
-        self._local.depth = 1
+        site = self.sites.here()
+        self._before_backward(tensors, site, _retains(args, kwargs))
+        self._local.in_backward = True
         try:
-            site = self.sites.here()
-            self._before_backward(tensors, site, _retains(args, kwargs))
-            try:
-                result = original(tensors, *args, **kwargs)
-            except Exception as error:
-                self._backward_failed(tensors, site, error)
-                raise
-            self._after_backward(site)
+            result = original(tensors, *args, **kwargs)
+        except Exception as error:
+            self._backward_failed(tensors, site, error)
+            raise
         finally:
-            self._local.depth = 0
-        if not self.ledgers:
-            self._step_by_hand()
+            self._local.in_backward = False
+        self._after_backward(site)
+        if not self.ledgers.of_optimizers:  # without an optimizer each backward counts as a step
+            self._end_step(self.ledgers.manual.ledger)
+            self.budget.check(self.steps)
         return result
 
     def _begin(self) -> None:
@@ -207,6 +185,7 @@ class Probe:
         self.log.start()
         self.budget.start()
 
+    @_contained
     def _before_backward(self, tensors: Any, site: int, retains: bool) -> None:
         self._begin()
         backwards = self.backwards.setdefault(site, Backwards())
@@ -217,68 +196,45 @@ class Probe:
             if root.grad_fn is not None and KEY not in root.grad_fn.metadata:
                 root.grad_fn.metadata[KEY] = Root(self.graphs)
         self.anomaly.before_backward()
-        with torch.no_grad():
-            for ledger in self._living():
-                ledger.before_backward()
-            if self.backward_count <= _LEAF_WALKS:
-                self._find_leaves(roots)
-            self.manual.before_backward(site, self.steps)
-        if "retain-graph-in-loop" in self._rules_asked:
+        self.ledgers.before_backward(roots, site, self.steps)
+        if "retain-graph-in-loop" in self.rules:
             self.retention.meet(roots, retains, site)
 
-    @functools.cached_property
-    def _rules_asked(self) -> set[str]:
-        return self._rules()
-
-    def _find_leaves(self, roots: list[torch.Tensor]) -> None:
-        owned = {id(slot.parameter()) for ledger in self.ledgers for slot in ledger.slots}
-        self.manual.take([leaf for leaf in leaves(nodes(roots)) if id(leaf) not in owned])
-
+    @_contained
     def _after_backward(self, site: int) -> None:
-        with torch.no_grad():
-            fed = [ledger for ledger in self._living() if ledger.after_backward(site)]
-            if len(fed) == 1:
-                fed[0].fed_alone()
-            self.manual.after_backward(site)
+        self.ledgers.after_backward(site)
         for change in self.changes:
             change.backward_passed(self.steps)
 
+    @_contained
     def _backward_failed(self, tensors: Any, site: int, error: Exception) -> None:
         backwards = self.backwards[site]
         if not backwards.errors:
             backwards.first_error = self.steps
-        if len(backwards.errors) < 10:
+        if len(backwards.errors) < _ERRORS:
             backwards.errors[str(error)[:300]] += 1
-        self.forwards.resolve(self.ledgers)
+        self.forwards.resolve(self.ledgers.of_optimizers)
         for change in self.changes:
             change.backward_failed(tensors_in(tensors), error, self.steps)
 
     def _grad_hook(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        self.retention.meet(tensors_in(outputs), False, 0)
+        self._meet(outputs)
         return original(outputs, *args, **kwargs)
 
-    def _step_by_hand(self) -> None:
-        """A program without an optimizer: each backward counts as a step."""
-        self._end_step(self.manual.ledger)
+    @_contained
+    def _meet(self, outputs: Any) -> None:
+        self.retention.meet(tensors_in(outputs), False, 0)
 
     # -- steps
 
-    def _living(self) -> list[Ledger]:
-        return [ledger for ledger in self.ledgers if ledger.alive]
-
-    def _ledger(self, optimizer: Any) -> Ledger:
-        ledger = self._by_optimizer.get(id(optimizer))
-        if ledger is None or ledger.owner is None or ledger.owner() is not optimizer:
-            ledger = Ledger(optimizer, type(optimizer).__name__, len(self.ledgers))
-            self._by_optimizer[id(optimizer)] = ledger
-            self.ledgers.append(ledger)
-        ledger.watch([parameter for group in optimizer.param_groups for parameter in group["params"]])
-        return ledger
-
     def _group_hook(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(optimizer, *args, **kwargs)
-        self.manual.release(self._ledger(optimizer).slots)
+        self._add(optimizer)
         return result
+
+    @_contained
+    def _add(self, optimizer: Any) -> None:
+        self.ledgers.add(optimizer)
 
     def _stepping(self) -> list[Any]:
         """The optimizers whose `step` is running in this thread, outermost first."""
@@ -287,6 +243,7 @@ class Probe:
             stack = self._local.stepping = []
         return stack
 
+    @_contained
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         self._begin()
         stepping = self._stepping()
@@ -294,7 +251,7 @@ class Probe:
         if stepping.count(optimizer) > 1:
             return None
         site = self.sites.here()
-        ledger = self._ledger(optimizer)
+        ledger = self.ledgers.of(optimizer)
         closure = kwargs.get("closure") if "closure" in kwargs else (args[1] if len(args) > 1 else None)
         with torch.no_grad():
             ledger.before_step(site, self.steps, self._is_measured(), callable(closure))
@@ -310,34 +267,41 @@ class Probe:
         @functools.wraps(closure)
         def evaluated(*inner: Any, **keywords: Any) -> Any:
             result = closure(*inner, **keywords)
-            with torch.no_grad():
-                ledger.consume(site, self.steps)
-                ledger.use()
+            self._evaluated(ledger, site)
             return result
 
         if "closure" in kwargs:
             return args, {**kwargs, "closure": evaluated}
         return (args[0], evaluated, *args[2:]), kwargs
 
+    @_contained
+    def _evaluated(self, ledger: Ledger, site: int) -> None:
+        with torch.no_grad():
+            ledger.consume(site, self.steps)
+            ledger.use()
+
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._count_step(optimizer)
+        if not self._stepping():
+            self.budget.check(self.steps)
+
+    @_contained
+    def _count_step(self, optimizer: Any) -> None:
         stepping = self._stepping()
         while stepping and stepping.pop() is not optimizer:
             pass  # its step raised: no hook told of its end
         if optimizer in stepping:
             return
-        ledger = self._ledger(optimizer)
-        for other in self.ledgers:
-            if other is not ledger:
-                other.spend(ledger)
-        with torch.no_grad():
-            ledger.after_step()
+        ledger = self.ledgers.of(optimizer)
+        self.ledgers.stepped(ledger)
         if not stepping:
             self._end_step(ledger)
 
+    @_contained
     def _end_step(self, ledger: Ledger) -> None:
         record = self.meter.step()
         if self._is_measured():
-            self.forwards.resolve(self.ledgers)
+            self.forwards.resolve(self.ledgers.of_optimizers)
         self.steps += 1
         emptied, self.caches.seconds = self.caches.seconds, 0.0
         near = self.budget.is_near(self.steps, _ALTERNATING)
@@ -348,12 +312,7 @@ class Probe:
         if ledger.norm is not None:
             record["norm"], record["fresh"] = ledger.norm, ledger.fresh
             ledger.norm = None
-        if self.steps % self.stride == 0:
-            self.series.append({"step": self.steps, **record})
-            if len(self.series) >= _SERIES:
-                self.series = self.series[1::2]
-                self.stride *= 2
-        self.budget.check(self.steps)
+        self.timeline.add(self.steps, record)
 
     # -- switches
 
@@ -402,12 +361,3 @@ def _compiled_graphs() -> int:
 def _retains(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a backward was asked to retain its graph: the third argument of `torch.autograd.backward`."""
     return (kwargs.get("retain_graph") if "retain_graph" in kwargs else (args[1] if len(args) > 1 else None)) is True
-
-
-def _plain(hook: Any) -> Any:
-    """A function around a partial, since `torch._dynamo.disable` wants functions."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return hook(*args, **kwargs)
-
-    return call

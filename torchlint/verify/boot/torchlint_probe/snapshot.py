@@ -24,6 +24,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "status": "finished" if probe.finished else "running",
         "stopped": probe.budget.reason,
         "error": probe.error,
+        "trouble": probe.trouble,
         "seconds": probe.budget.seconds,
         "steps": probe.steps,
         "files": list(probe.sites.files),
@@ -38,7 +39,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
             }
             for site, seen in list(probe.backwards.items())
         ],
-        "optimizers": [_optimizer(ledger) for ledger in (*probe.ledgers, probe.manual.ledger)],
+        "optimizers": [_optimizer(ledger) for ledger in probe.ledgers.all],
         "forwards": _forwards(probe.forwards),
         "retention": [
             {
@@ -67,8 +68,8 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "unwatched": probe.lines.why_not,
         "keeps": [_keep(keep) for keep in probe.keeps],
         "changes": [_change(change) for change in probe.changes],
-        "stride": probe.stride,
-        "series": [_finite(record) for record in list(probe.series)],
+        "stride": probe.timeline.stride,
+        "series": [_finite(record) for record in list(probe.timeline.records)],
     }
 
 

@@ -1,0 +1,50 @@
+"""Functions of torch that call the probe first, and how they stay out of compiled graphs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+
+class Hooks:
+    """All replaced functions, and the hooks around the steps of optimizers."""
+
+    def __init__(self) -> None:
+        self._replaced: list[tuple[Any, str, Any]] = []
+        self._around_steps: list[tuple[Any, Any]] = []
+        self._handles: list[Any] = []
+
+    def replace(self, owner: Any, name: str, hook: Callable[..., Any], *, traceable: bool = False) -> None:
+        """Let `owner.name` be a function that calls `hook`, with the original as its first argument.
+
+        Dynamo must not see it, unless it is `traceable`: then it compiles to nothing but the original.
+        """
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return hook(original, *args, **kwargs)
+
+        setattr(owner, name, wrapper)
+        if not traceable:
+            self._replaced.append((owner, name, wrapper))
+
+    def around_steps(self, before: Callable[..., Any], after: Callable[..., Any]) -> None:
+        """Call `before` and `after` each `step` of any optimizer."""
+        self._around_steps = [
+            (register_optimizer_step_pre_hook, before),
+            (register_optimizer_step_post_hook, after),
+        ]
+        self._handles = [register(hook) for register, hook in self._around_steps]
+
+    def hide_from_dynamo(self, dynamo: Any) -> None:
+        """Keep Dynamo from tracing into them: an attribute that says so is not enough."""
+        for owner, name, wrapper in self._replaced:
+            if getattr(owner, name) is wrapper:  # the program may have replaced it again
+                setattr(owner, name, dynamo.disable(wrapper))
+        for handle in self._handles:
+            handle.remove()
+        self._handles = [register(dynamo.disable(hook)) for register, hook in self._around_steps]

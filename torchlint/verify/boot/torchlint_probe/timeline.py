@@ -1,0 +1,24 @@
+"""One record for each step; in a long run for every second, fourth, eighth step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_RECORDS = 2_000
+
+
+class Timeline:
+    """Records in the order of steps, `stride` steps apart."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.stride = 1
+
+    def add(self, step: int, record: dict[str, Any]) -> None:
+        """Keep the record of a step, or not."""
+        if step % self.stride:
+            return
+        self.records.append({"step": step, **record})
+        if len(self.records) >= _RECORDS:
+            self.records = self.records[1::2]
+            self.stride *= 2
