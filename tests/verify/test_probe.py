@@ -251,7 +251,7 @@ def test_a_line_is_entered_and_left_each_time(watched: Callable[..., Visits]) ->
 
 def test_an_error_at_a_line_is_handed_over(watched: Callable[..., Visits]) -> None:
     def fail() -> None:
-        total = 1
+        total = 1.0
         total /= 0
 
     visits = watched(fail, 2)
@@ -260,7 +260,7 @@ def test_an_error_at_a_line_is_handed_over(watched: Callable[..., Visits]) -> No
 
 def test_an_error_that_is_caught_in_the_function_is_handed_over(watched: Callable[..., Visits]) -> None:
     def fail() -> None:
-        total = 1
+        total = 1.0
         try:
             total /= 0
         except ZeroDivisionError:

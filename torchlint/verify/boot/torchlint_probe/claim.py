@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import FrameType, MemberDescriptorType
 from typing import Any
 
+import torch
+
 Path = tuple[str, ...]
 """A name and what follows it: attributes, and constant keys in brackets, `("self", ".losses", "['train']")`."""
 
@@ -66,6 +68,8 @@ def _follow(value: Any, part: str) -> Any:
 
 
 def _attribute(value: Any, name: str) -> Any:
+    if isinstance(value, torch.Tensor) and name in ("data", "grad"):
+        return value if name == "data" else value.grad
     slot = getattr(type(value), name, None)
     if isinstance(slot, MemberDescriptorType):
         return getattr(value, name, _MISSING)

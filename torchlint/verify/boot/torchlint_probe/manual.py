@@ -74,6 +74,7 @@ class ManualUpdates:
         updated = [leaf for leaf in self._leaves if leaf.was_updated()]
         if updated:
             self.ledger.count(site, step, any(leaf.slot.state == STALE for leaf in updated))
+            self.ledger.moved += 1
         for leaf in updated:
             leaf.slot.state = USED
             leaf.slot.had_gradient = True
