@@ -249,7 +249,7 @@ def test_retain_graph_in_loop(retained: Retained, expected: str) -> None:
         ({"matched": {"modified by an inplace operation": 1}, "passed": 9}, "confirmed"),
         ({}, "refuted"),
         ({"hits": 1, "bumps": 1, "passed": 0}, "inconclusive"),
-        ({"bumps": 0}, "inconclusive"),
+        ({"bumps": 0, "share": 0.0}, "inconclusive"),
     ],
 )
 def test_changes_in_place(rule: str, changed: dict[str, Any], expected: str) -> None:
