@@ -43,6 +43,10 @@ class AnomalyDetectionLeftOn(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` confirms it by steps that run with it, and measures steps with and without on the last ones
+    of its run; it refutes it by steps that run without.
+
     ## References
     - [Anomaly detection](https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection)
     """

@@ -41,6 +41,10 @@ class ClearedBeforeStep(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` confirms it by steps that find no gradients although a backward has given some, and
+    refutes it by steps that all find them.
+
     ## Known limits
     A hand-written clearing (`p.grad = None` for each parameter) is not reported, since which optimizer it clears
     is seldom certain.

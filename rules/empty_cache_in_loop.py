@@ -41,6 +41,10 @@ class EmptyCacheInLoop(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` counts the calls a step. On a GPU it confirms them by the bytes that they release and
+    their share of the time; on a CPU it says that it cannot tell. Rare calls refute it.
+
     ## References
     - [torch.cuda.empty_cache](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html)
     """

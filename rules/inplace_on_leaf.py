@@ -40,6 +40,10 @@ class InplaceOnLeaf(Rule):
         weight.grad = None
     ```
 
+    ## What verify shows
+    `torchlint verify` confirms it by PyTorch raising at the line, and refutes it by changes there without an
+    error.
+
     ## Known limits
     Parameters of modules that a function is handed are left alone where nothing shows that gradients are on:
     its callers may have switched them off.

@@ -50,6 +50,10 @@ class InplaceOnSavedTensor(Rule):
             return gate * x
     ```
 
+    ## What verify shows
+    `torchlint verify` confirms it by PyTorch's own error in a backward, if it is about the storage that this line
+    has changed; it refutes it by changes in place that several backwards pass.
+
     ## Known limits
     What a module of unknown make saves is not known, nor which parameters an optimizer holds that a function
     is handed; changes through NumPy arrays are followed only where they share memory for certain.

@@ -41,6 +41,11 @@ class MissingZeroGrad(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` follows each gradient from step to step: confirmed by steps that use gradients which an
+    earlier step has used and nobody has cleared, with the norm of the accumulated against that of the fresh gradient;
+    refuted by steps that never do, and clearings that were seen, however they are written.
+
     ## References
     - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
     """

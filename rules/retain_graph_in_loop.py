@@ -44,6 +44,10 @@ class RetainGraphInLoop(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` marks the nodes of retained graphs: confirmed if no later backward meets them, or if the
+    graph grows from iteration to iteration; refuted if a later backward does.
+
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """

@@ -42,6 +42,10 @@ class StepWithoutBackward(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` confirms it by steps before which no backward gave any gradient, and refutes it by steps
+    that all have gradients and move the parameters.
+
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
     """

@@ -41,6 +41,11 @@ class TrainingUnderNoGrad(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` confirms it by a backward that fails for want of a graph, or by parameters of a module that
+    runs there and never get a gradient in the steps of the optimizer that holds them; it refutes it if all that is
+    trained gets gradients and moves.
+
     ## Known limits
     `enable_grad()` inside `inference_mode()` is taken to switch gradients on, which it does not.
 

@@ -49,6 +49,10 @@ class UndetachedAccumulation(Rule):
         return total / len(loader)
     ```
 
+    ## What verify shows
+    `torchlint verify` counts the autograd graphs of earlier iterations that are alive: confirmed if they pile up,
+    with the bytes a step on a GPU; refuted if they do not outlive their iteration and the container holds none.
+
     ## References
     - [My model reports out of memory](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
     """

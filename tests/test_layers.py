@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ LAYERS = (
     {"engine"},
     {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
     {"runner"},
+    {"verify"},
     {"cli", "lsp", "testing"},
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
@@ -27,6 +29,8 @@ ENTRY_POINTS = {"__main__"}
 """May import anything, and nobody imports them."""
 
 PACKAGE = sorted((ROOT / "torchlint").rglob("*.py"))
+PROBE = sorted((ROOT / "torchlint" / "verify" / "boot").rglob("*.py"))
+VERIFY = sorted({*(ROOT / "torchlint" / "verify").rglob("*.py")} - {*PROBE})
 RULES = sorted((ROOT / "rules").glob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
@@ -64,6 +68,30 @@ def test_imports_point_one_way(path: Path) -> None:
         assert target in RANK, f"{target} is the public API, which is for rules and embedders"
         entry = RANK[own] == len(LAYERS) - 1 and target != own
         assert RANK[target] < RANK[own] + (not entry), f"{own} must not import {target}"
+
+
+@pytest.mark.parametrize("path", VERIFY, ids=shown)
+def test_the_verifier_knows_findings_and_sources_and_nothing_of_how_they_were_found(path: Path) -> None:
+    known = {"finding", "source", "colours", "outputs", "verify"}
+    if path.name == "sarif.py":
+        known.add("registry")
+    for module, name in imports(path):
+        if module.partition(".")[0] == "torchlint":
+            assert (module.split(".")[1] if "." in module else name) in known, f"{module} {name}"
+        assert module.partition(".")[0] not in ("torch", "torchlint_probe"), "torch is for the probe"
+
+
+@pytest.mark.parametrize("path", PROBE, ids=shown)
+def test_the_probe_needs_the_standard_library_and_torch_only(path: Path) -> None:
+    for module, _ in imports(path):
+        top = module.partition(".")[0]
+        assert top in {*sys.stdlib_module_names, "torch", "torchlint_probe"}, module
+
+
+@pytest.mark.parametrize("path", [path for path in PACKAGE if unit(path) not in ("verify", "cli")], ids=shown)
+def test_only_its_own_command_reaches_the_verifier(path: Path) -> None:
+    """It runs programs: neither the check, nor the hook, nor an editor must get there."""
+    assert not [module for module, name in imports(path) if f"{module}.{name}".startswith("torchlint.verify")]
 
 
 @pytest.mark.parametrize("path", RULES, ids=shown)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchlint import Rule, registry, testing
+from torchlint.verify.verdict import VERIFIABLE
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -61,6 +62,7 @@ def test_documentation(rule: type[Rule]) -> None:
     assert headings == [heading for heading in HEADINGS if heading in headings]
     assert set(ALWAYS) <= set(headings)
     assert ("Options" in headings) == bool(rule.options)
+    assert ("What verify shows" in headings) == (rule.rule_name() in VERIFIABLE)
     summary, blank = documentation.split("\n")[:2]
     assert not blank
     assert summary.endswith(".")

@@ -41,7 +41,17 @@ OPTIMIZER = Optimizer(
     still=0,
     ratios=[],
 )
-KEPT = Kept(claim=0, hits=20, lives=[], tensors=20, untracked=0, container="list", bound=-1, graphs_in_container=0)
+KEPT = Kept(
+    claim=0,
+    visits=20,
+    backwards=list(range(20)),
+    lives=[],
+    tensors=20,
+    untracked=0,
+    container="list",
+    bound=-1,
+    graphs_in_container=0,
+)
 CHANGED = Changed(
     claim=0,
     hits=10,
@@ -197,17 +207,22 @@ def test_training_under_no_grad(evidence: dict[str, Any], expected: str) -> None
     assert answer("training-under-no-grad", seen(**evidence)) == expected
 
 
+BY_TEN = [visit // 10 for visit in range(20)]
+"""Of a line that runs ten times for each backward: what they collect lives until it is bound again."""
+
+
 @pytest.mark.parametrize(
     ("kept", "expected"),
     [
         ({"lives": lives(range(1, 21), -1, None)}, "confirmed"),
-        ({"lives": lives(range(1, 21), 0, None)}, "confirmed"),
+        ({"lives": [[birth, birth, -1] for birth in range(1, 21)]}, "confirmed"),
         ({"lives": lives(range(1, 21), -1, 1)}, "refuted"),
         ({"lives": lives(range(1, 21), -1, 5)}, "refuted"),  # a deque of five
         ({"lives": [[birth, -1, 12] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
         ({"lives": [[birth, 18, 19] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
+        ({"lives": [[birth, birth // 10, birth + 10] for birth in range(1, 21)], "backwards": BY_TEN}, "refuted"),
         ({"lives": lives(range(1, 21), -1, 15), "bound": 30}, "inconclusive"),
-        ({"lives": [], "hits": 3}, "inconclusive"),
+        ({"lives": [], "visits": 3, "backwards": [0, 1, 2]}, "inconclusive"),
         ({"lives": [], "tensors": 0, "container": ""}, "inconclusive"),
         ({"lives": []}, "refuted"),
     ],

@@ -55,10 +55,19 @@ def is_coloured(when: str) -> bool:
 @contextmanager
 def errors_of_the_user() -> Iterator[None]:
     """What the user can set right becomes a message and exit code 2."""
+    try:
+        yield
+    except click.ClickException:
+        raise
+    except Exception as error:
+        if _is_of_the_user(error):
+            raise click.UsageError(str(error)) from None
+        raise
+
+
+def _is_of_the_user(error: Exception) -> bool:
+    """Asked only when something went wrong, since the linter may not have been imported."""
     from torchlint.config import ConfigError
     from torchlint.registry import RegistryError, UnknownRule
 
-    try:
-        yield
-    except (ConfigError, RegistryError, UnknownRule, FileNotFoundError) as error:
-        raise click.UsageError(str(error)) from None
+    return isinstance(error, (ConfigError, RegistryError, UnknownRule, FileNotFoundError))

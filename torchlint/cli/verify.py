@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -119,8 +120,8 @@ def verify(
 
     _check_command(command)
     _check_report(report)
+    root = _root(command)
     with errors_of_the_user():
-        root = _root(command)
         subjects = _given(findings, select) if findings else _linted(root, select)
     _ask(command, subjects, max_steps, max_seconds, yes)
     try:
@@ -171,17 +172,20 @@ def _given(path: Path, select: tuple[str, ...]) -> list[Subject]:
         subjects = findings_file.read(path)
     except findings_file.FindingsError as error:
         raise click.UsageError(str(error)) from None
+    names = _names(select)
+    return [subject for subject in subjects if not select or subject.finding.name in names]
+
+
+def _names(select: tuple[str, ...]) -> set[str]:
+    """The rules that are selected; raises `UnknownRule`. Without any, the linter is not even imported."""
     if not select:
-        return subjects
+        return set()
     from torchlint import registry
 
-    names = {meta.name for selector in select for meta in registry.find(selector)}
-    return [subject for subject in subjects if subject.finding.name in names]
+    return {meta.name for selector in select for meta in registry.find(selector)}
 
 
 def _linted(root: Path, select: tuple[str, ...]) -> list[Subject]:
-    import os
-
     from torchlint.config import Configurations
     from torchlint.discovery import Discovery
     from torchlint.progress import Progress
@@ -189,6 +193,7 @@ def _linted(root: Path, select: tuple[str, ...]) -> list[Subject]:
     from torchlint.settings import Overrides
     from torchlint.verify.session import Subject
 
+    _names(select)
     shown = Path(os.path.relpath(root)) if root.is_relative_to(Path.cwd()) else root
     targets = Discovery(Configurations(Overrides(select))).files([shown])
     with Progress(sys.stderr) as progress:

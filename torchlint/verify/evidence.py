@@ -125,10 +125,15 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Kept:
-    """Tensors seen at a line that keeps them. A life: born, last went backward, died, in visits; -1 for not yet."""
+    """Tensors seen at a line that keeps them.
+
+    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet.
+    `backwards` is how many there had been at each visit.
+    """
 
     claim: int
-    hits: int
+    visits: int
+    backwards: list[int]
     lives: list[list[int]]
     tensors: int
     untracked: int
@@ -242,6 +247,9 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         sites += [site for site, _ in (*optimizer.added, *optimizer.added_stale)]
     if not all(0 <= site < len(evidence.stacks) for site in sites):
         raise EvidenceError(f"{name}: evidence refers to a place that it does not hold")
+    for kept in evidence.keeps:
+        if len(kept.backwards) != kept.visits or not all(len(life) == 3 and life[0] >= 0 for life in kept.lives):
+            raise EvidenceError(f"{name}: evidence tells of visits that it does not hold")
     for stack in evidence.stacks:
         if not all(len(frame) == 2 and 0 <= frame[0] < len(evidence.files) for frame in stack):
             raise EvidenceError(f"{name}: evidence refers to a file that it does not hold")

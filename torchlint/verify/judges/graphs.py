@@ -24,30 +24,30 @@ _GROWING = 0.8
 def undetached_accumulation(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by graphs of earlier iterations that pile up, refuted by graphs and container that do not."""
     kept = next((item for item in evidence.keeps if item.claim == claim.index), None)
-    if kept is None or not kept.hits:
+    if kept is None or not kept.visits:
         return not_reached()
     heights = _heights(kept)
     pile = _highest_rise(heights)
-    numbers: dict[str, float] = {"visits": kept.hits, "graphs_kept": max(heights)}
+    numbers: dict[str, float] = {"visits": kept.visits, "graphs_kept": max(heights)}
     if kept.bound > pile.rise >= _RISE:
-        filled = f"has not been filled in {times(kept.hits, 'visit')}"
+        filled = f"has not been filled in {times(kept.visits, 'visit')}"
         return inconclusive(f"the deque of {times(kept.bound, 'item')} {filled}", numbers)
     if pile.is_one:
         return _piled_up(kept, pile, evidence, numbers)
-    if kept.hits < _ENOUGH_VISITS:
-        return inconclusive(f"only {times(kept.hits, 'visit')} of the line", numbers)
+    if kept.visits < _ENOUGH_VISITS:
+        return inconclusive(f"only {times(kept.visits, 'visit')} of the line", numbers)
     if not kept.tensors and not kept.container:
         return inconclusive("what the line keeps has no name that can be followed", numbers)
     held = f"the {kept.container} holds no pile of them" if kept.container else "no container of them was seen"
     return refuted(
-        f"graphs do not outlive their iteration: in {times(kept.hits, 'visit')} there were never more than "
+        f"graphs do not outlive their iteration: in {times(kept.visits, 'visit')} there were never more than "
         f"{max(heights):,} older ones, and {held}",
         numbers,
     )
 
 
 def _piled_up(kept: Kept, pile: _Rise, evidence: Evidence, numbers: dict[str, float]) -> Verdict:
-    reason = f"graphs of {times(pile.rise, 'earlier iteration')} are alive at once, in {times(kept.hits, 'visit')}"
+    reason = f"graphs of {times(pile.rise, 'earlier iteration')} are alive at once, in {times(kept.visits, 'visit')}"
     memory = _growth(evidence)
     if memory is not None:
         numbers = {**numbers, "bytes_per_step": memory}
@@ -56,15 +56,17 @@ def _piled_up(kept: Kept, pile: _Rise, evidence: Evidence, numbers: dict[str, fl
 
 
 def _heights(kept: Kept) -> list[int]:
-    """At each visit, of how many earlier iterations a graph is alive that no backward is still to use.
+    """At each visit, of how many earlier ones a graph is alive that no backward is still to use.
 
-    The iteration before is left out: its variables live until they are bound again.
+    A variable keeps its graph until it is bound again, so the visit before does not count, nor does a graph before
+    another backward has followed the one that used it.
     """
-    older: list[set[int]] = [set() for _ in range(kept.hits + 1)]
-    for born, executed, died in kept.lives:
-        last = died if died >= 0 else kept.hits + 1
-        for visit in range(max(born + 2, executed + 1), min(last, kept.hits + 1)):
-            older[visit].add(born)
+    older: list[set[int]] = [set() for _ in range(kept.visits + 1)]
+    for born, used, died in kept.lives:
+        last = died if died >= 0 else kept.visits
+        for visit in range(born + 2, min(last, kept.visits) + 1):
+            if used < 0 or kept.backwards[visit - 1] >= used + 2:
+                older[visit].add(born)
     return [len(births) for births in older]
 
 

@@ -1,4 +1,4 @@
-"""training-under-no-grad: which modules run with gradients off, and where."""
+"""Calls of modules: how many there are, and which run with gradients off, and where."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MODULES = 200
 
 
 class Forwards:
-    """Outermost calls of modules while gradients are off."""
+    """Outermost calls of modules, and outermost ones while gradients are off."""
 
     def __init__(self, sites: Sites) -> None:
         self.calls: Counter[tuple[int, int]] = Counter()
@@ -29,7 +29,9 @@ class Forwards:
         """Of each module's parameters, those that an optimizer has."""
         self._numbers: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
         self._sites = sites
-        self._inside = threading.local()
+        self.entered = 0
+        """How many outermost calls of modules there were."""
+        self._local = threading.local()
 
     def resolve(self, ledgers: list[Ledger]) -> None:
         """Find out which parameters are an optimizer's, while the modules are alive."""
@@ -43,16 +45,30 @@ class Forwards:
                 self.trainable[number] = len(trainable)
                 self.slots[number] = [owned[id(leaf)] for leaf in trainable if id(leaf) in owned]
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is in a call of a module."""
+        return getattr(self._local, "inside", False)
+
     def call(self, original: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         """`nn.Module.__call__`, which also counts; Dynamo may trace it, and sees the original only."""
-        if is_compiling() or torch.is_grad_enabled() or getattr(self._inside, "active", False):
+        if is_compiling():
             return original(module, *args, **kwargs)
-        self._inside.active = True
-        try:
+        local = self._local
+        outermost = not getattr(local, "inside", False)
+        off = not torch.is_grad_enabled() and not getattr(local, "off", False)
+        if not outermost and not off:
+            return original(module, *args, **kwargs)
+        self.entered += outermost
+        if off:
             self._count(module)
+        local.inside = True
+        local.off = off or getattr(local, "off", False)
+        try:
             return original(module, *args, **kwargs)
         finally:
-            self._inside.active = False
+            local.inside = not outermost
+            local.off = local.off and not off
 
     def _count(self, module: torch.nn.Module) -> None:
         number = self._numbers.get(module)

@@ -8,10 +8,13 @@ from typing import Any
 import torch
 
 from torchlint_probe.claim import Claim, values_of
+from torchlint_probe.forwards import Forwards
 from torchlint_probe.graphs import KEY
 
 _TAGS = 600
 """So many tensors are followed for one finding."""
+
+_VISITS = 2_000
 
 _TAIL = 3
 """Of a container, so many of its last items are looked at."""
@@ -20,7 +23,7 @@ _BREADTH = 40
 
 
 class Tag:
-    """Lies in the node of one tensor that was seen at the line: when it was born, went backward, and died."""
+    """Lies in the node of one tensor that was seen at the line, and tells when it goes backward and dies."""
 
     __slots__ = ("_keep", "_number")
 
@@ -36,12 +39,22 @@ class Tag:
 
 
 class Keep:
-    """What is seen of one finding. Times are counted in visits of the line."""
+    """What is seen of one finding.
 
-    def __init__(self, claim: Claim) -> None:
+    Time is counted in visits of the line, in the code of a module in calls of the outermost module: what one forward
+    pass collects is one graph.
+    """
+
+    def __init__(self, claim: Claim, forwards: Forwards) -> None:
         self.claim = claim
-        self.hits = 0
+        self.visits = 0
+        self.backwards: list[int] = []
+        """How many backwards there had been at each visit."""
         self.lives: list[list[int]] = []
+        """The visit at which it was born, the backward that used it last, the visit before which it died; or -1."""
+        self._forwards = forwards
+        self._forward = -1
+        self._passed = 0
         self.tensors = 0
         self.untracked = 0
         self.container = ""
@@ -51,12 +64,15 @@ class Keep:
 
     def enter(self, frame: FrameType) -> bool:
         """The line is about to run; returns whether the next visit is of interest."""
-        self.hits += 1
+        if not self._forwards.is_inside or self._forwards.entered != self._forward:
+            self._forward = self._forwards.entered
+            self.visits += 1
+            self.backwards.append(self._passed)
         for value in values_of(self.claim.names, frame):
             self._see(value)
         for value in values_of(self.claim.container, frame):
             self._look_into(value)
-        return len(self.lives) < _TAGS
+        return len(self.lives) < _TAGS and self.visits < _VISITS
 
     def _see(self, value: Any) -> None:
         if isinstance(value, torch.Tensor):
@@ -76,16 +92,20 @@ class Keep:
         if key not in metadata:
             tag = Tag(self, len(self.lives))
             self._open.add(len(self.lives))
-            self.lives.append([self.hits, -1, -1])
+            self.lives.append([self.visits, -1, -1])
             metadata[key] = tag
             node.register_prehook(_Executed(tag))
         return True
 
+    def backward_passed(self) -> None:
+        """A backward has ended without an error."""
+        self._passed += 1
+
     def went_backward(self, number: int) -> None:
-        self.lives[number][1] = self.hits
+        self.lives[number][1] = self._passed
 
     def died(self, number: int) -> None:
-        self.lives[number][2] = self.hits
+        self.lives[number][2] = self.visits
         self._open.discard(number)
 
     def _look_into(self, value: Any) -> None:

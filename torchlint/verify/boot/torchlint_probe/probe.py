@@ -79,9 +79,9 @@ class Probe:
         self.log = Log(plan.folder, plan.key, self._evidence)
         self.meter = Meter()
         self.reach = {claim.index: Reach() for claim in plan.claims}
-        self.keeps = [Keep(claim) for claim in plan.claims if claim.rule == "undetached-accumulation"]
-        self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
         self.forwards = Forwards(self.sites)
+        self.keeps = [Keep(claim, self.forwards) for claim in plan.claims if claim.rule == "undetached-accumulation"]
+        self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
         self.rules = {claim.rule for claim in plan.claims}
         self.hooks = Hooks()
         self._local = threading.local()
@@ -119,7 +119,7 @@ class Probe:
         hooks.replace(os, "_exit", self._exit_hook)
         if "retain-graph-in-loop" in self.rules:
             hooks.replace(torch.autograd, "grad", self._grad_hook)
-        if "training-under-no-grad" in self.rules:
+        if self.rules & {"training-under-no-grad", "undetached-accumulation"}:
             hooks.replace(torch.nn.Module, "__call__", self.forwards.call, traceable=True)
         hooks.around_steps(self._before_step, self._after_step)
         self._watch_lines()
@@ -203,6 +203,8 @@ class Probe:
     @_contained
     def _after_backward(self, site: int) -> None:
         self.ledgers.after_backward(site)
+        for keep in self.keeps:
+            keep.backward_passed()
         for change in self.changes:
             change.backward_passed(self.steps)
 

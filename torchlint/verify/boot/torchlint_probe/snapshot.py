@@ -118,9 +118,11 @@ def _forwards(forwards: Forwards) -> list[dict[str, Any]]:
 
 
 def _keep(keep: Keep) -> dict[str, Any]:
+    backwards = list(keep.backwards)  # the program may go on while this is written
     return {
         "claim": keep.claim.index,
-        "hits": keep.hits,
+        "visits": len(backwards),
+        "backwards": backwards,
         "lives": [list(life) for life in list(keep.lives)],
         "tensors": keep.tensors,
         "untracked": keep.untracked,

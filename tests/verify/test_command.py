@@ -1,0 +1,135 @@
+"""The command `torchlint verify`: usage, consent, where findings come from, and what it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def run(folder: Path, *arguments: str, **keywords: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torchlint", "verify", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument"),
+        (("--yes", "--", "no-such-program-at-all"), "there is no such program"),
+        (("--yes", "--max-steps", "-1", "--", sys.executable), "x>=0"),
+        (("--yes", "--select", "no-such-rule", "--", sys.executable), "unknown rule or category `no-such-rule`"),
+        (("--yes", "--findings", "missing.json", "--", sys.executable), "does not exist"),
+        (("--stop", "gently", "--", sys.executable), "gently"),
+    ],
+)
+def test_wrong_usage(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stdout == ""
+
+
+def test_help_teaches(tmp_path: Path) -> None:
+    done = run(tmp_path, "--help")
+    assert done.returncode == 0
+    for word in ("confirmed", "refuted", "not-reached", "inconclusive", "--findings", "Exit codes", "no sandbox"):
+        assert word in done.stdout
+
+
+def test_without_torch_it_says_how_to_install_it(tmp_path: Path) -> None:
+    if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode == 0:
+        pytest.skip("torch is installed")
+    done = run(tmp_path, "--yes", "--", sys.executable, "train.py")
+    assert done.returncode == 2
+    assert 'pip install "torchlint[verify]"' in done.stderr
+
+
+def test_nothing_to_verify_runs_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text("open('ran', 'w')\n")
+    done = run(tmp_path, "--yes", "--", sys.executable, "train.py")
+    assert done.returncode == 0
+    assert "nothing to verify" in done.stdout
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_nearest_project_is_linted(tmp_path: Path, verify: Callable[..., Any], training: str) -> None:
+    """From the script up to a folder that looks like a project."""
+    pytest.importorskip("torch")
+    source = tmp_path / "src"
+    source.mkdir()
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "elsewhere.py").write_text(training + "train(1)\n")
+    (source / "script.py").write_text(training + "train(5)\n")
+    done = verify("", command=[sys.executable, "src/script.py"])
+    paths = [(finding["path"], finding["verdict"]) for finding in done.report["findings"]]
+    assert paths == [("elsewhere.py", "not-reached"), (str(Path("src", "script.py")), "confirmed")]
+
+
+def test_findings_of_a_file_keep_their_order_and_need_no_libcst(tmp_path: Path, training: str) -> None:
+    pytest.importorskip("torch")
+    second = training.replace("def train", "def other")
+    (tmp_path / "train.py").write_text(training + "train(5)\n")
+    (tmp_path / "unused.py").write_text(second)
+    lint = [sys.executable, "-m", "torchlint", "--output-format", "json", "."]
+    linted = json.loads(subprocess.run(lint, cwd=tmp_path, capture_output=True, text=True).stdout)
+    (tmp_path / "findings.json").write_text(json.dumps(linted[::-1]))
+    (tmp_path / "libcst").mkdir()
+    (tmp_path / "libcst" / "__init__.py").write_text("raise ImportError('not here')\n")
+    arguments = ["--yes", "--format", "json", "--findings", "findings.json", "--", sys.executable, "train.py"]
+    done = run(tmp_path, *arguments, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    report = json.loads(done.stdout)
+    assert [finding["path"] for finding in report["findings"]] == ["unused.py", "train.py"]
+    assert [finding["verdict"] for finding in report["findings"]] == ["not-reached", "confirmed"]
+
+
+def test_a_stale_finding_is_said_to_be_one(tmp_path: Path, training: str) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(training + "train(5)\n")
+    lint = [sys.executable, "-m", "torchlint", "--output-format", "json", "."]
+    findings = subprocess.run(lint, cwd=tmp_path, capture_output=True, text=True).stdout
+    (tmp_path / "findings.json").write_text(findings)
+    (tmp_path / "train.py").write_text("import os\n" + training + "train(5)\n")
+    done = run(tmp_path, "--yes", "--findings", "findings.json", "--", sys.executable, "train.py")
+    assert "does not match the source any more" in done.stdout
+
+
+def test_the_report_alone_is_on_standard_output(tmp_path: Path, training: str) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    (tmp_path / "train.py").write_text(training + "print('from the program')\ntrain(5)\n")
+    page = tmp_path / "page.html"
+    done = run(tmp_path, "--yes", "--report", str(page), "--", sys.executable, "train.py")
+    assert done.returncode == 1
+    assert "from the program" in done.stderr
+    assert "from the program" not in done.stdout
+    assert done.stdout.startswith("confirmed  ")
+    assert "missing-zero-grad" in page.read_text("utf-8")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
+@pytest.mark.parametrize(("answer", "ran"), [(b"n\n", False), (b"y\n", True)])
+def test_a_terminal_is_asked(tmp_path: Path, training: str, answer: bytes, ran: bool) -> None:
+    pytest.importorskip("torch")
+    import pty
+
+    (tmp_path / "train.py").write_text(training + "open('ran', 'w').close()\ntrain(5)\n")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "torchlint", "verify", "--", sys.executable, "train.py", "a b"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    os.write(ours, answer)
+    output, errors = process.communicate(timeout=120)
+    os.close(ours)
+    os.close(theirs)
+    assert "train.py 'a b'" in errors
+    assert (tmp_path / "ran").exists() == ran
+    assert ("confirmed" in output) == ran
