@@ -263,7 +263,7 @@ def test_retain_graph_in_loop(retained: Retained, expected: str) -> None:
         ({"errors": {"a leaf Variable": 1}}, "confirmed"),
         ({"matched": {"modified by an inplace operation": 1}, "passed": 9}, "confirmed"),
         ({}, "refuted"),
-        ({"hits": 1, "bumps": 1, "passed": 0}, "inconclusive"),
+        ({"hits": 1, "bumps": 1, "passed": 0, "share": 0.0}, "inconclusive"),
         ({"bumps": 0, "share": 0.0}, "inconclusive"),
     ],
 )

@@ -32,6 +32,7 @@ def worker(rank, world_size, port):
             optimizer.zero_grad()
         if rank == 0 and i % 8 == 0:
             print(f"micro-batch {i}: {loss.item() * ACCUMULATE:.4f}")
+    dist.barrier()
     dist.destroy_process_group()
 
 

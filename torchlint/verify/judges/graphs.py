@@ -14,7 +14,7 @@ _ENOUGH_VISITS = 8
 _RISE = 5
 """A pile is one that rises by so many iterations' graphs."""
 _SLOPE = 0.5
-"""Graphs a visit that a pile gains at least."""
+"""Of the graphs that are made, a pile keeps at least this share."""
 _SETTLED = 2
 """What then stays level for so many times as long as it rose is bounded, and no pile."""
 _RETAINED = 3
@@ -27,13 +27,15 @@ def undetached_accumulation(claim: Claim, evidence: Evidence) -> Verdict:
     if kept is None or not kept.visits:
         return not_reached()
     heights = _heights(kept)
-    pile = _highest_rise(heights)
+    pile = _highest_rise(heights, {born for born, _, _ in kept.lives})
     numbers: dict[str, float] = {"visits": kept.visits, "graphs_kept": max(heights)}
     if kept.bound > pile.rise >= _RISE:
         filled = f"has not been filled in {times(kept.visits, 'visit')}"
         return inconclusive(f"the deque of {times(kept.bound, 'item')} {filled}", numbers)
     if pile.is_one:
         return _piled_up(kept, pile, evidence, numbers)
+    if not pile.is_low and not pile.is_settled:
+        return inconclusive(f"{times(pile.rise, 'older graph')} were alive at once: neither a pile nor none", numbers)
     if kept.visits < _ENOUGH_VISITS:
         return inconclusive(f"only {times(kept.visits, 'visit')} of the line", numbers)
     if not kept.tensors and not kept.container:
@@ -72,28 +74,39 @@ def _heights(kept: Kept) -> list[int]:
 
 @dataclass(frozen=True)
 class _Rise:
-    """A stretch of visits in which the number of graphs does not fall, and for how long it then stays level."""
+    """A stretch in which the number of graphs does not fall, and for how many visits it then stays level."""
 
     start: int = 0
     visits: int = 0
+    births: int = 0
     rise: int = 0
     level: int = 0
 
     @property
+    def is_low(self) -> bool:
+        return self.rise < _RISE
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is bounded: level for much longer than it rose."""
+        return self.level > _SETTLED * self.visits + _RISE
+
+    @property
     def is_one(self) -> bool:
-        """Whether it is a pile: high, steep, and not bounded."""
-        steep = self.rise >= _SLOPE * self.visits
-        return self.rise >= _RISE and steep and self.level <= _SETTLED * self.visits + _RISE
+        """Whether it is a pile: high, of at least every other graph that was made, and not bounded."""
+        return not self.is_low and not self.is_settled and self.rise >= _SLOPE * self.births
 
 
-def _highest_rise(heights: Sequence[int]) -> _Rise:
+def _highest_rise(heights: Sequence[int], births: set[int]) -> _Rise:
     best = _Rise()
     start = 0
     for index in range(1, len(heights)):
         if heights[index] < heights[index - 1]:
             start = index
-        if heights[index] - heights[start] > best.rise:
-            best = _Rise(start, index - start, heights[index] - heights[start], _level(heights[index:]))
+        rise = heights[index] - heights[start]
+        if rise > best.rise:
+            made = sum(start <= birth + 2 <= index for birth in births)
+            best = _Rise(start, index - start, made, rise, _level(heights[index:]))
     return best
 
 

@@ -7,6 +7,8 @@ from torchlint.verify.evidence import Changed, Evidence
 from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted, times
 
 _ENOUGH = 3
+_ENOUGH_FOR_LEAVES = 2
+"""PyTorch raises at the line, or it does not: that needs no statistics."""
 
 
 def inplace_on_saved_tensor(claim: Claim, evidence: Evidence) -> Verdict:
@@ -51,7 +53,7 @@ def inplace_on_leaf(claim: Claim, evidence: Evidence) -> Verdict:
     if error is not None:
         return error
     numbers = _numbers(change)
-    if change.hits > _ENOUGH and (change.bumps >= _ENOUGH or change.share):
+    if change.hits >= _ENOUGH_FOR_LEAVES and (change.bumps >= _ENOUGH_FOR_LEAVES or change.share):
         return refuted(f"ran {times(change.hits, 'time')} and changed values, and PyTorch did not raise", numbers)
     return inconclusive(f"ran {times(change.hits, 'time')} without an error: too few", numbers)
 

@@ -27,14 +27,33 @@ VERSION_ERROR = "modified by an inplace operation"
 LEAF_ERRORS = ("in-place operation", "inplace update to inference tensor", "Inplace update to inference tensor")
 
 
+class _Passage:
+    """Whether a backward has gone through the node of a tensor. All that the node's hook keeps alive."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self.is_watched = False
+
+    def watch(self, tensor: torch.Tensor | None) -> None:
+        """Be told when a backward gets to the tensor's node, if it has one."""
+        if tensor is not None and tensor.grad_fn is not None:
+            tensor.grad_fn.register_prehook(self._passed)
+            self.is_watched = True
+
+    def _passed(self, gradients: Any) -> None:
+        self.seen = True
+
+
 class _Subject:
     """A tensor that the line may change. `alias` has its storage and version counter, not its graph."""
 
-    __slots__ = ("alias", "bumped", "copy", "tensor", "version")
+    __slots__ = ("alias", "bumped", "copy", "passage", "tensor", "version")
 
     def __init__(self, tensor: torch.Tensor, copied: bool) -> None:
         self.alias = tensor.detach()
         self.tensor = weakref.ref(tensor)
+        self.passage = _Passage()
+        self.passage.watch(tensor)
         self.version = tensor._version
         self.copy = self.alias.clone() if copied and tensor.numel() <= _COPY_LIMIT else None
         self.bumped = False
@@ -65,7 +84,7 @@ class Change:
         self.first_error: int | None = None
         self.backwards_after = 0
         self._subjects: list[_Subject] = []
-        self._executed = 0
+        self._passages: list[_Passage] = []
         self._steps = 0
 
     def enter(self, frame: FrameType) -> bool:
@@ -90,22 +109,22 @@ class Change:
         self._subjects = changed
         if changed:
             self.bumps += 1
-            if torch.is_grad_enabled():
-                self._follow(changed)
+            self._follow(changed)
         return self.hits < _HITS
 
     def _follow(self, changed: list[_Subject]) -> None:
-        """Hear of it when the graph that the changed tensor is part of goes backward."""
-        for subject in changed:
-            tensor = subject.tensor()
-            node = None if tensor is None else tensor.grad_fn
-            if node is not None:
-                self.tracked += 1
-                node.register_prehook(self._went_backward)
-                return
+        """Hear of it when the graph that the changed tensor is part of goes backward.
 
-    def _went_backward(self, gradients: Any) -> None:
-        self._executed += 1
+        That is the node it had before the change: what it has afterwards may lead nowhere.
+        """
+        if not torch.is_grad_enabled():
+            return
+        for subject in changed:
+            if not subject.passage.is_watched:
+                subject.passage.watch(subject.tensor())
+        passages = [subject.passage for subject in changed if subject.passage.is_watched]
+        self.tracked += bool(passages)
+        self._passages += passages
 
     def _fail(self, counter: Counter[str], error: BaseException) -> None:
         counter[str(error)[:300]] += 1
@@ -117,8 +136,10 @@ class Change:
     def backward_passed(self, steps: int) -> None:
         """A backward has ended without an error."""
         self._steps = steps
-        self.passed += self._executed
-        self._executed = 0
+        seen = [passage for passage in self._passages if passage.seen]
+        if seen:
+            self.passed += 1
+            self._passages = [passage for passage in self._passages if not passage.seen]
         if self.bumps:
             self.backwards_after += 1
         if self.claim.rule == "inplace-on-leaf" or self.backwards_after % 3 == 0:
@@ -127,7 +148,6 @@ class Change:
     def backward_failed(self, roots: list[torch.Tensor], error: BaseException, steps: int) -> None:
         """A backward found a saved tensor changed: was it one that this line had changed?"""
         self._steps = steps
-        self._executed = 0
         if VERSION_ERROR in str(error) and any(self._is_saved(subject, roots) for subject in self._subjects):
             self._fail(self.matched, error)
 
