@@ -14,7 +14,7 @@ from torchlint_probe.graphs import KEY
 _TAGS = 600
 """So many tensors are followed for one finding."""
 
-_VISITS = 2_000
+_VISITS = 600
 
 _TAIL = 3
 """Of a container, so many of its last items are looked at."""

@@ -38,6 +38,10 @@ class Ledgers:
         ledger.watch([parameter for group in optimizer.param_groups for parameter in group["params"]])
         return ledger
 
+    def known(self, optimizer: Any) -> Ledger:
+        """The ledger of an optimizer whose step has begun."""
+        return self._by_optimizer[id(optimizer)]
+
     def add(self, optimizer: Any) -> None:
         """An optimizer has got parameters."""
         self.manual.release(self.of(optimizer).slots)

@@ -65,11 +65,13 @@ class Lines:
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
         self._watches: dict[int, list[Watch]] = defaultdict(list)
+        self._all: list[Watch] = []
         self._codes: dict[CodeType, list[Watch]] = {}
         self._source: _Source = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
 
     def add(self, watch: Watch) -> None:
         self._watches[watch.file].append(watch)
+        self._all.append(watch)
 
     def start(self) -> None:
         """Watch code that runs from now on, and the frames that are running."""
@@ -112,6 +114,8 @@ class Lines:
                 watch.line(frame, number)
         if not all(watch.active for watch in watches):
             watches[:] = [watch for watch in watches if watch.active]
+            if not any(watch.active for watch in self._all):
+                self.stop()  # from here on nothing in the program is slower
         return bool(watches)
 
     def leave(self, frame: FrameType, error: BaseException | None) -> None:
@@ -134,6 +138,7 @@ class _Monitoring:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._tool = -1
+        self._watched: list[CodeType] = []
         self.why_not = ""
         self._monitoring: Any = getattr(sys, "monitoring", None)
 
@@ -156,14 +161,18 @@ class _Monitoring:
             frame = frame.f_back
 
     def stop(self) -> None:
-        if self._tool >= 0:
-            self._monitoring.set_events(self._tool, 0)
-            self._monitoring.free_tool_id(self._tool)
+        tool, self._tool = self._tool, -1
+        if tool >= 0:
+            self._monitoring.set_events(tool, 0)
+            for code in self._watched:
+                self._monitoring.set_local_events(tool, code, 0)
+            self._monitoring.free_tool_id(tool)
 
     def _watch(self, code: CodeType) -> None:
         if self._lines.watches_of(code):
             events = self._monitoring.events
             self._monitoring.set_local_events(self._tool, code, events.LINE | events.PY_RETURN)
+            self._watched.append(code)
 
     def _started(self, code: CodeType, offset: int) -> Any:
         self._watch(code)
@@ -172,7 +181,8 @@ class _Monitoring:
     def _line(self, code: CodeType, number: int) -> Any:
         frame = sys._getframe(1)
         if not self._lines.line(frame, number):
-            self._monitoring.set_local_events(self._tool, code, 0)
+            if self._tool >= 0:
+                self._monitoring.set_local_events(self._tool, code, 0)
             return self._monitoring.DISABLE
         _forget_locals(frame)
         return None
@@ -211,6 +221,7 @@ class _Tracing:
             frame = frame.f_back
 
     def stop(self) -> None:
+        threading.settrace(None)
         if sys.gettrace() == self._called:
             sys.settrace(None)
 

@@ -294,7 +294,7 @@ class Probe:
             pass  # its step raised: no hook told of its end
         if optimizer in stepping:
             return
-        ledger = self.ledgers.of(optimizer)
+        ledger = self.ledgers.known(optimizer)
         self.ledgers.stepped(ledger)
         if not stepping:
             self._end_step(ledger)
