@@ -27,6 +27,7 @@ _COMPOUND = (
     ast.ClassDef,
     ast.Match,
 )
+_NAMES = 40
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -60,6 +61,7 @@ class Claim:
             "file": file,
             "statement": self.statement,
             "reach": self.reach,
+            "blocks": self.blocks,
             "names": self.names,
             "container": self.container,
         }
@@ -75,7 +77,10 @@ def claim(index: int, finding: Finding, file: str, source: bytes) -> Claim:
     header = _header(flagged) if flagged else _span_lines(finding.span)
     function = _function_around(statements, header)
     names, container = _watched(finding.name, flagged)
-    blocks = _blocks(everything, function, statements) if finding.name == "training-under-no-grad" else ()
+    blocks: list[Lines] = []
+    if finding.name == "training-under-no-grad":
+        blocks = _blocks(everything, function, statements)
+        names = _named_in(statements, blocks)
     return Claim(
         index,
         finding.name,
@@ -161,6 +166,13 @@ def _blocks(found: list[ast.stmt], function: ast.stmt | None, statements: list[a
 
 
 # -- names
+
+
+def _named_in(statements: Iterable[ast.stmt], blocks: Sequence[Lines]) -> tuple[AccessPath, ...]:
+    """What the statements of these lines name."""
+    inside = [item for item in statements if any(first <= item.lineno <= last for first, last in blocks)]
+    paths = (path for item in inside for expression in _expressions(item) for path in _paths(expression))
+    return tuple(dict.fromkeys(paths))[:_NAMES]
 
 
 def _watched(rule: str, flagged: ast.stmt | None) -> tuple[tuple[AccessPath, ...], tuple[AccessPath, ...]]:

@@ -90,6 +90,15 @@ class Forward:
 
 
 @dataclass(frozen=True)
+class Read:
+    """A parameter of an optimizer that flagged code reads by this name, and whether it ever had a gradient."""
+
+    claim: int
+    name: str
+    fed: bool
+
+
+@dataclass(frozen=True)
 class Retained:
     """Graphs that one site retained: of those that a later backward was seen after, how many it met."""
 
@@ -137,6 +146,7 @@ class Kept:
     lives: list[list[int]]
     tensors: int
     untracked: int
+    plain: int
     container: str
     bound: int
     graphs_in_container: int
@@ -176,6 +186,7 @@ class Evidence:
     backwards: list[Backwards]
     optimizers: list[Optimizer]
     forwards: list[Forward]
+    reads: list[Read]
     retention: list[Retained]
     caches: list[Emptied]
     anomaly: Anomaly

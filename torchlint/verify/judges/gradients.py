@@ -62,8 +62,9 @@ def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
     if wiped >= _STALE:
         return confirmed(f"{wiped:,} of {times(steps, 'step')} found no gradients: cleared after the backward", numbers)
     fed = sum(item.total(item.added) for item in optimizers)
-    if not wiped and not hungry and steps >= _ENOUGH and fed >= _ENOUGH:
-        return refuted(f"all {times(steps, 'step')} found the gradients of {times(fed, 'backward')}", numbers)
+    if not wiped and steps - hungry >= _ENOUGH and fed >= _ENOUGH:
+        found = f"{times(steps - hungry, 'step')} found the gradients of {times(fed, 'backward')}"
+        return refuted(f"{found}, none had lost them", numbers)
     return inconclusive(f"{wiped:,} of {times(steps, 'step')} found no gradients: too few", numbers)
 
 

@@ -24,6 +24,7 @@ class Claim:
     file: int
     statement: tuple[int, int]
     reach: tuple[int, int]
+    blocks: tuple[tuple[int, int], ...]
     names: tuple[Path, ...]
     container: tuple[Path, ...]
 
@@ -35,6 +36,7 @@ class Claim:
             data["file"],
             tuple(data["statement"]),
             tuple(data["reach"]),
+            tuple((first, last) for first, last in data["blocks"]),
             tuple(tuple(path) for path in data["names"]),
             tuple(tuple(path) for path in data["container"]),
         )

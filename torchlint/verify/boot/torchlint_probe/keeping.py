@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import FrameType
+from collections import deque
+from types import FrameType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import torch
@@ -20,6 +21,9 @@ _TAIL = 3
 """Of a container, so many of its last items are looked at."""
 
 _BREADTH = 40
+_ITEMS = 200
+_PLAIN = (bool, int, float, complex, str, bytes)
+_SLOT = MemberDescriptorType
 
 
 class Tag:
@@ -60,6 +64,7 @@ class Keep:
         self.container = ""
         self.bound: int | None = None
         self.graphs_in_container = 0
+        self.plain = 0
         self._open: set[int] = set()
 
     def enter(self, frame: FrameType) -> bool:
@@ -69,14 +74,11 @@ class Keep:
             self.visits += 1
             self.backwards.append(self._passed)
         for value in values_of(self.claim.names, frame):
-            self._see(value)
+            for tensor in Contents(value, 2).tensors:
+                self._tag(tensor)
         for value in values_of(self.claim.container, frame):
             self._look_into(value)
         return len(self.lives) < _TAGS and self.visits < _VISITS
-
-    def _see(self, value: Any) -> None:
-        if isinstance(value, torch.Tensor):
-            self._tag(value)
 
     def _tag(self, tensor: torch.Tensor) -> bool:
         """Follow the node of a tensor; False where it has none."""
@@ -109,10 +111,12 @@ class Keep:
         self._open.discard(number)
 
     def _look_into(self, value: Any) -> None:
-        """The last items of a container, or of the containers that an object holds: what was put there before."""
+        """What was put there before: the last items of a container, or of those that an object holds."""
         self.container = type(value).__name__
         self.bound = getattr(value, "maxlen", None) if self.bound is None else self.bound
-        self.graphs_in_container = sum(self._tag(tensor) for tensor in _tail(value, 3))
+        contents = Contents(value, 3)
+        self.plain += contents.plain
+        self.graphs_in_container = sum(self._tag(tensor) for tensor in contents.tensors)
 
 
 class _Executed:
@@ -127,16 +131,34 @@ class _Executed:
         self._tag.executed(gradients)
 
 
-def _tail(value: Any, depth: int) -> list[torch.Tensor]:
-    """Tensors in the last items of `value`, through containers and objects of the program."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if depth == 0 or isinstance(value, (str, bytes, int, float, torch.nn.Module)):
-        return []
+class Contents:
+    """The tensors in the last items of a value, and how many of those items are plain numbers and texts.
+
+    It looks through containers and objects of the program, as deep as `depth`, and runs no code of theirs.
+    """
+
+    def __init__(self, value: Any, depth: int) -> None:
+        self.tensors: list[torch.Tensor] = []
+        self.plain = 0
+        self._room = _ITEMS
+        self._look(value, depth)
+
+    def _look(self, value: Any, depth: int) -> None:
+        self._room -= 1
+        if isinstance(value, torch.Tensor):
+            self.tensors.append(value)
+        elif value is None or isinstance(value, _PLAIN):
+            self.plain += 1
+        elif depth and self._room > 0 and not isinstance(value, (torch.nn.Module, type, ModuleType, FunctionType)):
+            for item in _items(value):
+                self._look(item, depth - 1)
+
+
+def _items(value: Any) -> list[Any]:
     if isinstance(value, dict):
-        items = list(value.values())[-_BREADTH:]
-    elif isinstance(value, (list, tuple)) or type(value).__name__ == "deque":
-        items = [value[index] for index in range(max(0, len(value) - _TAIL), len(value))]
-    else:
-        items = list(getattr(value, "__dict__", {}).values())[:_BREADTH]
-    return [tensor for item in items for tensor in _tail(item, depth - 1)]
+        return list(value.values())[-_BREADTH:]
+    if isinstance(value, (list, tuple, deque)):
+        return [value[index] for index in range(max(0, len(value) - _TAIL), len(value))]
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    in_slots = [getattr(value, name) for name in slots if isinstance(getattr(type(value), name, None), _SLOT)]
+    return (list(getattr(value, "__dict__", {}).values()) + in_slots)[:_BREADTH]

@@ -340,11 +340,11 @@ class Ledger:
         return all(_are_zero(touched))
 
     def _measured(self, kept: list[tuple[Slot, torch.Tensor]]) -> list[tuple[Slot, torch.Tensor]]:
-        """Sampled gradients, as long as they are small enough to be copied."""
+        """Sampled gradients, as long as they are small enough to be copied; a sparse one changes its shape."""
         room = _NORM_LIMIT
         chosen = []
         for slot, gradient in kept:
-            if slot.sampled and gradient.numel() <= room:
+            if slot.sampled and not gradient.is_sparse and gradient.numel() <= room:
                 room -= gradient.numel()
                 chosen.append((slot, gradient))
         return chosen

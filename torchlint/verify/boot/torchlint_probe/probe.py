@@ -28,6 +28,7 @@ from torchlint_probe.log import Log
 from torchlint_probe.memory import Meter
 from torchlint_probe.plan import Plan
 from torchlint_probe.reach import Reach
+from torchlint_probe.reads import Reads
 from torchlint_probe.retention import Retention
 from torchlint_probe.sites import Sites
 from torchlint_probe.snapshot import evidence
@@ -81,6 +82,7 @@ class Probe:
         self.reach = {claim.index: Reach() for claim in plan.claims}
         self.forwards = Forwards(self.sites)
         self.keeps = [Keep(claim, self.forwards) for claim in plan.claims if claim.rule == "undetached-accumulation"]
+        self.reads = {claim.index: Reads(claim) for claim in plan.claims if claim.rule == "training-under-no-grad"}
         self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
         self.rules = {claim.rule for claim in plan.claims}
         self.hooks = Hooks()
@@ -130,6 +132,8 @@ class Probe:
     def _watch_lines(self) -> None:
         for claim in self.plan.claims:
             self.lines.add(Watch(claim.file, claim.reach, self.reach[claim.index], False))
+            for block in claim.blocks:
+                self.lines.add(Watch(claim.file, block, self.reads[claim.index], False))
         for keep in self.keeps:
             self.lines.add(Watch(keep.claim.file, keep.claim.statement, _Entering(keep), False))
         for change in self.changes:
@@ -304,6 +308,8 @@ class Probe:
         record = self.meter.step()
         if self._is_measured():
             self.forwards.resolve(self.ledgers.of_optimizers)
+            for read in self.reads.values():
+                read.resolve(self.ledgers)
         self.steps += 1
         emptied, self.caches.seconds = self.caches.seconds, 0.0
         near = self.budget.is_near(self.steps, _ALTERNATING)

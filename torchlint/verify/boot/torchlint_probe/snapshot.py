@@ -64,6 +64,11 @@ def evidence(probe: Probe) -> dict[str, Any]:
             "on_ms": probe.anomaly.on[-_TIMES:],
             "off_ms": probe.anomaly.off[-_TIMES:],
         },
+        "reads": [
+            {"claim": index, "name": name, "fed": slot.had_gradient}
+            for index, read in probe.reads.items()
+            for name, slot in list(read.slots.items())
+        ],
         "reached": [index for index, reach in probe.reach.items() if reach.reached],
         "unwatched": probe.lines.why_not,
         "keeps": [_keep(keep) for keep in probe.keeps],
@@ -126,6 +131,7 @@ def _keep(keep: Keep) -> dict[str, Any]:
         "lives": [list(life) for life in list(keep.lives)],
         "tensors": keep.tensors,
         "untracked": keep.untracked,
+        "plain": keep.plain,
         "container": keep.container,
         "bound": -1 if keep.bound is None else keep.bound,
         "graphs_in_container": keep.graphs_in_container,
