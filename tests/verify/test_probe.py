@@ -224,7 +224,7 @@ def watched() -> Iterator[Callable[[Callable[[], Any], int], Visits]]:
         line = function.__code__.co_firstlineno + below
         visits = Visits()
         lines = Lines(Sites(str(Path(__file__).parent), [__file__], "/"))
-        lines.add(Watch(0, (line, line), visits, True))
+        lines.add(Watch(0, (line, line), visits, exact=True))
         lines.start()
         try:
             function()

@@ -13,7 +13,9 @@ from torchlint_probe.claim import Claim, values_of
 from torchlint_probe.graphs import nodes
 
 _HITS = 30
-"""So many visits of a line are followed."""
+_MOST_HITS = 600
+_BACKWARDS = 8
+"""So many visits of a line are followed, or more if too few backwards have come after them."""
 
 _COPIED = 3
 """At so many visits the values themselves are compared before and after."""
@@ -99,8 +101,7 @@ class Change:
 
     def leave(self, frame: FrameType, error: BaseException | None) -> bool:
         """The line has run."""
-        with torch.no_grad():
-            shares = [subject.settle() for subject in self._subjects]
+        shares = [subject.settle() for subject in self._subjects]
         if isinstance(error, RuntimeError) and any(part in str(error) for part in LEAF_ERRORS):
             self._fail(self.errors, error)
             return True
@@ -110,7 +111,7 @@ class Change:
         if changed:
             self.bumps += 1
             self._follow(changed)
-        return self.hits < _HITS
+        return self.hits < _HITS or (self.backwards_after < _BACKWARDS and self.hits < _MOST_HITS)
 
     def _follow(self, changed: list[_Subject]) -> None:
         """Hear of it when the graph that the changed tensor is part of goes backward.

@@ -13,9 +13,10 @@ from torchlint_probe.forwards import Forwards
 from torchlint_probe.graphs import KEY
 
 _TAGS = 600
-"""So many tensors are followed for one finding."""
+"""So many tensors are followed for one finding,"""
 
-_VISITS = 600
+_VISITS = 100
+"""in so many visits of its line."""
 
 _TAIL = 3
 """Of a container, so many of its last items are looked at."""

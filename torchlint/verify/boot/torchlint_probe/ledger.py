@@ -146,7 +146,7 @@ class Ledger:
             self._fed_by.clear()
             self._spent.clear()
         self._kept = [(slot, gradient, gradient._version) for slot, gradient in kept]
-        self._before = [(gradient, gradient.clone()) for slot, gradient in self._measured(kept)]
+        self._before = [(gradient, gradient.detach().clone()) for slot, gradient in self._measured(kept)]
         self._given = self._marks()
 
     def after_backward(self, site: int) -> bool:

@@ -51,27 +51,24 @@ class Ledgers:
 
     def before_backward(self, roots: list[torch.Tensor], site: int, step: int) -> None:
         """A backward is about to add to gradients."""
-        with torch.no_grad():
-            for ledger in self._living():
-                ledger.before_backward()
-            if self._walks < _WALKS:
-                self._walks += 1
-                owned = {id(slot.parameter()) for ledger in self.of_optimizers for slot in ledger.slots}
-                self.manual.take([leaf for leaf in leaves(nodes(roots)) if id(leaf) not in owned])
-            self.manual.before_backward(site, step)
+        for ledger in self._living():
+            ledger.before_backward()
+        if self._walks < _WALKS:
+            self._walks += 1
+            owned = {id(slot.parameter()) for ledger in self.of_optimizers for slot in ledger.slots}
+            self.manual.take([leaf for leaf in leaves(nodes(roots)) if id(leaf) not in owned])
+        self.manual.before_backward(site, step)
 
     def after_backward(self, site: int) -> None:
         """A backward has ended well."""
-        with torch.no_grad():
-            fed = [ledger for ledger in self._living() if ledger.after_backward(site)]
-            if len(fed) == 1:
-                fed[0].fed_alone()
-            self.manual.after_backward(site)
+        fed = [ledger for ledger in self._living() if ledger.after_backward(site)]
+        if len(fed) == 1:
+            fed[0].fed_alone()
+        self.manual.after_backward(site)
 
     def stepped(self, ledger: Ledger) -> None:
         """The optimizer of a ledger has stepped."""
         for other in self.of_optimizers:
             if other is not ledger:
                 other.spend(ledger)
-        with torch.no_grad():
-            ledger.after_step()
+        ledger.after_step()

@@ -27,16 +27,27 @@ class Watcher(Protocol):
 class Watch:
     """A range of lines of one file, and who wants to know."""
 
-    def __init__(self, file: int, lines: tuple[int, int], watcher: Watcher, exact: bool) -> None:
+    def __init__(
+        self,
+        file: int,
+        lines: tuple[int, int],
+        watcher: Watcher,
+        *,
+        exact: bool = False,
+        patience: float = float("inf"),
+    ) -> None:
+        """`exact` watches are told when the lines are left; after `patience` lines of their code they end."""
         self.file = file
         self.lines = lines
         self.watcher = watcher
         self.exact = exact
         self.active = True
+        self._patience = patience
         self._inside: dict[FrameType, int] = {}
 
     def line(self, frame: FrameType, number: int) -> None:
         """A line of the frame is about to run."""
+        self._patience -= 1
         if self.lines[0] <= number <= self.lines[1]:
             last = self._inside.get(frame)
             if last is not None and frame.f_lasti > last:
@@ -47,6 +58,11 @@ class Watch:
             self._keep(self.watcher.enter(frame))
         elif frame in self._inside:
             self.left(frame, None)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nobody wants to know of more."""
+        return not self.active or self._patience < 0
 
     def left(self, frame: FrameType, error: BaseException | None) -> None:
         """The frame has gone on, or is about to be left."""
@@ -109,12 +125,13 @@ class Lines:
     def line(self, frame: FrameType, number: int) -> bool:
         """Tell the watches of a line; returns whether any is left that wants to know of more."""
         watches = self._codes[frame.f_code]
+        done = False
         for watch in watches:
-            if watch.active:
-                watch.line(frame, number)
-        if not all(watch.active for watch in watches):
-            watches[:] = [watch for watch in watches if watch.active]
-            if not any(watch.active for watch in self._all):
+            watch.line(frame, number)
+            done |= watch.is_done
+        if done:
+            watches[:] = [watch for watch in watches if not watch.is_done]
+            if all(watch.is_done for watch in self._all):
                 self.stop()  # from here on nothing in the program is slower
         return bool(watches)
 

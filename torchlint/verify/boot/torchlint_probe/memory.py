@@ -27,7 +27,7 @@ class Meter:
         now = time.perf_counter()
         record: dict[str, Any] = {"ms": (now - self._last) * 1000}
         self._last = now
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():
             self._gpu(record)
         elif self._statm >= 0:
             resident = os.pread(self._statm, 64, 0).split()[1]

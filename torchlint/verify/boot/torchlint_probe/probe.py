@@ -40,6 +40,8 @@ _MEASURED = 10
 _MEASURED_EVERY = 10
 _ALTERNATING = 10
 """On the last so many steps before the stop, anomaly detection alternates."""
+_PATIENCE = 200
+"""So many lines of a function that trains without gradients are followed for the parameters that it names."""
 _ERRORS = 10
 """So many different errors of one backward are kept."""
 
@@ -131,13 +133,13 @@ class Probe:
 
     def _watch_lines(self) -> None:
         for claim in self.plan.claims:
-            self.lines.add(Watch(claim.file, claim.reach, self.reach[claim.index], False))
+            self.lines.add(Watch(claim.file, claim.reach, self.reach[claim.index]))
             for block in claim.blocks:
-                self.lines.add(Watch(claim.file, block, self.reads[claim.index], False))
+                self.lines.add(Watch(claim.file, block, self.reads[claim.index], patience=_PATIENCE))
         for keep in self.keeps:
-            self.lines.add(Watch(keep.claim.file, keep.claim.statement, _Entering(keep), False))
+            self.lines.add(Watch(keep.claim.file, keep.claim.statement, _Entering(keep)))
         for change in self.changes:
-            self.lines.add(Watch(change.claim.file, change.claim.statement, change, True))
+            self.lines.add(Watch(change.claim.file, change.claim.statement, change, exact=True))
         self.lines.start()
 
     def _in_parent(self) -> None:
@@ -259,8 +261,7 @@ class Probe:
         site = self.sites.here()
         ledger = self.ledgers.of(optimizer)
         closure = kwargs.get("closure") if "closure" in kwargs else (args[1] if len(args) > 1 else None)
-        with torch.no_grad():
-            ledger.before_step(site, self.steps, self._is_measured(), callable(closure))
+        ledger.before_step(site, self.steps, self._is_measured(), callable(closure))
         return self._with_closure(ledger, site, closure, args, kwargs) if callable(closure) else None
 
     def _is_measured(self) -> bool:
@@ -282,9 +283,8 @@ class Probe:
 
     @_contained
     def _evaluated(self, ledger: Ledger, site: int) -> None:
-        with torch.no_grad():
-            ledger.consume(site, self.steps)
-            ledger.use()
+        ledger.consume(site, self.steps)
+        ledger.use()
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._count_step(optimizer)

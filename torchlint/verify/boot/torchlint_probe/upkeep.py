@@ -27,7 +27,7 @@ class Caches:
     def call(self, original: Any, site: int) -> None:
         """Empty the cache as the program wants it, and see what that gave and cost."""
         emptied = self.sites.setdefault(site, Emptied())
-        on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
+        on_gpu = torch.cuda.is_initialized()
         before = torch.cuda.memory_reserved() if on_gpu else 0
         start = time.perf_counter()
         original()
