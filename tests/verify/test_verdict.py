@@ -48,11 +48,9 @@ KEPT = Kept(
     backwards=list(range(20)),
     lives=[],
     tensors=20,
-    untracked=0,
     plain=0,
     container="list",
     bound=-1,
-    graphs_in_container=0,
 )
 CHANGED = Changed(
     claim=0,

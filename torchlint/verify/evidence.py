@@ -145,11 +145,9 @@ class Kept:
     backwards: list[int]
     lives: list[list[int]]
     tensors: int
-    untracked: int
     plain: int
     container: str
     bound: int
-    graphs_in_container: int
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class Change:
         self.backwards_after = 0
         self._subjects: list[_Subject] = []
         self._passages: list[_Passage] = []
-        self._steps = 0
+        self._steps = self._backwards = 0
 
     def enter(self, frame: FrameType) -> bool:
         """The line is about to run."""
@@ -111,7 +111,7 @@ class Change:
         if changed:
             self.bumps += 1
             self._follow(changed)
-        return self.hits < _HITS or (self.backwards_after < _BACKWARDS and self.hits < _MOST_HITS)
+        return self.hits < _HITS or (self._backwards < _BACKWARDS and self.hits < _MOST_HITS)
 
     def _follow(self, changed: list[_Subject]) -> None:
         """Hear of it when the graph that the changed tensor is part of goes backward.
@@ -141,8 +141,8 @@ class Change:
         if seen:
             self.passed += 1
             self._passages = [passage for passage in self._passages if not passage.seen]
-        if self.bumps:
-            self.backwards_after += 1
+        self._backwards += 1
+        self.backwards_after += bool(self.bumps)
         if self.claim.rule == "inplace-on-leaf" or self.backwards_after % 3 == 0:
             self._subjects = []
 

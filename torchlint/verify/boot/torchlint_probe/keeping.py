@@ -61,12 +61,9 @@ class Keep:
         self._forward = -1
         self._passed = 0
         self.tensors = 0
-        self.untracked = 0
         self.container = ""
         self.bound: int | None = None
-        self.graphs_in_container = 0
         self.plain = 0
-        self._open: set[int] = set()
 
     def enter(self, frame: FrameType) -> bool:
         """The line is about to run; returns whether the next visit is of interest."""
@@ -81,24 +78,17 @@ class Keep:
             self._look_into(value)
         return len(self.lives) < _TAGS and self.visits < _VISITS
 
-    def _tag(self, tensor: torch.Tensor) -> bool:
-        """Follow the node of a tensor; False where it has none."""
+    def _tag(self, tensor: torch.Tensor) -> None:
+        """Follow the node of a tensor, if it has one."""
         self.tensors += 1
         node = tensor.grad_fn
-        if node is None:
-            self.untracked += 1
-            return False
-        if len(self.lives) >= _TAGS:
-            return True
-        metadata = node.metadata
         key = (KEY, self.claim.index)
-        if key not in metadata:
-            tag = Tag(self, len(self.lives))
-            self._open.add(len(self.lives))
-            self.lives.append([self.visits, -1, -1])
-            metadata[key] = tag
-            node.register_prehook(_Executed(tag))
-        return True
+        if node is None or len(self.lives) >= _TAGS or key in node.metadata:
+            return
+        tag = Tag(self, len(self.lives))
+        self.lives.append([self.visits, -1, -1])
+        node.metadata[key] = tag
+        node.register_prehook(_Executed(tag))
 
     def backward_passed(self) -> None:
         """A backward has ended without an error."""
@@ -109,7 +99,6 @@ class Keep:
 
     def died(self, number: int) -> None:
         self.lives[number][2] = self.visits
-        self._open.discard(number)
 
     def _look_into(self, value: Any) -> None:
         """What was put there before: the last items of a container, or of those that an object holds."""
@@ -117,7 +106,8 @@ class Keep:
         self.bound = getattr(value, "maxlen", None) if self.bound is None else self.bound
         contents = Contents(value, 3)
         self.plain += contents.plain
-        self.graphs_in_container = sum(self._tag(tensor) for tensor in contents.tensors)
+        for tensor in contents.tensors:
+            self._tag(tensor)
 
 
 class _Executed:

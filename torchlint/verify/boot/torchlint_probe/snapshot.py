@@ -130,11 +130,9 @@ def _keep(keep: Keep) -> dict[str, Any]:
         "backwards": backwards,
         "lives": [list(life) for life in list(keep.lives)],
         "tensors": keep.tensors,
-        "untracked": keep.untracked,
         "plain": keep.plain,
         "container": keep.container,
         "bound": -1 if keep.bound is None else keep.bound,
-        "graphs_in_container": keep.graphs_in_container,
     }
 
 
