@@ -151,11 +151,13 @@ def test_other_rules_are_not_verifiable_yet() -> None:
         ({}, "refuted"),
         ({"stale": [[1, 19]], "first_stale": 1}, "confirmed"),
         ({"stale": [[1, 2]], "first_stale": 7}, "confirmed"),
+        ({"steps": [[1, 20], [3, 20]], "stale": [[3, 19]]}, "refuted"),  # another loop's steps
+        ({"steps": [[3, 20]], "stale": [[3, 19]], "added_stale": [[2, 19]]}, "refuted"),  # another loop's backward
         ({"leftover": [[1, 9]], "first_stale": 1}, "confirmed"),
         ({"stale": [[1, 1]]}, "inconclusive"),
         ({"clears": 0}, "inconclusive"),
         ({"steps": [[1, 2]]}, "inconclusive"),
-        ({"steps": [[2, 20]], "added": [[1, 20]], "stale": [[2, 20]]}, "confirmed"),
+        ({"steps": [[2, 20]], "added": [[1, 20]], "stale": [[2, 20]], "added_stale": [[1, 20]]}, "confirmed"),
         ({"steps": [], "added": []}, "inconclusive"),
     ],
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from statistics import median
 
 from torchlint.verify.claims import Claim
 from torchlint.verify.evidence import Evidence, Lines, Optimizer
 from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted, times
 
+Counts = list[list[int]]
 _ENOUGH = 3
 """Steps without the defect that it takes to refute a finding."""
 _STALE = 2
@@ -100,16 +102,20 @@ def _ran(evidence: Evidence, lines: Iterable[Lines], file: str) -> bool:
 def _concerned(claim: Claim, evidence: Evidence) -> list[Optimizer]:
     """The optimizers that a claim is about: those that step on its lines, else those that its backward feeds.
 
-    Where neither is known, those that step in the same function.
+    Where neither is known, those that step in the same function. Of each only what belongs to the claim.
     """
     stepping = _stepping(claim, evidence, claim.lines)
     if stepping:
         return stepping
-    fed = [item for item in evidence.optimizers if _counts_at(item.added, claim, evidence, claim.lines)]
+    fed = [item for item in evidence.optimizers if _at(item.added, claim, evidence, claim.lines)]
     if len(fed) > 1:
         fed = _nearest(fed, claim, evidence)
     if fed:
-        return [item for item in fed if item.total(item.steps)]
+        return [
+            replace(item, stale=_at(item.added_stale, claim, evidence, claim.lines))
+            for item in fed
+            if item.total(item.steps)
+        ]
     if claim.index not in evidence.reached:
         return []
     stepped = [item for item in evidence.optimizers if item.total(item.steps)]
@@ -117,12 +123,26 @@ def _concerned(claim: Claim, evidence: Evidence) -> list[Optimizer]:
 
 
 def _stepping(claim: Claim, evidence: Evidence, lines: Iterable[Lines]) -> list[Optimizer]:
-    return [item for item in evidence.optimizers if _counts_at(item.steps, claim, evidence, lines)]
-
-
-def _counts_at(counts: list[list[int]], claim: Claim, evidence: Evidence, lines: Iterable[Lines]) -> int:
+    """The optimizers that step on these lines, with what happened in these steps."""
     lines = tuple(lines)
-    return sum(count for site, count in counts if evidence.is_at(site, claim.file, lines))
+    narrowed = [
+        replace(
+            item,
+            steps=_at(item.steps, claim, evidence, lines),
+            stale=_at(item.stale, claim, evidence, lines),
+            leftover=_at(item.leftover, claim, evidence, lines),
+            wiped=_at(item.wiped, claim, evidence, lines),
+            hungry=_at(item.hungry, claim, evidence, lines),
+        )
+        for item in evidence.optimizers
+    ]
+    return [item for item in narrowed if item.steps]
+
+
+def _at(counts: Counts, claim: Claim, evidence: Evidence, lines: Iterable[Lines]) -> Counts:
+    """The counts of sites on these lines."""
+    lines = tuple(lines)
+    return [[site, count] for site, count in counts if evidence.is_at(site, claim.file, lines)]
 
 
 def _nearest(fed: list[Optimizer], claim: Claim, evidence: Evidence) -> list[Optimizer]:
