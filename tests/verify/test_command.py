@@ -21,7 +21,9 @@ def run(folder: Path, *arguments: str, **keywords: Any) -> subprocess.CompletedP
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Missing argument"),
+        ((), "give either the program to run"),
+        (("--evidence", ".", "--", sys.executable), "give either the program to run"),
+        (("--evidence", "."), "holds no verification"),
         (("--yes", "--", "no-such-program-at-all"), "there is no such program"),
         (("--yes", "--max-steps", "-1", "--", sys.executable), "x>=0"),
         (("--yes", "--select", "no-such-rule", "--", sys.executable), "unknown rule or category `no-such-rule`"),

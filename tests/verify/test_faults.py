@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -224,10 +227,23 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path, training: st
     (tmp_path / "launcher.py").write_text(child)
     run = start(tmp_path, [sys.executable, "launcher.py", marker], "--max-steps", "0", "--max-seconds", "0")
     wait_until((tmp_path / "trained").exists, 60)
-    time.sleep(0.5)
+    time.sleep(3)  # evidence is written once a second
     run.kill()
-    run.communicate()
+    _, errors = run.communicate()
     wait_until(lambda: not alive(marker), 15)
+    folder = re.search(r"evidence is in (\S+)", errors)
+    assert folder is not None
+    done = subprocess.run(
+        [sys.executable, "-m", "torchlint", "verify", "--format", "json", "--evidence", folder[1]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert [finding["verdict"] for finding in report["findings"]] == ["confirmed"]
+    assert "was killed before its report" in report["notes"][0]
+    shutil.rmtree(folder[1])
 
 
 @posix

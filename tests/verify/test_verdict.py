@@ -48,7 +48,7 @@ KEPT = Kept(
     backwards=list(range(20)),
     lives=[],
     tensors=20,
-    plain=0,
+    items=0,
     container="list",
     bound=-1,
 )
@@ -237,7 +237,7 @@ BY_TEN = [visit // 10 for visit in range(20)]
         ({"lives": lives(range(1, 21), -1, 15), "bound": 30}, "inconclusive"),
         ({"lives": [], "visits": 3, "backwards": [0, 1, 2]}, "inconclusive"),
         ({"lives": [], "tensors": 0}, "inconclusive"),
-        ({"lives": [], "tensors": 0, "plain": 20}, "refuted"),
+        ({"lives": [], "tensors": 0, "items": 20}, "refuted"),
         ({"lives": []}, "refuted"),
     ],
 )

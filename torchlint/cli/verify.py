@@ -30,7 +30,7 @@ _INSTALL = 'torch is not installed here: pip install "torchlint[verify]"'
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": False}, epilog=_EXIT_CODES)
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option(
     "--max-steps",
     type=click.IntRange(0),
@@ -64,6 +64,12 @@ _INSTALL = 'torch is not installed here: pip install "torchlint[verify]"'
     "instead of linting the program's project first.",
 )
 @click.option(
+    "--evidence",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="Run nothing, and judge by the evidence that a verification left behind when it was killed.",
+)
+@click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "json", "sarif"]),
@@ -88,6 +94,7 @@ def verify(
     stop: str,
     select: tuple[str, ...],
     findings: Path | None,
+    evidence: Path | None,
     output_format: str,
     report: Path | None,
     color: str,
@@ -113,20 +120,27 @@ def verify(
       not-reached   the flagged code did not run
       inconclusive  it ran, but nothing decides; with the reason
     """
-    from torchlint.verify.folder import Limits
+    from torchlint.verify.folder import FolderError, Limits
     from torchlint.verify.launch import LaunchError
     from torchlint.verify.reports import render
+    from torchlint.verify.session import judge
     from torchlint.verify.session import verify as run
 
-    _check_command(command)
+    if bool(command) == bool(evidence):
+        raise click.UsageError("give either the program to run, after `--`, or --evidence")
     _check_report(report)
+    if command:
+        _check_command(command)
     root = _root(command)
     with errors_of_the_user():
         subjects = _given(findings, select) if findings else _linted(root, select)
-    _ask(command, subjects, max_steps, max_seconds, yes)
     try:
-        verification = run(command, subjects, root, Limits(max_steps, max_seconds, stop), _say)
-    except LaunchError as error:
+        if evidence is not None:
+            verification = judge(evidence, subjects)
+        else:
+            _ask(command, subjects, max_steps, max_seconds, yes)
+            verification = run(command, subjects, root, Limits(max_steps, max_seconds, stop), _say)
+    except (LaunchError, FolderError) as error:
         raise click.UsageError(str(error)) from None
     if report is not None:
         _write_page(verification, report)

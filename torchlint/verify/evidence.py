@@ -137,7 +137,7 @@ class Kept:
     """Tensors seen at a line that keeps them.
 
     A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet.
-    `backwards` is how many there had been at each visit.
+    `backwards` is how many there had been at each visit; `tensors` had a graph, `items` were in the container.
     """
 
     claim: int
@@ -145,7 +145,7 @@ class Kept:
     backwards: list[int]
     lives: list[list[int]]
     tensors: int
-    plain: int
+    items: int
     container: str
     bound: int
 

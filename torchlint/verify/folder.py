@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from torchlint.verify.claims import Claim
 from torchlint.verify.evidence import Evidence, EvidenceError, read
@@ -26,28 +26,52 @@ class Limits:
     stop: str = "soft"
 
 
+class FolderError(Exception):
+    """A folder that holds no verification; the message names it."""
+
+
 class Folder:
     """A private folder; whoever made it holds a lock in it until the end, or its death."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="torchlint-verify-"))
-        self.key = secrets.token_bytes(32)
+        self._key = secrets.token_bytes(32)
         self._alive = _locked(self.path / "alive")
+
+    @classmethod
+    def left_behind(cls, path: Path) -> Folder:
+        """The folder of a verification that was killed; raises `FolderError`."""
+        folder = cls.__new__(cls)
+        folder.path, folder._alive = path, None
+        try:
+            folder._key = bytes.fromhex(folder.plan["key"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FolderError(f"{path} holds no verification: {error}") from None
+        return folder
+
+    @property
+    def plan(self) -> Any:
+        """What was asked of the probe, as JSON values."""
+        return json.loads((self.path / PLAN).read_text("utf-8"))
 
     def write_plan(self, claims: Sequence[Claim], root: Path, limits: Limits) -> None:
         """Tell the probe what to look at."""
         files = list(dict.fromkeys(claim.file for claim in claims))
         plan = {
-            "key": self.key.hex(),
+            "key": self._key.hex(),
             "root": str(root),
             "start": os.getcwd(),
             "files": files,
-            "claims": [claim.plan(files.index(claim.file)) for claim in claims],
+            "claims": _planned(claims),
             "max_steps": limits.max_steps,
             "max_seconds": limits.max_seconds,
             "stop": limits.stop,
         }
         (self.path / PLAN).write_text(json.dumps(plan), "utf-8")
+
+    def is_about(self, claims: Sequence[Claim]) -> bool:
+        """Whether the plan was made for these claims."""
+        return bool(self.plan["claims"] == json.loads(json.dumps(_planned(claims))))
 
     def booted(self) -> list[int]:
         """The processes that have found the boot hook."""
@@ -58,7 +82,7 @@ class Folder:
         found, problems = [], []
         for path in sorted(self.path.glob("evidence-*.json")):
             try:
-                evidence = read(path, self.key)
+                evidence = read(path, self._key)
             except EvidenceError as error:
                 problems.append(str(error))
                 continue
@@ -78,6 +102,11 @@ class Folder:
 
         self.release()
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _planned(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    files = list(dict.fromkeys(claim.file for claim in claims))
+    return [claim.plan(files.index(claim.file)) for claim in claims]
 
 
 def _locked(path: Path) -> IO[bytes] | None:

@@ -11,7 +11,7 @@ from torchlint.finding import Finding
 from torchlint.source import SourceFile
 from torchlint.verify.claims import Claim, claim
 from torchlint.verify.evidence import Evidence
-from torchlint.verify.folder import Folder, Limits
+from torchlint.verify.folder import Folder, FolderError, Limits
 from torchlint.verify.launch import Ended, launch
 from torchlint.verify.verdict import VERIFIABLE, Answer, Verdict, inconclusive, verdict
 
@@ -43,7 +43,7 @@ class Verification:
     command: tuple[str, ...]
     judged: tuple[Judged, ...]
     ended: Ended | None
-    """None if the program was not started, because there was nothing to verify."""
+    """None if its end was not seen: there was nothing to verify, or only evidence to judge."""
     evidence: tuple[Evidence, ...]
     notes: tuple[str, ...]
     """What the user should know, in sentences."""
@@ -77,16 +77,33 @@ def verify(
         folder.write_plan(list(claims.values()), root, limits)
         announce(f"evidence is in {folder.path} until the report")
         ended = launch(command, folder, limits)
-        evidence, notes = folder.evidence()
-        booted = bool(folder.booted())
+        return _judged(command, subjects, folder, ended, limits)
     finally:
         folder.remove()
-    judged = [
-        Judged(subject.finding, subject.source, _verdict(index, claims, problems, evidence))
-        for index, subject in enumerate(subjects)
-    ]
-    code, message = _outcome(judged, ended, evidence, booted)
-    said = [*message, *_notes(ended, evidence, limits), *notes]
+
+
+def judge(path: Path, subjects: Sequence[Subject]) -> Verification:
+    """Judge the findings by the evidence that a verification left behind when it was killed; raises `FolderError`."""
+    folder = Folder.left_behind(path)
+    claims, _ = _claims(subjects)
+    if not folder.is_about(list(claims.values())):
+        raise FolderError(f"the findings are not those that {path} was made for: have sources or options changed?")
+    return _judged((), subjects, folder, None, Limits())
+
+
+def _judged(
+    command: Sequence[str], subjects: Sequence[Subject], folder: Folder, ended: Ended | None, limits: Limits
+) -> Verification:
+    claims, problems = _claims(subjects)
+    evidence, refused = folder.evidence()
+    judged = []
+    for index, subject in enumerate(subjects):
+        found = _verdict(index, claims, problems, evidence)
+        if refused and not evidence:
+            found = inconclusive("the evidence was refused")
+        judged.append(Judged(subject.finding, subject.source, found))
+    code, message = _outcome(judged, ended, evidence, bool(folder.booted()))
+    said = [*message, *_notes(ended, evidence, limits), *refused]
     return Verification(tuple(command), tuple(judged), ended, tuple(evidence), tuple(said), code)
 
 
@@ -122,11 +139,11 @@ def _unjudged(index: int, subject: Subject, claims: dict[int, Claim], problems: 
 
 
 def _outcome(
-    judged: Sequence[Judged], ended: Ended, evidence: Sequence[Evidence], booted: bool
+    judged: Sequence[Judged], ended: Ended | None, evidence: Sequence[Evidence], booted: bool
 ) -> tuple[int, tuple[str, ...]]:
     """The exit code, and the sentence that explains one that is not about findings."""
     confirmed = any(item.verdict.answer is Answer.CONFIRMED for item in judged)
-    if ended.signal:
+    if ended is not None and ended.signal:
         return 128 + ended.signal, (f"The verification was {ended.description}; this is what was seen until then.",)
     if not booted:
         return NEVER_LOADED, (
@@ -135,7 +152,7 @@ def _outcome(
     if confirmed:
         return CONFIRMED, ()
     if not any(item.has_anything for item in evidence):
-        if ended.code and not ended.timed_out:
+        if ended is not None and ended.code and not ended.timed_out:
             return FAILED_EARLY, (f"The program failed before anything could be seen ({ended.description}).",)
         if not evidence:
             return NEVER_LOADED, (
@@ -145,14 +162,16 @@ def _outcome(
     return NOTHING_CONFIRMED, ()
 
 
-def _notes(ended: Ended, evidence: Sequence[Evidence], limits: Limits) -> list[str]:
+def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) -> list[str]:
     notes = []
     stopped = sorted({item.stopped for item in evidence if item.stopped})
     if stopped:
         notes.append(f"The program was stopped after {stopped[0]}: what it saved at its end is of a truncated run.")
-    if ended.timed_out:
+    if ended is None:
+        notes.append("The verification was killed before its report; this is what was seen until then.")
+    elif ended.timed_out:
         notes.append(f"The program did not end within {limits.max_seconds:g} seconds and was stopped.")
-    if not stopped and ended.code and not ended.signal and not ended.timed_out:
+    elif not stopped and ended.code and not ended.signal:
         errors = [item.error for item in evidence if item.error]
         notes.append(f"The program failed with {ended.description}{': ' + errors[0] if errors else ''}.")
     notes += [f"The probe had a problem: {item.trouble}." for item in evidence if item.trouble]

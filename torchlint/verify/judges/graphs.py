@@ -38,7 +38,7 @@ def undetached_accumulation(claim: Claim, evidence: Evidence) -> Verdict:
         return inconclusive(f"{times(pile.rise, 'older graph')} were alive at once: neither a pile nor none", numbers)
     if kept.visits < _ENOUGH_VISITS:
         return inconclusive(f"only {times(kept.visits, 'visit')} of the line", numbers)
-    if not kept.tensors and not kept.plain:
+    if not kept.tensors and not kept.items:
         return inconclusive("what the line keeps could not be followed by its name", numbers)
     held = f"the {kept.container} holds no pile of them" if kept.container else "no container of them was seen"
     return refuted(

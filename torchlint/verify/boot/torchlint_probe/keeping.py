@@ -61,9 +61,11 @@ class Keep:
         self._forward = -1
         self._passed = 0
         self.tensors = 0
+        """Tensors with a graph that were seen."""
+        self.items = 0
+        """What was seen in the container, with a graph or without."""
         self.container = ""
         self.bound: int | None = None
-        self.plain = 0
 
     def enter(self, frame: FrameType) -> bool:
         """The line is about to run; returns whether the next visit is of interest."""
@@ -80,10 +82,12 @@ class Keep:
 
     def _tag(self, tensor: torch.Tensor) -> None:
         """Follow the node of a tensor, if it has one."""
-        self.tensors += 1
         node = tensor.grad_fn
+        if node is None:
+            return
+        self.tensors += 1
         key = (KEY, self.claim.index)
-        if node is None or len(self.lives) >= _TAGS or key in node.metadata:
+        if len(self.lives) >= _TAGS or key in node.metadata:
             return
         tag = Tag(self, len(self.lives))
         self.lives.append([self.visits, -1, -1])
@@ -105,7 +109,7 @@ class Keep:
         self.container = type(value).__name__
         self.bound = getattr(value, "maxlen", None) if self.bound is None else self.bound
         contents = Contents(value, 3)
-        self.plain += contents.plain
+        self.items += contents.plain + len(contents.tensors)
         for tensor in contents.tensors:
             self._tag(tensor)
 

@@ -130,7 +130,7 @@ def _keep(keep: Keep) -> dict[str, Any]:
         "backwards": backwards,
         "lives": [list(life) for life in list(keep.lives)],
         "tensors": keep.tensors,
-        "plain": keep.plain,
+        "items": keep.items,
         "container": keep.container,
         "bound": -1 if keep.bound is None else keep.bound,
     }
