@@ -26,7 +26,7 @@ def run(folder: Path, *arguments: str, **keywords: Any) -> subprocess.CompletedP
         (("--evidence", "."), "holds no verification"),
         (("--yes", "--", "no-such-program-at-all"), "there is no such program"),
         (("--yes", "--max-steps", "-1", "--", sys.executable), "x>=0"),
-        (("--yes", "--select", "no-such-rule", "--", sys.executable), "unknown rule or category `no-such-rule`"),
+        (("--evidence", ".", "--select", "no-such-rule"), "unknown rule or category `no-such-rule`"),
         (("--yes", "--findings", "missing.json", "--", sys.executable), "does not exist"),
         (("--stop", "gently", "--", sys.executable), "gently"),
     ],

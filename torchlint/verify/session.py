@@ -68,16 +68,15 @@ def verify(
 
     `root` is the folder of the user's own code; `announce` is told where the evidence is while the program runs.
     """
-    claims, problems = _claims(subjects)
-    if not any(claim.rule in VERIFIABLE for claim in claims.values()):
-        judged = [_unjudged(index, subject, claims, problems) for index, subject in enumerate(subjects)]
-        return Verification(tuple(command), tuple(judged), None, (), (_nothing(subjects),), NOTHING_CONFIRMED)
+    case = _Case.of(subjects)
+    if not any(claim.rule in VERIFIABLE for claim in case.claims.values()):
+        return Verification(tuple(command), case.judged((), ()), None, (), (_nothing(subjects),), NOTHING_CONFIRMED)
     folder = Folder()
     try:
-        folder.write_plan(list(claims.values()), root, limits)
+        folder.write_plan(list(case.claims.values()), root, limits)
         announce(f"evidence is in {folder.path} until the report")
         ended = launch(command, folder, limits)
-        return _judged(command, subjects, folder, ended, limits)
+        return _judged(case, folder, tuple(command), ended, limits)
     finally:
         folder.remove()
 
@@ -85,26 +84,10 @@ def verify(
 def judge(path: Path, subjects: Sequence[Subject]) -> Verification:
     """Judge the findings by the evidence that a verification left behind when it was killed; raises `FolderError`."""
     folder = Folder.left_behind(path)
-    claims, _ = _claims(subjects)
-    if not folder.is_about(list(claims.values())):
+    case = _Case.of(subjects)
+    if not folder.is_about(list(case.claims.values())):
         raise FolderError(f"the findings are not those that {path} was made for: have sources or options changed?")
-    return _judged((), subjects, folder, None, Limits())
-
-
-def _judged(
-    command: Sequence[str], subjects: Sequence[Subject], folder: Folder, ended: Ended | None, limits: Limits
-) -> Verification:
-    claims, problems = _claims(subjects)
-    evidence, refused = folder.evidence()
-    judged = []
-    for index, subject in enumerate(subjects):
-        found = _verdict(index, claims, problems, evidence)
-        if refused and not evidence:
-            found = inconclusive("the evidence was refused")
-        judged.append(Judged(subject.finding, subject.source, found))
-    code, message = _outcome(judged, ended, evidence, bool(folder.booted()))
-    said = [*message, *_notes(ended, evidence, limits), *refused]
-    return Verification(tuple(command), tuple(judged), ended, tuple(evidence), tuple(said), code)
+    return _judged(case, folder, (), None, Limits())
 
 
 def _nothing(subjects: Sequence[Subject]) -> str:
@@ -113,29 +96,49 @@ def _nothing(subjects: Sequence[Subject]) -> str:
     return "None of the findings can be verified, and the program was not run."
 
 
-def _claims(subjects: Sequence[Subject]) -> tuple[dict[int, Claim], dict[int, str]]:
-    """The claims of the findings that can be judged, and why the others cannot."""
-    claims, problems = {}, {}
-    for index, subject in enumerate(subjects):
-        if subject.problem:
-            problems[index] = subject.problem
-            continue
-        path = os.path.realpath(subject.source.path)
-        try:
-            claims[index] = claim(index, subject.finding, path, subject.source.data)
-        except (SyntaxError, ValueError, RecursionError) as error:
-            problems[index] = f"{subject.source.path} is not valid Python: {error}"
-    return claims, problems
+@dataclass(frozen=True)
+class _Case:
+    """The findings, the claims of those that can be judged, and why the others cannot."""
+
+    subjects: tuple[Subject, ...]
+    claims: dict[int, Claim]
+    problems: dict[int, str]
+
+    @classmethod
+    def of(cls, subjects: Sequence[Subject]) -> _Case:
+        claims, problems = {}, {}
+        for index, subject in enumerate(subjects):
+            if subject.problem:
+                problems[index] = subject.problem
+                continue
+            path = os.path.realpath(subject.source.path)
+            try:
+                claims[index] = claim(index, subject.finding, path, subject.source.data)
+            except (SyntaxError, ValueError, RecursionError) as error:
+                problems[index] = f"{subject.source.path} is not valid Python: {error}"
+        return cls(tuple(subjects), claims, problems)
+
+    def judged(self, evidence: Sequence[Evidence], refused: Sequence[str]) -> tuple[Judged, ...]:
+        """All findings with their verdicts; `refused` says what is wrong with evidence that could not be read."""
+        return tuple(
+            Judged(subject.finding, subject.source, self._verdict(index, evidence, refused))
+            for index, subject in enumerate(self.subjects)
+        )
+
+    def _verdict(self, index: int, evidence: Sequence[Evidence], refused: Sequence[str]) -> Verdict:
+        if index in self.problems:
+            return inconclusive(self.problems[index])
+        if refused and not evidence:
+            return inconclusive("the evidence was refused")
+        return verdict(self.claims[index], evidence)
 
 
-def _verdict(index: int, claims: dict[int, Claim], problems: dict[int, str], evidence: Sequence[Evidence]) -> Verdict:
-    if index in problems:
-        return inconclusive(problems[index])
-    return verdict(claims[index], evidence)
-
-
-def _unjudged(index: int, subject: Subject, claims: dict[int, Claim], problems: dict[int, str]) -> Judged:
-    return Judged(subject.finding, subject.source, _verdict(index, claims, problems, ()))
+def _judged(case: _Case, folder: Folder, command: tuple[str, ...], ended: Ended | None, limits: Limits) -> Verification:
+    evidence, refused = folder.evidence()
+    judged = case.judged(evidence, refused)
+    code, message = _outcome(judged, ended, evidence, bool(folder.booted()))
+    said = (*message, *_notes(ended, evidence, limits), *refused)
+    return Verification(command, judged, ended, tuple(evidence), said, code)
 
 
 def _outcome(
