@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.finding import Finding, Meta, Position, Related, Span
+from torchlint.finding import Finding, Meta, Position, Related, Span, fingerprint
 from torchlint.model import Model
 from torchlint.registry import (
     ENGINE_CHECKS,
@@ -224,14 +223,13 @@ def _suite(statement: cst.CSTNode) -> list[cst.CSTNode]:
 
 def _finished(findings: Iterable[Finding], source: SourceFile) -> list[Finding]:
     """Sorted, each with a fingerprint: the rule, the text of its line, and which of several like it."""
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[str, str]] = Counter()
     finished = []
     for finding in sorted(findings, key=lambda finding: finding.sort_key):
-        line = _line_text(source, finding.span.start.line).strip()
-        key = f"{finding.name}\0{line}"
+        line = _line_text(source, finding.span.start.line)
+        key = (finding.name, line.strip())
         seen[key] += 1
-        digest = hashlib.sha256(f"{key}\0{seen[key]}".encode()).hexdigest()[:32]
-        finished.append(replace(finding, fingerprint=digest))
+        finished.append(replace(finding, fingerprint=fingerprint(finding.name, line, seen[key])))
     return finished
 
 

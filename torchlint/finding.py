@@ -100,6 +100,13 @@ class Finding:
         return (self.path, self.span, self.code, self.message)
 
 
+def fingerprint(name: str, line: str, number: int) -> str:
+    """What stays the same of a finding that only moves: its rule, its line, and which of several like it, from 1."""
+    import hashlib  # not worth its time in a run that finds nothing
+
+    return hashlib.sha256(f"{name}\0{line.strip()}\0{number}".encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True)
 class Meta:
     """What is known of a rule, or of a check of the engine itself, without running it.

@@ -48,7 +48,7 @@ def test_findings_are_read_as_they_were_written(linted: Path) -> None:
 
 def test_findings_of_another_machine_are_found_by_the_end_of_their_path(linted: Path) -> None:
     data = json.loads(linted.read_text())
-    data[0]["uri"] = "file:///home/somebody/work/pkg/train.py"
+    data[0]["uri"] = "file:///home/somebody/project/pkg/train.py"
     linted.write_text(json.dumps(data))
     assert [subject.problem for subject in read(linted)] == [""]
 

@@ -26,7 +26,7 @@ _PRECISIONS = {
     Category.PEDANTIC: "medium",
 }
 _RANKS = {Confidence.HIGH: 90.0, Confidence.MEDIUM: 60.0, Confidence.LOW: 30.0}
-_CRASH = "internal-error"
+CRASH = "internal-error"
 
 
 def render(outcome: Outcome, style: Style) -> str:
@@ -45,7 +45,7 @@ def _run(outcome: Outcome) -> dict[str, Any]:
         _result(file.source, finding, indices)
         for file in outcome.files
         for finding in file.findings
-        if finding.name != _CRASH
+        if finding.name != CRASH
     ]
     return {
         "tool": {"driver": _driver(outcome.rules)},
@@ -126,6 +126,6 @@ def _invocation(files: Iterable[LintedFile]) -> dict[str, Any]:
         }
         for file in files
         for finding in file.findings
-        if finding.name == _CRASH
+        if finding.name == CRASH
     ]
     return {"executionSuccessful": not notifications, "toolExecutionNotifications": notifications}

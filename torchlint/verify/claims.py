@@ -86,7 +86,7 @@ def claim(index: int, finding: Finding, file: str, source: bytes) -> Claim:
         finding.name,
         file,
         header,
-        _reach(finding.name, flagged, header),
+        _reach(flagged, header),
         tuple(_header(statement) for statement in everything) or (header,),
         _body(function) if function is not None else (1, len(source.splitlines()) + 1),
         tuple(blocks),
@@ -145,7 +145,7 @@ def _encloses(function: ast.stmt, lines: Lines) -> bool:
     return _first_line(function) <= lines[0] and lines[1] <= _last_line(function)
 
 
-def _reach(rule: str, flagged: ast.stmt | None, header: Lines) -> Lines:
+def _reach(flagged: ast.stmt | None, header: Lines) -> Lines:
     """A decorator runs when its function is made; the claim is about its body."""
     if isinstance(flagged, _FUNCTIONS):
         return _body(flagged)
@@ -180,8 +180,8 @@ def _watched(rule: str, flagged: ast.stmt | None) -> tuple[tuple[AccessPath, ...
         return (), ()
     header = _expressions(flagged)
     names = dict.fromkeys(path for expression in header for path in _paths(expression))
-    container = dict.fromkeys(_containers(flagged, header)) if rule.startswith("undetached-") else {}
-    return tuple(names), tuple(container)
+    container = _container(flagged, header) if rule.startswith("undetached-") else None
+    return tuple(names), () if container is None else (container,)
 
 
 def _expressions(statement: ast.stmt) -> list[ast.expr]:
@@ -229,27 +229,21 @@ def _path(node: ast.expr) -> AccessPath | None:
     return None
 
 
-def _containers(statement: ast.stmt, expressions: list[ast.expr]) -> Iterator[AccessPath]:
+def _container(statement: ast.stmt, expressions: list[ast.expr]) -> AccessPath | None:
     """What the statement keeps something in: the target of an assignment, the object of a method call."""
     targets: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         targets = list(statement.targets)
     elif isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
         targets = [statement.target]
-    for expression in expressions:
-        targets += [
-            node.func.value
-            for node in ast.walk(expression)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        ]
-        break_after_first = [node for node in targets if _longest(node) is not None]
-        if break_after_first:
-            break
-    for target in targets:
-        path = _longest(target)
-        if path is not None:
-            yield path
-            return
+    methods = (
+        node.func.value
+        for expression in expressions
+        for node in ast.walk(expression)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    )
+    paths = (_longest(target) for target in (*targets, *methods))
+    return next((path for path in paths if path is not None), None)
 
 
 def _longest(node: ast.expr) -> AccessPath | None:

@@ -12,11 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from torchlint.verify.claims import Lines
+
 FORMAT = 1
 MAX_BYTES = 64_000_000
 
 Record = TypeVar("Record")
-Lines = tuple[int, int]
 
 
 class EvidenceError(Exception):
@@ -73,8 +74,10 @@ class Optimizer:
     still: int
     ratios: list[float]
 
-    def total(self, counts: Sequence[Sequence[int]]) -> int:
-        return sum(count for _, count in counts)
+    @property
+    def fed(self) -> int:
+        """How many of its trainable parameters ever had a gradient."""
+        return self.trainable - self.without_gradient
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,11 @@ class Evidence:
     def has_anything(self) -> bool:
         """Whether something happened that a verdict could rest on."""
         return bool(self.steps or self.backwards or self.reached)
+
+
+def total(counts: Iterable[Sequence[int]]) -> int:
+    """The sum of counts by site."""
+    return sum(count for _, count in counts)
 
 
 def read(path: Path, key: bytes) -> Evidence:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from torchlint.finding import Confidence, Finding, Position, Related, Severity, Span
+from torchlint.finding import Confidence, Finding, Position, Related, Severity, Span, fingerprint
 from torchlint.source import SourceError, SourceFile
 from torchlint.verify.session import Subject
 
@@ -121,9 +120,6 @@ def _position(data: dict[str, int], source: SourceFile) -> Position:
 
 def _matches(finding: Finding, source: SourceFile) -> bool:
     """Whether the line still is what it was: its text is part of the fingerprint."""
-    line = source.line(finding.span.start.line).strip()
-    prints = (
-        hashlib.sha256(f"{finding.name}\0{line}\0{number}".encode()).hexdigest()[:32]
-        for number in range(1, _DUPLICATES)
-    )
+    line = source.line(finding.span.start.line)
+    prints = (fingerprint(finding.name, line, number) for number in range(1, _DUPLICATES))
     return not finding.fingerprint or finding.fingerprint in prints

@@ -5,6 +5,7 @@ Does nothing unless `torchlint verify` started this process. Standard library on
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from importlib.abc import Loader, MetaPathFinder
@@ -76,13 +77,6 @@ class _CallingLoader(Loader):
 def _boot(folder: str) -> None:
     """Say that this process exists, and probe it once it has imported torch."""
 
-    def mark(what: str) -> None:
-        try:
-            with open(os.path.join(folder, f"{what}-{os.getpid()}"), "w"):
-                pass
-        except OSError:  # the folder is gone: the verification is over
-            pass
-
     def torch_imported(torch: ModuleType) -> None:
         import torchlint_probe
 
@@ -96,7 +90,8 @@ def _boot(folder: str) -> None:
 
         torchlint_probe.hide_from_dynamo(dynamo)
 
-    mark("boot")
+    with contextlib.suppress(OSError), open(os.path.join(folder, f"boot-{os.getpid()}"), "w"):
+        pass  # without the folder the verification is over
     sys.meta_path.insert(0, _AfterImport({"torch": torch_imported, "torch._dynamo": dynamo_imported}))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
-from torchlint.verify.claims import Claim
-from torchlint.verify.evidence import Evidence, Lines, Optimizer
+from torchlint.verify.claims import Claim, Lines
+from torchlint.verify.evidence import Evidence, Optimizer, total
 from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted, times
 
 Counts = list[list[int]]
@@ -19,11 +19,11 @@ _STALE = 2
 def missing_zero_grad(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps that use gradients again, refuted by steps that never do and clearings that were seen."""
     optimizers = _concerned(claim, evidence)
-    steps = sum(item.total(item.steps) for item in optimizers)
+    steps = _all(optimizers, "steps")
     if not steps:
         return _no_steps(claim, evidence)
-    stale = sum(item.total(item.stale) for item in optimizers)
-    leftover = sum(item.total(item.leftover) for item in optimizers)
+    stale = _all(optimizers, "stale")
+    leftover = _all(optimizers, "leftover")
     if stale + leftover >= _STALE:
         return _stale(optimizers, steps, stale, leftover)
     clears = sum(item.clears for item in optimizers)
@@ -33,6 +33,11 @@ def missing_zero_grad(claim: Claim, evidence: Evidence) -> Verdict:
         return refuted(f"none of {times(steps, 'step')} used stale gradients; {cleared}", numbers)
     few = f"{stale + leftover:,} of {times(steps, 'step')} used stale gradients, {times(clears, 'clearing')}"
     return inconclusive(f"{few}: too few", numbers)
+
+
+def _all(optimizers: list[Optimizer], what: str) -> int:
+    """The counts of this name, of all optimizers and sites."""
+    return sum(total(getattr(item, what)) for item in optimizers)
 
 
 def _stale(optimizers: list[Optimizer], steps: int, stale: int, leftover: int) -> Verdict:
@@ -55,15 +60,15 @@ def _stale(optimizers: list[Optimizer], steps: int, stale: int, leftover: int) -
 def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps that found their gradients gone after a backward."""
     optimizers = _concerned(claim, evidence)
-    steps = sum(item.total(item.steps) for item in optimizers)
+    steps = _all(optimizers, "steps")
     if not steps:
         return _no_steps(claim, evidence)
-    wiped = sum(item.total(item.wiped) for item in optimizers)
-    hungry = sum(item.total(item.hungry) for item in optimizers)
+    wiped = _all(optimizers, "wiped")
+    hungry = _all(optimizers, "hungry")
     numbers: dict[str, float] = {"steps": steps, "wiped_steps": wiped}
     if wiped >= _STALE:
         return confirmed(f"{wiped:,} of {times(steps, 'step')} found no gradients: cleared after the backward", numbers)
-    fed = sum(item.total(item.added) for item in optimizers)
+    fed = _all(optimizers, "added")
     if not wiped and steps - hungry >= _ENOUGH and fed >= _ENOUGH:
         found = f"{times(steps - hungry, 'step')} found the gradients of {times(fed, 'backward')}"
         return refuted(f"{found}, none had lost them", numbers)
@@ -73,16 +78,16 @@ def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
 def step_without_backward(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps before which no backward gave any gradient."""
     optimizers = _concerned(claim, evidence)
-    steps = sum(item.total(item.steps) for item in optimizers)
+    steps = _all(optimizers, "steps")
     if not steps:
         return _no_steps(claim, evidence)
-    hungry = sum(item.total(item.hungry) for item in optimizers)
+    hungry = _all(optimizers, "hungry")
     numbers: dict[str, float] = {"steps": steps, "empty_steps": hungry}
     if hungry:
         return confirmed(
             f"{hungry:,} of {times(steps, 'step')} had no backward before them and updated nothing", numbers
         )
-    fed = sum(item.trainable - item.without_gradient for item in optimizers)
+    fed = sum(item.fed for item in optimizers)
     if steps >= _ENOUGH and fed and all(item.moved for item in optimizers):
         return refuted(f"all {times(steps, 'step')} had gradients, and {times(fed, 'parameter')} moved", numbers)
     return inconclusive(f"only {times(steps, 'step')} seen", numbers)
@@ -111,14 +116,10 @@ def _concerned(claim: Claim, evidence: Evidence) -> list[Optimizer]:
     if len(fed) > 1:
         fed = _nearest(fed, claim, evidence)
     if fed:
-        return [
-            replace(item, stale=_at(item.added_stale, claim, evidence, claim.lines))
-            for item in fed
-            if item.total(item.steps)
-        ]
+        return [replace(item, stale=_at(item.added_stale, claim, evidence, claim.lines)) for item in fed if item.steps]
     if claim.index not in evidence.reached:
         return []
-    stepped = [item for item in evidence.optimizers if item.total(item.steps)]
+    stepped = [item for item in evidence.optimizers if item.steps]
     return _stepping(claim, evidence, (claim.scope,)) or (stepped if len(stepped) == 1 else [])
 
 

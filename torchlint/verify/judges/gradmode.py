@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchlint.verify.claims import Claim
-from torchlint.verify.evidence import Evidence, Optimizer
+from torchlint.verify.evidence import Evidence, Optimizer, total
 from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted, times
 
 _ENOUGH = 3
@@ -20,19 +20,15 @@ def training_under_no_grad(claim: Claim, evidence: Evidence) -> Verdict:
         count = sum(sum(item.errors.values()) for item in failed)
         reason = f"{times(count, 'backward')} failed: the loss has no graph"
         return confirmed(reason, {"failed_backwards": count}, min(item.first_error for item in failed))
-    stepped = [item for item in evidence.optimizers if item.total(item.steps)]
-    steps = sum(item.total(item.steps) for item in stepped)
+    stepped = [item for item in evidence.optimizers if item.steps]
+    steps = sum(total(item.steps) for item in stepped)
     untrained = {item.module: item.owned for item in forwards if item.owned and not item.fed}
     untrained |= {f"`{item.name}`": 1 for item in evidence.reads if item.claim == claim.index and not item.fed}
-    if not untrained and stepped and not any(map(_fed, stepped)):
+    if not untrained and stepped and not any(item.fed for item in stepped):
         untrained = {item.module: item.owned for item in evidence.forwards if item.owned}
     if untrained and steps >= _ENOUGH:
         return _untrained(untrained, steps)
     return _trained(evidence, stepped, steps)
-
-
-def _fed(optimizer: Optimizer) -> int:
-    return optimizer.trainable - optimizer.without_gradient
 
 
 def _untrained(parameters: dict[str, int], steps: int) -> Verdict:
@@ -48,7 +44,7 @@ def _untrained(parameters: dict[str, int], steps: int) -> Verdict:
 
 def _trained(evidence: Evidence, stepped: list[Optimizer], steps: int) -> Verdict:
     """Refuted if all that is trained gets gradients and moves."""
-    fed, unfed = sum(map(_fed, stepped)), sum(item.without_gradient for item in stepped)
+    fed, unfed = sum(item.fed for item in stepped), sum(item.without_gradient for item in stepped)
     numbers: dict[str, float] = {"steps": steps, "parameters_with_gradient": fed, "parameters_without": unfed}
     if unfed and steps >= _ENOUGH:
         return inconclusive(f"{times(unfed, 'parameter')} never got a gradient, but not for what is seen here", numbers)

@@ -64,6 +64,7 @@ def _change(claim: Claim, evidence: Evidence) -> Changed | None:
 
 
 def _error(change: Changed) -> Verdict | None:
+    """The verdict if PyTorch itself has complained."""
     raised = {**change.errors, **change.matched}
     if not raised:
         return None

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from torchlint.outputs import LintedFile, Outcome
-from torchlint.outputs.sarif import log
+from torchlint.outputs.sarif import CRASH, log
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import Answer
 
@@ -17,7 +17,8 @@ def render(verification: Verification, colour: bool) -> str:
     """Indented JSON in ASCII with one run."""
     from torchlint import registry
 
-    judged = sorted(verification.judged, key=lambda item: -_RANKS[item.verdict.answer])
+    results = [item for item in verification.judged if item.finding.name != CRASH]  # that one is a notification
+    judged = sorted(results, key=lambda item: -_RANKS[item.verdict.answer])
     files = tuple(LintedFile(item.source, (item.finding,)) for item in judged)
     document = log(Outcome(files, len(files), registry.metas()))
     run = document["runs"][0]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 Path = tuple[str, ...]
-"""A name and what follows it: attributes, and constant keys in brackets, `("self", ".losses", "['train']")`."""
+"""A name, then attributes (`.losses`) and constant keys (`'train`, `=0`)."""
 
 _MISSING = object()
 

@@ -28,7 +28,10 @@ _SLOT = MemberDescriptorType
 
 
 class Tag:
-    """Lies in the node of one tensor that was seen at the line, and tells when it goes backward and dies."""
+    """Lies in the node of one tensor that was seen at the line, and tells when it goes backward and dies.
+
+    It is the node's hook as well, and nothing else keeps it alive.
+    """
 
     __slots__ = ("_keep", "_number")
 
@@ -36,7 +39,7 @@ class Tag:
         self._keep = keep
         self._number = number
 
-    def executed(self, gradients: Any) -> None:
+    def __call__(self, gradients: Any) -> None:
         self._keep.went_backward(self._number)
 
     def __del__(self) -> None:
@@ -92,7 +95,7 @@ class Keep:
         tag = Tag(self, len(self.lives))
         self.lives.append([self.visits, -1, -1])
         node.metadata[key] = tag
-        node.register_prehook(_Executed(tag))
+        node.register_prehook(tag)
 
     def backward_passed(self) -> None:
         """A backward has ended without an error."""
@@ -112,18 +115,6 @@ class Keep:
         self.items += contents.plain + len(contents.tensors)
         for tensor in contents.tensors:
             self._tag(tensor)
-
-
-class _Executed:
-    """A node's hook that keeps nothing alive but its tag."""
-
-    __slots__ = ("_tag",)
-
-    def __init__(self, tag: Tag) -> None:
-        self._tag = tag
-
-    def __call__(self, gradients: Any) -> None:
-        self._tag.executed(gradients)
 
 
 class Contents:
