@@ -13,7 +13,7 @@ import torchlint
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "source", "colours", "depth"},
+    {"finding", "text", "magics", "notebook", "source", "colours", "depth"},
     {"syntax"},
     {"model"},
     {"rule"},

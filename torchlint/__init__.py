@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torchlint.engine import lint
-    from torchlint.finding import Category, Confidence, Finding, Position, Related, Severity, Span
+    from torchlint.finding import Category, Confidence, Edit, Finding, Fix, Position, Related, Safety, Severity, Span
     from torchlint.model import Model
     from torchlint.registry import Selection, select
     from torchlint.rule import Rule
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Category",
     "Confidence",
+    "Edit",
     "Finding",
+    "Fix",
     "Model",
     "Position",
     "Related",
     "Rule",
+    "Safety",
     "Selection",
     "Severity",
     "SourceFile",
@@ -33,7 +36,7 @@ __all__ = [
 
 _HOMES = {
     "engine": ("lint",),
-    "finding": ("Category", "Confidence", "Finding", "Position", "Related", "Severity", "Span"),
+    "finding": tuple("Category Confidence Edit Finding Fix Position Related Safety Severity Span".split()),
     "model": ("Model",),
     "registry": ("Selection", "select"),
     "rule": ("Rule",),

@@ -12,7 +12,7 @@ from torchlint.config import Configurations
 from torchlint.ignorefiles import Patterns
 from torchlint.settings import Settings
 
-SUFFIX = ".py"
+SUFFIXES = (".py", ".ipynb")
 DEFAULT_EXCLUDES = (
     *(".bzr/", ".git/", ".hg/", ".svn/", ".direnv/", ".venv/", "venv/", ".vscode/"),
     *(".hypothesis/", ".mypy_cache/", ".pytest_cache/", ".pytype/", ".ruff_cache/", "__pycache__/"),
@@ -116,4 +116,4 @@ def _wanted(
 
 def _is_source(path: Path) -> bool:
     """Whether an entry is Python source, or a link that should lead to some; other kinds of entry are not."""
-    return path.suffix == SUFFIX and (path.is_file() or (path.is_symlink() and not os.path.isdir(path)))
+    return path.suffix in SUFFIXES and (path.is_file() or (path.is_symlink() and not os.path.isdir(path)))

@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.finding import Finding, Meta, Position, Related, Span, fingerprint
 from torchlint.model import Model
+from torchlint.notebook import Cell
 from torchlint.registry import (
     ENGINE_CHECKS,
     INTERNAL_ERROR,
@@ -36,7 +37,7 @@ def lint(source: SourceFile, selection: Selection) -> list[Finding]:
     except SourceError as error:
         findings = [_file_finding(UNREADABLE_FILE, source, error.message, error.line)]
     except SyntaxProblem as problem:
-        findings = [_syntax_finding(source, problem)]
+        findings = _despite(problem, source, selection)
     except (RecursionError, MemoryError):
         findings = [_file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
     except Exception as error:
@@ -48,7 +49,7 @@ def _lint_text(source: SourceFile, selection: Selection) -> list[Finding]:
     source.text  # noqa: B018 - raises when the bytes are no text
     suppressions = Suppressions(source)
     crashes = _Crashes(source)
-    active = [rule for rule in selection.rules if rule.may_fire(source.data)]
+    active = [rule for rule in selection.rules if rule.may_fire(source.code)]
     found: list[Finding] = []
     if active:
         with collector_paused():
@@ -58,6 +59,27 @@ def _lint_text(source: SourceFile, selection: Selection) -> list[Finding]:
         ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
         found += suppressions.findings(selection.checks, ran, [*metas(), *rules])
     return found + crashes.findings
+
+
+def _despite(problem: SyntaxProblem, source: SourceFile, selection: Selection) -> list[Finding]:
+    """What is wrong with the syntax; in a notebook the other cells are linted without those that are broken."""
+    broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
+    if not broken or source.skipped:
+        return [_syntax_finding(source, problem)]
+    findings = [_syntax_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
+    rest = replace(source, skipped=frozenset(cell.number for cell in broken))
+    try:
+        return findings + _lint_text(rest, selection)
+    except SyntaxProblem as together:
+        return [*findings, _syntax_finding(source, together)]
+
+
+def _problem_of(cell: Cell) -> SyntaxProblem | None:
+    try:
+        parse(SourceFile("cell.py", cell.program.encode()))
+    except SyntaxProblem as problem:
+        return problem
+    return None
 
 
 def unreadable(path: str, reason: str) -> Finding:
@@ -92,10 +114,11 @@ def _internal_finding(source: SourceFile, who: str, error: Exception) -> Finding
     return _file_finding(INTERNAL_ERROR, source, message, 1)
 
 
-def _syntax_finding(source: SourceFile, problem: SyntaxProblem) -> Finding:
-    finding = _file_finding(SYNTAX_ERROR, source, problem.message, problem.position.line)
-    end = Position(problem.position.line, problem.position.column + 1)
-    return replace(finding, span=Span(problem.position, end))
+def _syntax_finding(source: SourceFile, problem: SyntaxProblem, before: int = 0) -> Finding:
+    """The finding for a problem in text that comes after so many lines of the file."""
+    start = Position(problem.position.line + before, problem.position.column)
+    finding = _file_finding(SYNTAX_ERROR, source, problem.message, start.line)
+    return replace(finding, span=Span(start, Position(start.line, start.column + 1)))
 
 
 class _Crashes:

@@ -76,6 +76,30 @@ class Related:
     message: str
 
 
+class Safety(str, Enum):
+    """Whether a fix may be made without being read: an unsafe one may change numbers, memory or control flow."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Text that takes the place of a span; an empty span inserts."""
+
+    span: Span
+    content: str
+
+
+@dataclass(frozen=True)
+class Fix:
+    """Edits that remove a defect, none of which overlap. `message` says in the imperative what they do."""
+
+    message: str
+    edits: tuple[Edit, ...]
+    safety: Safety
+
+
 @dataclass(frozen=True)
 class Finding:
     """One defect at one place of one file.
@@ -94,6 +118,7 @@ class Finding:
     related: tuple[Related, ...] = field(default=())
     help: str = ""
     fingerprint: str = ""
+    fix: Fix | None = None
 
     @property
     def sort_key(self) -> tuple[str, Span, str, str]:

@@ -1,19 +1,27 @@
-"""A source file: bytes decoded as Python would, lines, and code point to UTF-16 columns."""
+"""A source file: bytes decoded as Python would, lines, code point to UTF-16 columns, cells, and edits."""
 
 from __future__ import annotations
 
 import codecs
 import io
+import re
 import tokenize
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
-from torchlint.finding import Position
+from torchlint.finding import Edit, Position, Span
+from torchlint.notebook import SUFFIX as NOTEBOOK_SUFFIX
+from torchlint.notebook import Cell, Notebook, NotebookError
+from torchlint.text import Text
 
 MAX_BYTES = 10_000_000
 """A larger file is generated data, not code that someone trains with; it is named and left out."""
+MAX_NOTEBOOK_BYTES = 100_000_000
+"""The same for a notebook, which is made of its outputs for the most part."""
 
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -28,11 +36,25 @@ class SourceError(Exception):
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a reader finds a position: in a notebook the line counts in its cell (which counts from 1)."""
+
+    line: int
+    column: int
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
 class SourceFile:
-    """One file of Python source. `path` is shown to the user as it was given; `data` is what is on disk."""
+    """One file of Python source. `path` is shown to the user as it was given; `data` is what is on disk.
+
+    Of a notebook the text is the program that its code cells make, one after the other, without those whose
+    numbers are in `skipped`; positions are places in that program.
+    """
 
     path: str
     data: bytes
+    skipped: frozenset[int] = frozenset()
 
     @classmethod
     def read(cls, path: Path, shown: str | None = None) -> SourceFile:
@@ -40,23 +62,28 @@ class SourceFile:
         if not path.is_file():
             path.stat()  # a dangling or looping link: the system's own error
             raise SourceError("not a regular file")
-        _check_size(path.stat().st_size)
+        _check_size(path.stat().st_size, str(path))
         return cls(shown if shown is not None else str(path), path.read_bytes())
+
+    @property
+    def is_notebook(self) -> bool:
+        return self.path.endswith(NOTEBOOK_SUFFIX)
 
     @cached_property
     def encoding(self) -> str:
         """The encoding by BOM and PEP 263; raises `SourceError` on an unknown or contradictory one."""
         if self.data.startswith(_UTF16_BOMS):
             raise SourceError("file is UTF-16 or UTF-32, which Python does not read as source")
+        if self.is_notebook:
+            return "utf-8-sig" if self.data.startswith(codecs.BOM_UTF8) else "utf-8"
         try:
             return tokenize.detect_encoding(io.BytesIO(self.data).readline)[0]
         except SyntaxError as error:
             raise SourceError(str(error)) from None
 
     @cached_property
-    def text(self) -> str:
-        """The text without a BOM, newlines as they are; raises `SourceError`."""
-        _check_size(len(self.data))
+    def _decoded(self) -> str:
+        _check_size(len(self.data), self.path)
         nul = self.data.find(b"\0")
         encoding = self.encoding
         if nul >= 0:
@@ -73,48 +100,153 @@ class SourceFile:
         return text
 
     @cached_property
-    def lines(self) -> list[str]:
-        """The lines without their newlines, split where Python splits them."""
-        return [self.text[start:end].rstrip("\r\n") for start, end in zip(self._starts, self._ends, strict=True)]
+    def notebook(self) -> Notebook | None:
+        """The notebook, if it is one; raises `SourceError` when it is broken."""
+        if not self.is_notebook:
+            return None
+        try:
+            return Notebook(self._decoded)
+        except NotebookError as error:
+            raise SourceError(error.message, error.line) from None
 
     @cached_property
-    def _starts(self) -> list[int]:
-        text = self.text
-        starts = [0]
-        position = 0
-        if "\r" not in text:
-            while (position := text.find("\n", position)) >= 0:
-                position += 1
-                starts.append(position)
-            return starts
-        length = len(text)
-        while position < length:
-            char = text[position]
-            position += 1
-            if char == "\r" and text.startswith("\n", position):
-                position += 1
-            if char in "\r\n":
-                starts.append(position)
-        return starts
+    def cells(self) -> tuple[Cell, ...]:
+        """The code cells of a notebook; none of a file that is not one. Raises `SourceError`."""
+        try:
+            return self.notebook.cells if self.notebook is not None else ()
+        except NotebookError as error:
+            raise SourceError(error.message, error.line) from None
+
+    @cached_property
+    def text(self) -> str:
+        """The program without a BOM, newlines as they are; raises `SourceError`."""
+        if self.notebook is None:
+            return self._decoded
+        text = "".join(_blank(cell) if cell.number in self.skipped else cell.program for cell in self.cells)
+        _check_size(len(text), "")
+        return text
+
+    @cached_property
+    def code(self) -> bytes:
+        """The program as bytes that ASCII can be looked for in; raises `SourceError` for a broken notebook."""
+        return self.data if not self.is_notebook else self.text.encode()
+
+    @cached_property
+    def _program(self) -> Text:
+        return Text(self.text)
+
+    @cached_property
+    def _written(self) -> Text:
+        """The program as its author wrote it: with the magics of a notebook."""
+        if self.notebook is None:
+            return self._program
+        return Text("".join(cell.written for cell in self.cells))
+
+    @cached_property
+    def _first_lines(self) -> list[int]:
+        """The line of the program at which each cell starts, and the one after the last."""
+        return list(accumulate((len(Text(cell.written).starts) - 1 for cell in self.cells), initial=1))
 
     @property
-    def _ends(self) -> list[int]:
-        return [*self._starts[1:], len(self.text)]
+    def lines(self) -> list[str]:
+        """The lines as written, without their newlines."""
+        return self._written.lines
+
+    @property
+    def newline(self) -> str:
+        return self._program.newline
 
     def position(self, offset: int) -> Position:
         """The position of an offset into `text`."""
-        line = bisect_right(self._starts, offset)
-        return Position(line, offset - self._starts[line - 1])
+        return self._program.position(offset)
+
+    def offset(self, position: Position) -> int:
+        """The offset into `text` of a position."""
+        return self._program.offset(position)
 
     def line(self, number: int) -> str:
-        """Line `number` (from 1) without its newline; empty beyond the end."""
-        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+        """Line `number` (from 1) as written, without its newline; empty beyond the end."""
+        return self._written.line(number)
 
     def utf16_column(self, position: Position) -> int:
         """The column in UTF-16 code units, as the Language Server Protocol counts."""
         return len(self.line(position.line)[: position.column].encode("utf-16-le", "surrogatepass")) // 2
 
+    # -- notebooks --------------------------------------------------------------------------------------
 
-def _check_size(size: int) -> None:
-    if size > MAX_BYTES:
-        raise SourceError(f"file of {size:,} bytes is larger than the limit of {MAX_BYTES:,}")
+    def cell(self, line: int) -> Cell | None:
+        """The cell in which a line of the program stands; None in a file that is no notebook, or has none."""
+        try:
+            if not self.cells:
+                return None
+        except SourceError:
+            return None
+        return self.cells[min(bisect_right(self._first_lines, line), len(self.cells)) - 1]
+
+    def place(self, position: Position) -> Place:
+        """Where a reader finds a position."""
+        cell = self.cell(position.line)
+        if cell is None:
+            return Place(position.line, position.column)
+        return Place(position.line - self.first_line(cell) + 1, position.column, cell.number)
+
+    def first_line(self, cell: Cell) -> int:
+        """The line of the program at which a cell starts."""
+        return self._first_lines[self.cells.index(cell)]
+
+    def file_line(self, line: int) -> int:
+        """The line of the file, which for a notebook is JSON, that holds a line of the program."""
+        cell = self.cell(line)
+        if cell is None or self.notebook is None:
+            return line
+        return self.notebook.line(cell.number, line - self.first_line(cell) + 1)
+
+    # -- edits ------------------------------------------------------------------------------------------
+
+    def edited(self, edits: Iterable[Edit]) -> SourceFile:
+        """The file with edits made, which must not overlap; not a byte changes elsewhere.
+
+        Raises `SourceError` if that cannot be: the encoding does not survive, or an edit is about two cells.
+        """
+        text = self._decoded
+        if text.encode(self.encoding) != self.data:
+            raise SourceError(f"text in {self.encoding} cannot be written back as it was")
+        changed = self._program.edited(edits) if self.notebook is None else self._edited_cells(self.notebook, edits)
+        try:
+            return replace(self, data=changed.encode(self.encoding))
+        except UnicodeEncodeError:
+            raise SourceError(f"the edited text cannot be written in {self.encoding}") from None
+
+    def _edited_cells(self, notebook: Notebook, edits: Iterable[Edit]) -> str:
+        by_cell: dict[Cell, list[Edit]] = {}
+        for edit in edits:
+            cell = self.cell(edit.span.start.line)
+            assert cell is not None, "a place in a notebook is in a cell"
+            by_cell.setdefault(cell, []).append(self._inside(cell, edit))
+        return notebook.replaced({cell.number: _edited_cell(cell.text, inside) for cell, inside in by_cell.items()})
+
+    def _inside(self, cell: Cell, edit: Edit) -> Edit:
+        """An edit with the lines of its cell."""
+        before = self.first_line(cell) - 1
+        start, end = edit.span.start, edit.span.end
+        if self.cell(end.line) is not cell and end.column:
+            raise SourceError("an edit would join two cells")
+        inside = Span(Position(start.line - before, start.column), Position(end.line - before, end.column))
+        return Edit(inside, edit.content)
+
+
+def _edited_cell(text: str, edits: Iterable[Edit]) -> str:
+    """The text of a cell with edits made; its last line ends with a newline only if it did."""
+    edited = Text(text).edited(edits)
+    return edited if text.endswith("\n") else edited.removesuffix("\n")
+
+
+def _blank(cell: Cell) -> str:
+    """As many empty lines as the cell has."""
+    return re.sub(r"[^\r\n]", "", cell.written)
+
+
+def _check_size(size: int, path: str) -> None:
+    limit = MAX_NOTEBOOK_BYTES if path.endswith(NOTEBOOK_SUFFIX) else MAX_BYTES
+    if size > limit:
+        raise SourceError(f"file of {size:,} bytes is larger than the limit of {limit:,}")

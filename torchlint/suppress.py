@@ -99,7 +99,7 @@ class Suppressions:
     @cached_property
     def _read(self) -> list[_Mark | _Malformed]:
         """What the comments say, in order; most files are not even searched for comments."""
-        data = self.source.data.lower()
+        data = self.source.code.lower()
         if b"torchlint" not in data and b"noqa" not in data:
             return []
         text = self.source.text

@@ -84,7 +84,7 @@ def collector_paused() -> Iterator[None]:
 def parse(source: SourceFile) -> Tree:
     """Parse a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
     text = source.text
-    if depth.may_be_too_deep(source.data) and (excess := depth.first_excess(text)):
+    if depth.may_be_too_deep(source.code) and (excess := depth.first_excess(text)):
         position = source.position(excess.offset)
         if excess.invalid:
             raise SyntaxProblem(excess.message, position)

@@ -135,7 +135,7 @@ class Program:
         return [info for info in self.definitions.functions.values() if info in relevant]
 
     def _directly_relevant(self) -> Iterator[FunctionInfo]:
-        in_place_modules = b"inplace=True" in self.tree.source.data
+        in_place_modules = b"inplace=True" in self.tree.source.code
         for call in self.tree.of_type(cst.Call):
             name = call.func.attr.value if isinstance(call.func, cst.Attribute) else getattr(call.func, "value", "")
             in_place = name in INPLACE or (in_place_modules and _has_keyword(call, "inplace"))
