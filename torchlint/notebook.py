@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from json.decoder import scanstring
 from typing import Any
 
 from torchlint.magics import masked
@@ -184,7 +183,7 @@ def _members(text: str, at: int) -> Iterator[tuple[str, tuple[int, int]]]:
     """Name and place of each member of the object at `at`, of JSON that is known to be valid."""
     at = _skipped(text, at + 1)
     while text[at] != "}":
-        key, at = scanstring(text, at + 1, False)
+        key, at = _DECODER.raw_decode(text, at)
         start = _skipped(text, _skipped(text, at) + 1)
         end = _DECODER.raw_decode(text, start)[1]
         yield key, (start, end)
