@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from torchlint import Category, Rule
+from torchlint import Category, Rule, edits
 
 
 class AnomalyDetectionLeftOn(Rule):
@@ -43,6 +43,10 @@ class AnomalyDetectionLeftOn(Rule):
             optimizer.step()
     ```
 
+    ## Fix safety
+    The fix deletes the call, the argument or the `with` around a block. It is unsafe, because a NaN in a backward pass
+    no longer raises.
+
     ## What verify shows
     `torchlint verify` confirms it by steps that run with it, and measures steps with and without on the last ones
     of its run; it refutes it by steps that run without.
@@ -61,4 +65,17 @@ class AnomalyDetectionLeftOn(Rule):
                 left_on.node,
                 "anomaly detection is on for every step, and nothing switches it off: training is several times slower",
                 help="delete it, or let a debugging flag decide",
+                fix=self._fix(left_on.node),
             )
+
+    def _fix(self, switch: cst.CSTNode) -> edits.Change | None:
+        tree = self.model.tree
+        item = tree.parent(switch)
+        block = tree.parent(item) if isinstance(item, cst.WithItem) and item.asname is None else None
+        if isinstance(block, cst.With) and len(block.items) == 1:
+            return edits.Change("take the block out of anomaly detection", [edits.Unwrap(block)])
+        if isinstance(block, cst.With) and item is not None:
+            return edits.Change("take the block out of anomaly detection", [edits.Delete(item)])
+        if isinstance(switch, cst.Arg):
+            return edits.Change("drop `detect_anomaly=True`", [edits.Delete(switch)])
+        return edits.Change("delete the call", [edits.Delete(switch)]) if tree.stands_alone(switch) else None

@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from torchlint import Category, Rule
+from torchlint import Category, Rule, Safety, edits
 
 
 class EmptyCacheInLoop(Rule):
@@ -41,6 +41,10 @@ class EmptyCacheInLoop(Rule):
             optimizer.step()
     ```
 
+    ## Fix safety
+    The fix deletes the call, with an `if` that holds nothing else. It is safe: no value changes. In a function that
+    the loop calls it is unsafe, since others may call that function too.
+
     ## What verify shows
     `torchlint verify` counts the calls a step. On a GPU it confirms them by the bytes that they release and
     their share of the time; on a CPU it says that it cannot tell. Rare calls refute it.
@@ -61,4 +65,10 @@ class EmptyCacheInLoop(Rule):
                 "the cache is emptied in every iteration: each one waits for the GPU and allocates its memory anew",
                 related=related,
                 help="delete the call; PyTorch reuses its cached memory",
+                fix=self._fix(emptied.node, shared=bool(emptied.event.calls)),
             )
+
+    def _fix(self, call: cst.CSTNode, *, shared: bool) -> edits.Change | None:
+        if not self.model.tree.stands_alone(call):
+            return None
+        return edits.Change("delete the call", [edits.Delete(call)], Safety.UNSAFE if shared else Safety.SAFE)

@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from torchlint import Category, Model, Rule
+from torchlint import Category, Model, Rule, edits
 
 
 class InplaceOnLeaf(Rule):
@@ -40,6 +40,10 @@ class InplaceOnLeaf(Rule):
         weight.grad = None
     ```
 
+    ## Fix safety
+    The fix wraps the change, and those next to it, in `with torch.no_grad():`. It is unsafe: if the change was meant
+    to be part of the graph, another formula is needed.
+
     ## What verify shows
     `torchlint verify` confirms it by PyTorch raising at the line, and refutes it by changes there without an
     error.
@@ -61,10 +65,40 @@ class InplaceOnLeaf(Rule):
         return super().may_fire(data) and Model.changes_in_place(data)
 
     def visit_Module(self, node: cst.Module) -> None:
-        for changed in self.model.mutation.leaves_changed():
+        found = list(self.model.mutation.leaves_changed())
+        statements = {self.model.tree.statement(changed.mutate.node) for changed in found}
+        for changed in found:
             what = "a parameter" if changed.parameter else "a leaf that requires grad"
             self.report(
                 changed.mutate.node,
                 f"this changes {what} in place while gradients are on: PyTorch raises here",
                 help="wrap the change in `with torch.no_grad():`",
+                fix=self._fix(changed.mutate.node, statements),
             )
+
+    def _fix(self, change: cst.CSTNode, statements: set[cst.CSTNode]) -> edits.Change | None:
+        """One block for all changes that follow each other."""
+        no_grad = self.model.program.definitions.local_name("torch.no_grad")
+        block = self.model.tree.block(change)
+        if no_grad is None or not isinstance(block, (cst.IndentedBlock, cst.Module)):
+            return None
+        body: list[cst.CSTNode] = list(block.body)
+        first = last = body.index(self.model.tree.statement(change))
+        while first and _only_changes(body[first - 1]) and body[first - 1] in statements:
+            first -= 1
+        while last + 1 < len(body) and _only_changes(body[last + 1]) and body[last + 1] in statements:
+            last += 1
+        if not _only_changes(body[first]):
+            return None
+        header = f"with {no_grad}():"
+        return edits.Change(f"wrap it in `{header}`", [edits.Enclose(body[first], body[last], header)])
+
+
+def _only_changes(statement: cst.CSTNode) -> bool:
+    """Whether a statement makes no tensor that could want a graph."""
+    parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+    return bool(parts) and all(
+        isinstance(part, (cst.AugAssign, cst.Expr))
+        or (isinstance(part, cst.Assign) and all(isinstance(item.target, cst.Subscript) for item in part.targets))
+        for part in parts
+    )

@@ -50,6 +50,10 @@ class InplaceOnSavedTensor(Rule):
             return gate * x
     ```
 
+    ## Fix safety
+    The fix writes the out-of-place form, or clones a tensor before one of its elements is changed. It is unsafe: it
+    takes memory for another tensor, and whoever holds the tensor under another name no longer sees the change.
+
     ## What verify shows
     `torchlint verify` confirms it by PyTorch's own error in a backward, if it is about the storage that this line
     has changed; it refutes it by changes in place that several backwards pass.
@@ -80,6 +84,7 @@ class InplaceOnSavedTensor(Rule):
                 f"this changes in place the {what} of `{changed.operator}`, which autograd saved: {outcome}",
                 related=[(changed.saver.node, "it is saved here")],
                 help="use the out-of-place form, or change a `clone()`",
+                fix=None if changed.silent else self.model.out_of_place.change(changed.mutate),
             )
         for crossed in mutation.parameters_changed():
             self.report(
@@ -99,4 +104,5 @@ class InplaceOnSavedTensor(Rule):
                 help="drop `inplace=True`",
                 severity=Severity.WARNING,
                 confidence=Confidence.MEDIUM,
+                fix=self.model.out_of_place.change(read.mutate),
             )

@@ -41,6 +41,11 @@ class MissingZeroGrad(Rule):
             optimizer.step()
     ```
 
+    ## Fix safety
+    The fix clears the gradients before the forward pass where that, the `backward` and the step follow each other
+    in one block, and else after the step. It changes what is trained, which is its purpose, so it is unsafe; code
+    that reads `.grad` after the step would see none where it clears there.
+
     ## What verify shows
     `torchlint verify` follows each gradient from step to step: confirmed by steps that use gradients which an
     earlier step has used and nobody has cleared, with the norm of the accumulated against that of the fresh gradient;
@@ -66,6 +71,7 @@ class MissingZeroGrad(Rule):
                 f"gradients of `{name}` are never cleared: {adds}",
                 related=[(stale.step.node, f"`{name}` has already used the old gradients here")],
                 help=_help(name, stale.step.manual),
+                fix=self.model.clearings.change(stale),
             )
 
 

@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from torchlint import Category, Rule
+from torchlint import Category, Rule, edits
 
 
 class RetainGraphInLoop(Rule):
@@ -44,6 +44,10 @@ class RetainGraphInLoop(Rule):
             optimizer.step()
     ```
 
+    ## Fix safety
+    The fix drops the argument. It is unsafe: where the graph is used again after all, by code that the rule does not
+    see, that `backward` raises. A hidden state that is never detached has to be detached first, and is left alone.
+
     ## What verify shows
     `torchlint verify` marks the nodes of retained graphs: confirmed if no later backward meets them, or if the
     graph grows from iteration to iteration; refuted if a later backward does.
@@ -68,4 +72,12 @@ class RetainGraphInLoop(Rule):
                 )
                 help = "drop `retain_graph=True`"
             related = [(unused.loop.node, "in this loop")] if unused.loop is not None else []
-            self.report(unused.backward.node, message, related=related, help=help)
+            fix = None if unused.hidden is not None else _without_argument(unused.backward.node)
+            self.report(unused.backward.node, message, related=related, help=help, fix=fix)
+
+
+def _without_argument(backward: cst.CSTNode) -> edits.Change | None:
+    for argument in backward.args if isinstance(backward, cst.Call) else ():
+        if argument.keyword is not None and argument.keyword.value == "retain_graph":
+            return edits.Change("drop `retain_graph=True`", [edits.Delete(argument)])
+    return None

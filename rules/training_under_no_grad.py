@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from torchlint import Category, Rule
+from torchlint import Category, Rule, edits
 
 
 class TrainingUnderNoGrad(Rule):
@@ -41,6 +41,10 @@ class TrainingUnderNoGrad(Rule):
             optimizer.step()
     ```
 
+    ## Fix safety
+    The fix removes a decorator that switches gradients off, and is unsafe: everything in the function records a graph
+    from then on. Blocks are left alone, since which of their lines were meant to be without gradients is unknown.
+
     ## What verify shows
     `torchlint verify` confirms it by a backward that fails for want of a graph, or by parameters of a module that
     runs there and never get a gradient in the steps of the optimizer that holds them; it refutes it if all that is
@@ -65,6 +69,7 @@ class TrainingUnderNoGrad(Rule):
                 "the loss was computed with gradients off: it has no graph to go backward through",
                 related=related,
                 help="run the forward pass with gradients on",
+                fix=_without(loss.switch),
             )
         for untrained in self.model.grad_modes.untrained_modules():
             related = [(untrained.step.node, f"`{untrained.step.name}` has its parameters")]
@@ -75,4 +80,11 @@ class TrainingUnderNoGrad(Rule):
                 f"`{untrained.name}` only runs with gradients off: its parameters are stepped on but never learn",
                 related=related,
                 help="run the forward pass with gradients on, or leave the parameters out of the optimizer",
+                fix=_without(untrained.switch),
             )
+
+
+def _without(switch: cst.CSTNode | None) -> edits.Change | None:
+    if not isinstance(switch, cst.Decorator):
+        return None
+    return edits.Change("remove the decorator that switches gradients off", [edits.Delete(switch)])

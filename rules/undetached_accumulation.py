@@ -49,6 +49,11 @@ class UndetachedAccumulation(Rule):
         return total / len(loader)
     ```
 
+    ## Fix safety
+    `.detach()` is safe where the tensor has gone backward without `retain_graph=True`: nothing can go backward
+    through it again. Elsewhere it is unsafe, since a `backward` that the rule does not see may need the graph.
+    `.item()`, for sums that are only printed or logged, is unsafe because Python adds with more digits.
+
     ## What verify shows
     `torchlint verify` counts the autograd graphs of earlier iterations that are alive: confirmed if they pile up,
     with the bytes a step on a GPU; refuted if they do not outlive their iteration and the container holds none.
@@ -83,4 +88,5 @@ class UndetachedAccumulation(Rule):
                 else "use `.detach()`, or `.item()` for a number",
                 severity=Severity.ERROR if kept.holds_activations else Severity.WARNING,
                 confidence=Confidence.HIGH if kept.backward is not None else Confidence.MEDIUM,
+                fix=self.model.detachings.change(kept),
             )

@@ -15,11 +15,12 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"finding", "text", "magics", "notebook", "source", "colours", "depth"},
     {"syntax"},
+    {"edits"},
     {"model"},
     {"rule"},
     {"registry", "suppress", "config", "settings", "tomlplace"},
     {"engine"},
-    {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
+    {"outputs", "docs", "cache", "fixes", "writing", "markers", "discovery", "ignorefiles", "progress"},
     {"runner"},
     {"verify"},
     {"cli", "lsp", "testing"},

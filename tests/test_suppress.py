@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchlint import Finding, Rule, Selection, SourceFile, lint
-from torchlint.suppress import _COMMENT
+from torchlint.text import comments
 
 CHECKS = frozenset({"unused-suppression", "unknown-suppression"})
 
@@ -153,4 +153,4 @@ def test_comments_are_those_that_python_sees() -> None:
             text = file.read()
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
         expected = [token.string for token in tokens if token.type == tokenize.COMMENT]
-        assert [match["comment"] for match in _COMMENT.finditer(text) if match["comment"]] == expected, path
+        assert [match["comment"] for match in comments(text)] == expected, path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from torchlint import edits
     from torchlint.engine import lint
     from torchlint.finding import Category, Confidence, Edit, Finding, Fix, Position, Related, Safety, Severity, Span
     from torchlint.model import Model
@@ -30,6 +31,7 @@ __all__ = [
     "SourceFile",
     "Span",
     "__version__",
+    "edits",
     "lint",
     "select",
 ]
@@ -50,6 +52,8 @@ if not TYPE_CHECKING:  # a type checker takes the imports above, and refuses any
 
         if name == "__version__":
             return metadata.version("torchlint")
+        if name == "edits":
+            return import_module("torchlint.edits")
         for module, names in _HOMES.items():
             if name in names:
                 return getattr(import_module(f"torchlint.{module}"), name)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from torchlint.edits import lines_of
 from torchlint.finding import Finding, Meta, Position, Related, Span, fingerprint
 from torchlint.model import Model
 from torchlint.notebook import Cell
@@ -190,17 +191,25 @@ def _located(tree: Tree, reports: Sequence[tuple[Meta, Report]], suppressions: S
     if not reports:
         return []
     wanted = {node for _, report in reports for node in (report.node, *(node for node, _ in report.related))}
-    for statement in {tree.statement(report.node) for _, report in reports}:
+    for _, report in reports:
+        statement = tree.statement(report.node)
         wanted |= {statement, *_suite(statement)}
+        if report.fix is not None:
+            wanted.update(report.fix.surroundings(tree))
     spans = tree.spans(wanted)
     return [
-        _finding(tree, meta, report, spans)
+        _finding(tree, meta, report, spans, suppressions)
         for meta, report in reports
         if not suppressions.covers(meta, _lines(tree, report.node, spans))
     ]
 
 
-def _finding(tree: Tree, meta: Meta, report: Report, spans: Mapping[cst.CSTNode, Span]) -> Finding:
+def _finding(
+    tree: Tree, meta: Meta, report: Report, spans: Mapping[cst.CSTNode, Span], suppressions: Suppressions
+) -> Finding:
+    fix = report.fix.fix(tree, spans) if report.fix is not None else None
+    if fix is not None and suppressions.speaks_of(meta, lines_of(fix)):
+        fix = None
     return Finding(
         path=tree.source.path,
         name=meta.name,
@@ -211,6 +220,7 @@ def _finding(tree: Tree, meta: Meta, report: Report, spans: Mapping[cst.CSTNode,
         confidence=report.confidence,
         related=tuple(Related(_header(node, spans), text) for node, text in report.related),
         help=report.help,
+        fix=fix,
     )
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import libcst as cst
 
+from torchlint.edits import Change
 from torchlint.finding import Category, Confidence, Meta, Severity
 from torchlint.model import Model
 
@@ -26,6 +27,7 @@ class Report:
     help: str
     severity: Severity
     confidence: Confidence
+    fix: Change | None = None
 
 
 class Rule:
@@ -75,10 +77,11 @@ class Rule:
         help: str = "",
         severity: Severity | None = None,
         confidence: Confidence = Confidence.HIGH,
+        fix: Change | None = None,
     ) -> None:
         """Report a finding on `node`, the first one only; `related` are nodes that show its other half."""
         if node not in self._reported:
             self._reported.add(node)
             self.reports.append(
-                Report(node, message, tuple(related), help, severity or self.category.severity, confidence)
+                Report(node, message, tuple(related), help, severity or self.category.severity, confidence, fix)
             )

@@ -153,7 +153,13 @@ class SourceFile:
         return self._written.lines
 
     @property
+    def program_lines(self) -> list[str]:
+        """The lines of `text`, without their newlines."""
+        return self._program.lines
+
+    @property
     def newline(self) -> str:
+        """What ends the lines."""
         return self._program.newline
 
     def position(self, offset: int) -> Position:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from torchlint.finding import Category, Finding, Meta, Span
 from torchlint.source import SourceFile
+from torchlint.text import comments
 
 UNUSED_SUPPRESSION = Meta(
     "unused-suppression",
@@ -32,19 +33,6 @@ _OURS = re.compile(r"#\s*torchlint\s*:\s*(?P<verb>[\w-]+)(?P<list>\s*\[(?P<names
 _NOQA = re.compile(r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
 _NAME = re.compile(r"[^\s,]+")
 _CODE_OF_OURS = re.compile(r"TL\d+", re.IGNORECASE)
-
-# Strings come first, so that a `#` inside of one starts no comment. A string that is never closed ends
-# with its line, a triple-quoted one with the file. Unlike `tokenize` this never gives up on broken code.
-_COMMENT = re.compile(
-    r'''
-      """[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:"""|\\?\Z)
-    | \'\'\'[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:\'\'\'|\\?\Z)
-    | "(?:[^"\\\r\n]|\\(?:\r\n|.))*"?
-    | '(?:[^'\\\r\n]|\\(?:\r\n|.))*'?
-    | (?P<comment>\#[^\r\n]*)
-    ''',
-    re.VERBOSE | re.DOTALL,
-)
 
 
 @dataclass
@@ -76,6 +64,10 @@ class Suppressions:
             mark.used = True
         return bool(covering)
 
+    def speaks_of(self, meta: Meta, lines: Container[int]) -> bool:
+        """Whether a comment on one of `lines` is about `meta`, be there a finding to suppress or not."""
+        return any(mark.covers(meta, lines) for mark in self._marks)
+
     def findings(self, checks: Collection[str], ran: Collection[str], known: Collection[Meta]) -> list[Finding]:
         """The comments that name no rule of `known`, or suppressed no finding of a rule that `ran`.
 
@@ -105,8 +97,7 @@ class Suppressions:
         text = self.source.text
         return [
             item
-            for comment in _COMMENT.finditer(text)
-            if comment["comment"] is not None
+            for comment in comments(text)
             for item in (*self._own(text, comment.span()), *self._noqa(text, comment.span()))
         ]
 

@@ -95,6 +95,16 @@ def parse(source: SourceFile) -> Tree:
         raise _problem(error, source) from None
 
 
+def is_python(source: SourceFile) -> bool:
+    """Whether a file can be parsed."""
+    try:
+        with collector_paused():
+            with_deep_stack(lambda: parse(source))
+    except (SyntaxProblem, SourceError, RecursionError, MemoryError):
+        return False
+    return True
+
+
 def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem | SourceError:
     """What Python itself says of the text: LibCST lists what it expected, and may be the one at fault."""
     try:
@@ -223,6 +233,18 @@ class Tree:
                 break
             node = parent
         return node
+
+    def block(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The suite or module whose statements the innermost whole statement of a node is one of."""
+        return self.parent(self.statement(node))
+
+    def stands_alone(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is a statement of its own, so that nobody uses its value."""
+        return isinstance(self.parent(node), cst.Expr)
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source of a node, with its comments and line breaks."""
+        return self.module.code_for_node(node)
 
     def spans(self, wanted: Iterable[cst.CSTNode]) -> Mapping[cst.CSTNode, Span]:
         """Where nodes stand in the text, without surrounding white space. One pass for all of them."""

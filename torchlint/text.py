@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from torchlint.finding import Edit, Position
+
+# Strings come first, so that a `#` inside of one starts no comment. A string that is never closed ends
+# with its line, a triple-quoted one with the file. Unlike `tokenize` this never gives up on broken code.
+_COMMENT = re.compile(
+    r'''
+      """[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:"""|\\?\Z)
+    | \'\'\'[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:\'\'\'|\\?\Z)
+    | "(?:[^"\\\r\n]|\\(?:\r\n|.))*"?
+    | '(?:[^'\\\r\n]|\\(?:\r\n|.))*'?
+    | (?P<comment>\#[^\r\n]*)
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def comments(text: str) -> Iterator[re.Match[str]]:
+    """The comments of a program, or of a piece of one that starts outside of strings; each is the group `comment`."""
+    return (found for found in _COMMENT.finditer(text) if found["comment"] is not None)
 
 
 class Text:

@@ -178,6 +178,7 @@ class Calls(BuiltinCalls):
         result = self.mutate(node, None, argument, name, ())
         assert isinstance(result, Tensor)
         self.in_place_results[result] = target
+        self.in_place_modules[result] = callee
         return result
 
     # -- functions of PyTorch and of other packages ---------------------------------------------------

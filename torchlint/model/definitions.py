@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
 
-from torchlint.syntax import Tree
+from torchlint.syntax import Tree, walk
 
 
 class FunctionInfo:
@@ -185,6 +185,17 @@ class Definitions:
                 return f"{module}.{name}"
         renamed = name == "torch" and any(item.partition(".")[0] == "torch" for item in self.imports.values())
         return _CONVENTIONAL.get(name) if self.star_imports or renamed else None
+
+    def names_assigned(self, nodes: Iterable[cst.CSTNode]) -> set[str]:
+        """The names that statements, or anything inside of them, bind."""
+        return {name for node in nodes for item in walk(node) for name in _assigned_in(item)}
+
+    def local_name(self, qualified: str) -> str | None:
+        """How the module may write a qualified name, `th.no_grad` for `torch.no_grad`; None without its import."""
+        for local, target in self.imports.items():
+            if qualified == target or qualified.startswith(f"{target}."):
+                return local + qualified[len(target) :]
+        return None
 
     def qualified(self, name: str) -> str:
         """The qualified name of a dotted name, by the imports."""

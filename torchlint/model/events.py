@@ -69,11 +69,15 @@ class MayClear(Event):
 
 @dataclass(eq=False)
 class Step(Event):
-    """An optimizer's step; `name` is what the program calls it, `manual` an update written by hand."""
+    """An optimizer's step; `name` is what the program calls it, `manual` an update written by hand.
+
+    `expression` is what the optimizer is written as there: `opts[i]` of `opts[i].step()` and of `scaler.step(opts[i])`.
+    """
 
     optimizer: Value
     name: str
     manual: bool = False
+    expression: cst.BaseExpression | None = None
 
 
 @dataclass(eq=False)

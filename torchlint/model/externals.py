@@ -253,6 +253,9 @@ class Externals(Methods):
         return made
 
     in_place_results: dict[Tensor, cst.BaseExpression]
+    """What is written for the argument that an in-place activation overwrites, by its result."""
+    in_place_modules: dict[Tensor, Module]
+    """The module that overwrites its argument, by its result."""
 
     _externals: ClassVar[dict[str, Callable[..., Value | None]]] = {
         **dict.fromkeys(knowledge.SET_GRAD_MODE, _set_grad_mode),

@@ -17,6 +17,7 @@ from torchlint.model.values import (
     Context,
     Function,
     GradMode,
+    Module,
     Phi,
     Plain,
     Tensor,
@@ -34,6 +35,7 @@ class Interpreter(Assignments):
         super().__init__(definitions)
         self.mutated: set[Value] = set()
         self.in_place_results: dict[Tensor, cst.BaseExpression] = {}
+        self.in_place_modules: dict[Tensor, Module] = {}
         self.backwards: list[Value] = []
         self.frozen: set[Value] = set()
         self.defined: dict[FunctionInfo, Function] = {}

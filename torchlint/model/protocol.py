@@ -28,6 +28,7 @@ from torchlint.model.tracking import called_like_module, is_forward
 from torchlint.model.values import (
     Answer,
     GradMode,
+    Instance,
     Tensor,
     Unknown,
     Value,
@@ -113,6 +114,15 @@ class Protocol(Ownership):
             return True
         same_class = other.receiver is not None and other.receiver is trace.receiver
         return same_class and self.clears(clear.target, optimizer) is not Answer.NO
+
+    def can_clear(self, step: Step) -> bool:
+        """Whether the optimizer of a step has a `zero_grad`, as far as one can tell."""
+        optimizer = resolved(step.optimizer)
+        if not isinstance(optimizer, Instance):
+            return True
+        definitions = self.program.definitions
+        inherits = any(isinstance(item, str) for item in definitions.ancestors_of(optimizer.info))
+        return inherits or definitions.method(optimizer.info, "zero_grad") is not None
 
     # -- stale gradients ----------------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ class Training(Summaries):
     def _step(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
         first = resolved(arguments.positional[0]) if arguments.positional else None
         if first is not None and self._is_scaler(receiver, first):
-            self.emit(Step(node, first, _text(node.args[0].value, first)))
+            self.emit(_step_of(node.args[0].value, first, node))
             return Plain(node, None)
         closure = first if isinstance(first, Function) else arguments.keywords.get("closure")
         if not self.may_be_optimizer(receiver) or (
@@ -80,7 +80,7 @@ class Training(Summaries):
         ):
             return None
         assert isinstance(node.func, cst.Attribute)
-        step = Step(node, receiver, _text(node.func.value, receiver))
+        step = _step_of(node.func.value, receiver, node)
         if isinstance(closure, Function) and self.can_inline(closure.info):
             closure = Function(closure.info, closure.frame, closure.receiver, GradMode.ON)
             return self._step_with_closure(step, closure, node)
@@ -134,7 +134,7 @@ class Training(Summaries):
         if not isinstance(receiver, External) or not arguments.positional:
             return None
         first = resolved(arguments.positional[0])
-        self.emit(Step(node, first, _text(node.args[0].value, first)))
+        self.emit(_step_of(node.args[0].value, first, node))
         return Plain(node, None)
 
     def _scale(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
@@ -237,9 +237,10 @@ def _flag(arguments: Arguments, name: str) -> bool | None:
     return bool(value.constant) if isinstance(value, Plain) and value.is_literal else None
 
 
-def _text(node: cst.BaseExpression, value: Value) -> str:
-    """What the program calls a value."""
-    return dotted(node) or value.label.strip("[]'") or "the optimizer"
+def _step_of(expression: cst.BaseExpression, optimizer: Value, node: cst.Call) -> Step:
+    """The step that a call makes of the optimizer that is written as `expression`."""
+    name = dotted(expression) or optimizer.label.strip("[]'") or "the optimizer"
+    return Step(node, optimizer, name, expression=expression)
 
 
 def owner_label(value: Value) -> str:

@@ -1,0 +1,129 @@
+"""The out-of-place form of a change in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from torchlint.edits import Change, Delete, InsertBefore, NodeEdit, Prepend, Replace
+from torchlint.model.definitions import dotted
+from torchlint.model.events import Mutate
+from torchlint.model.operators import OPERATORS, VIEWS
+from torchlint.model.program import Program
+from torchlint.model.values import Tensor, resolved
+
+_BINDS_LOOSELY = (
+    cst.BinaryOperation,
+    cst.BooleanOperation,
+    cst.UnaryOperation,
+    cst.Comparison,
+    cst.IfExp,
+    cst.Lambda,
+    cst.NamedExpr,
+)
+_PRODUCTS = (cst.Multiply, cst.Divide, cst.FloorDivide, cst.Modulo, cst.MatrixMultiply, cst.Power)
+
+
+class OutOfPlace:
+    """Answers about how a change in place could be written so that what autograd saved stays as it is."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tree = program.tree
+
+    def change(self, mutate: Mutate) -> Change | None:
+        """The out-of-place form; None where there is none, or where another name sees the change on purpose."""
+        if self._is_view(mutate) and not isinstance(mutate.node, cst.Subscript):
+            return None
+        if isinstance(mutate.node, cst.AugAssign):
+            return self._augmented(mutate.node)
+        if isinstance(mutate.node, cst.Subscript):
+            return self._cloned(mutate.node)
+        if isinstance(mutate.node, cst.Call):
+            return self._called(mutate, mutate.node)
+        return None
+
+    def _is_view(self, mutate: Mutate) -> bool:
+        target = resolved(mutate.target)
+        while isinstance(target, Tensor) and target.base is not None:
+            if target.op in VIEWS or target.op in ("data", "detach", "numpy"):
+                return True
+            target = resolved(target.base)
+        return False
+
+    # -- statements -------------------------------------------------------------------------------------
+
+    def _augmented(self, node: cst.AugAssign) -> Change | None:
+        """`y += 1` -> `y = y + 1`."""
+        if isinstance(node.target, cst.Subscript):
+            return self._cloned(node.target)
+        if not _is_variable(node.target):
+            return None
+        target, operator = dotted(node.target), self.tree.code(node.operator).strip().removesuffix("=")
+        edits: list[NodeEdit] = [Replace(node.operator, f"= {target} {operator}")]
+        if _needs_brackets(node.value, operator):
+            edits.append(Replace(node.value, f"({self.tree.code(node.value)})"))
+        return Change(f"write `{target} = {target} {operator} ...`", edits)
+
+    def _cloned(self, element: cst.Subscript) -> Change | None:
+        """`y[0] = 1` -> `y = y.clone(); y[0] = 1`."""
+        whole: cst.BaseExpression = element
+        while isinstance(whole, cst.Subscript):
+            whole = whole.value
+        if not _is_variable(whole):
+            return None
+        statement = f"{dotted(whole)} = {dotted(whole)}.clone()"
+        return Change(f"insert `{statement}` before the change", [InsertBefore(element, statement)])
+
+    # -- calls ------------------------------------------------------------------------------------------
+
+    def _called(self, mutate: Mutate, call: cst.Call) -> Change | None:
+        module = self.program.interpreter.in_place_modules.get(mutate.result)  # type: ignore[call-overload]
+        if module is not None:
+            return self._without_flag(module.node, call, call.args[0].value)
+        if mutate.result in self.program.interpreter.in_place_results:
+            return self._without_flag(call, call, call.args[0].value)
+        if not isinstance(call.func, cst.Attribute) or not call.func.attr.value.endswith("_"):
+            return None
+        name = call.func.attr.value.removesuffix("_")
+        function = self.program.definitions.qualified(dotted(call.func)).startswith("torch.")
+        target = call.args[0].value if function and call.args else call.func.value
+        if name not in OPERATORS or not _is_variable(target):
+            return None
+        bound = self._bound(call, dotted(target))
+        if bound is None:
+            return None
+        return Change(f"use `{name}`, which is not in place", [*bound, Replace(call.func.attr, name)])
+
+    def _without_flag(self, made: cst.CSTNode | None, call: cst.Call, argument: cst.BaseExpression) -> Change | None:
+        """`F.relu(y, inplace=True)` -> `F.relu(y)`; a module loses the flag where it is made."""
+        for item in made.args if isinstance(made, cst.Call) else ():
+            if item.keyword is None or item.keyword.value != "inplace":
+                continue
+            bound = self._bound(call, dotted(argument)) if self.tree.stands_alone(call) else ()
+            return None if bound is None else Change("drop `inplace=True`", [*bound, Delete(item)])
+        return None
+
+    def _bound(self, call: cst.Call, target: str) -> Sequence[NodeEdit] | None:
+        """What binds the result of a call to the name whose value it changed; None if it is used otherwise."""
+        parent = self.tree.parent(call)
+        if self.tree.stands_alone(call):
+            return [Prepend(call, f"{target} = ")] if target else None
+        if isinstance(parent, cst.Assign) and [dotted(item.target) for item in parent.targets] == [target]:
+            return []
+        return None
+
+
+def _is_variable(node: cst.BaseExpression) -> bool:
+    """A name or attribute that can be bound anew, and is no other form of one that stays."""
+    if isinstance(node, cst.Attribute):
+        return bool(dotted(node)) and node.attr.value not in ("data", "grad")
+    return isinstance(node, cst.Name)
+
+
+def _needs_brackets(value: cst.BaseExpression, operator: str) -> bool:
+    if value.lpar or not isinstance(value, _BINDS_LOOSELY):
+        return False
+    is_product = isinstance(value, cst.BinaryOperation) and isinstance(value.operator, _PRODUCTS)
+    return not (is_product and operator in ("+", "-"))
