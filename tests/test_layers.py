@@ -23,7 +23,8 @@ LAYERS = (
     {"outputs", "docs", "cache", "fixes", "writing", "markers", "discovery", "ignorefiles", "progress"},
     {"runner"},
     {"verify"},
-    {"cli", "lsp", "testing"},
+    {"server", "testing"},
+    {"cli"},
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
 ENTRY_POINTS = {"__main__"}
