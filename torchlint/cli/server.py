@@ -35,9 +35,9 @@ def server(stdio: bool, tcp: tuple[str, int] | None) -> None:
         raise click.UsageError("--stdio and --tcp exclude each other")
     if not find_spec("pygls"):
         raise click.UsageError(_INSTALL)
-    from torchlint.server import languageserver
+    from torchlint.server import features
 
     if tcp:
-        languageserver.serve_tcp(*tcp)
+        features.serve_tcp(*tcp)
     else:
-        languageserver.serve_stdio()
+        features.serve_stdio()
