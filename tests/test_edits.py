@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 import pytest
@@ -26,11 +26,13 @@ def changed(text: str, make: Make) -> str | None:
 
 
 def call(tree: Tree, name: str = "target") -> cst.Call:
-    return next(node for node in tree.of_type(cst.Call) if tree.code(node.func) == name)
+    calls: Iterator[cst.Call] = tree.of_type(cst.Call)
+    return next(node for node in calls if tree.code(node.func) == name)
 
 
 def argument(tree: Tree) -> cst.Arg:
-    return next(node for node in tree.of_type(cst.Arg) if tree.code(node).startswith("flag=True"))
+    arguments: Iterator[cst.Arg] = tree.of_type(cst.Arg)
+    return next(node for node in arguments if tree.code(node).startswith("flag=True"))
 
 
 def delete(tree: Tree) -> list[edits.NodeEdit]:

@@ -259,12 +259,13 @@ def fixtures(root: Path, rules: Rules | None = None) -> list[Fixture]:
     """The fixture files under `root`; all installed rules are run on each unless `rules` are given."""
     folders = sorted(folder for folder in root.iterdir() if folder.is_dir() and folder.name[0] not in "._")
     chosen = registry.rules() if rules is None else rules
-    return [
-        Fixture(path, chosen)
-        for folder in folders
-        for path in sorted(folder.glob("*.py"))
-        if not path.name.endswith(".fixed.py")
-    ]
+    return [Fixture(path, chosen) for folder in folders for path in sorted(folder.glob("*.py")) if not _is_result(path)]
+
+
+def _is_result(path: Path) -> bool:
+    """Whether a file is what fixes make of the one beside it."""
+    name = path.name.removesuffix(".fixed.py")
+    return name != path.name and path.with_name(f"{name}.py").exists()
 
 
 def cases(root: Path, rules: Rules | None = None) -> list[Case]:
