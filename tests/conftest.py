@@ -14,6 +14,10 @@ import pytest
 from torchlint import Category, Rule, registry
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="write what the fixes make of the fixtures")
+
+
 @pytest.fixture(scope="session")
 def run() -> Callable[..., str]:
     """Runs a command that must end with exit code `code`, and returns its output.

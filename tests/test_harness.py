@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import libcst as cst
 import pytest
 
-from torchlint import Category, Rule, testing
+from torchlint import Category, Edit, Rule, edits, testing
 
 
 class AskedForHelp(Rule):
@@ -65,7 +68,29 @@ class CrashingRule(Rule):
         raise ValueError("boom")
 
 
-RULES = (AskedForHelp, TabbedBlock, CrashingRule)
+class Shouting(Rule):
+    """A call is shouted."""
+
+    code = "TST004"
+    category = Category.CORRECTNESS
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if isinstance(node.func, cst.Name) and node.func.value.isupper():
+            self.report(node, "too loud", fix=edits.Change("be quiet", [Lowered(node)]))
+
+
+@dataclass(frozen=True)
+class Lowered(edits.NodeEdit):
+    """A call in lower case, without its comments, which a fix should keep."""
+
+    node: cst.CSTNode
+
+    def edits(self, layout: edits.Layout) -> Iterator[Edit]:
+        span = layout.span(self.node)
+        yield Edit(span, re.sub("#.*", "", layout.text(span)).lower())
+
+
+RULES = (AskedForHelp, TabbedBlock, CrashingRule, Shouting)
 
 
 def problems(tmp_path: Path, text: str, name: str = "topic.py", folder: str = "asked_for_help") -> list[str]:
@@ -148,7 +173,29 @@ def test_bad_and_good_files(tmp_path: Path) -> None:
 
 def test_unknown_folder_and_odd_file_name(tmp_path: Path) -> None:
     assert problems(tmp_path, "pass\n", folder="asked_for_halp") == ["1: no rule is named `asked-for-halp`"]
-    assert problems(tmp_path, "pass\n", "bad.fixed.py")[-1].startswith("1: a fixture is bad.py, good.py")
+    assert problems(tmp_path, "pass\n", "other.fixed.py")[-1].startswith("1: a fixture is bad.py, good.py")
+
+
+def test_what_fixes_make_of_a_fixture(tmp_path: Path) -> None:
+    text = "A(1)  # expect: shouting\n"
+    unblessed = problems(tmp_path, text, folder="shouting")
+    assert unblessed == [
+        "1: line of topic.fixed.py: ['A(1)  # expect: shouting'] should be ['a(1)  # expect: shouting']: "
+        "bless it if that is right"
+    ]
+    (fixture,) = testing.fixtures(tmp_path / "fixtures", RULES)
+    fixture.bless()
+    assert fixture.fixed_path.read_text() == text.lower()
+    assert problems(tmp_path, text, folder="shouting") == []
+    assert problems(tmp_path, text.replace("1", "2"), folder="shouting") != []
+    fixture.path.write_text("print()\n")
+    testing.fixtures(tmp_path / "fixtures", RULES)[0].bless()
+    assert not fixture.fixed_path.exists()
+
+
+def test_a_fix_that_loses_a_comment(tmp_path: Path) -> None:
+    found = problems(tmp_path, "A(  # expect: shouting\n    1,  # one\n)\n", folder="shouting")
+    assert "1: the fixes lose the comment `# one`" in found
 
 
 def test_variants_of_the_layout(tmp_path: Path) -> None:

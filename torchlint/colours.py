@@ -13,6 +13,8 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
     "heading": {"bold": True, "underline": True},
     "code": {"fg": "cyan"},
     "dim": {"dim": True},
+    "added": {"fg": "green"},
+    "removed": {"fg": "red"},
     "error": {"fg": "red", "bold": True},
     "warning": {"fg": "yellow", "bold": True},
     "information": {"fg": "blue", "bold": True},

@@ -12,7 +12,7 @@ from torchlint.finding import Edit, Fix, Position, Safety, Span
 from torchlint.syntax import Tree, children, walk
 from torchlint.text import comments
 
-_WITH_PARTS = (cst.Call, cst.With, cst.BaseSmallStatement, cst.SimpleStatementLine, cst.BaseSuite)
+_STRINGS = (cst.SimpleString, cst.FormattedString)
 _ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 
 
@@ -24,6 +24,11 @@ class NodeEdit(ABC):
     """One change around a node."""
 
     node: cst.CSTNode
+
+    @property
+    def around(self) -> Sequence[cst.CSTNode]:
+        """The nodes whose surroundings the change is about."""
+        return (self.node,)
 
     @abstractmethod
     def edits(self, layout: Layout) -> Iterator[Edit]:
@@ -41,7 +46,8 @@ class Change:
     def surroundings(self, tree: Tree) -> Iterator[cst.CSTNode]:
         """The nodes whose places decide what the text of the change is."""
         for edit in self.edits:
-            yield from _surroundings(tree, edit.node)
+            for node in edit.around:
+                yield from _surroundings(tree, node)
 
     def fix(self, tree: Tree, spans: Mapping[cst.CSTNode, Span]) -> Fix | None:
         """The fix as text; None where it cannot be made."""
@@ -54,12 +60,12 @@ class Change:
 
 
 def _surroundings(tree: Tree, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    around = (node, *tree.ancestors(node))
-    for item in around:
+    for item in (node, *tree.ancestors(node)):
         yield item
-        yield from children(item) if isinstance(item, _WITH_PARTS) else ()
-    strings = (cst.SimpleString, cst.FormattedString)
-    yield from (item for item in walk(tree.statement(node)) if isinstance(item, strings))
+        yield from children(item)
+    for suite in children(node):
+        yield from children(suite) if isinstance(suite, cst.BaseSuite) else ()
+    yield from (item for item in walk(tree.statement(node)) if isinstance(item, _STRINGS))
 
 
 class Layout:
@@ -112,7 +118,7 @@ class Layout:
         """The lines of a statement that begin inside of a string, so that white space there is part of it."""
         found: set[int] = set()
         for item in walk(statement):
-            if isinstance(item, (cst.SimpleString, cst.FormattedString)) and item in self._spans:
+            if isinstance(item, _STRINGS) and item in self._spans:
                 found.update(range(self.start(item).line + 1, self.end(item).line + 1))
         return found
 
@@ -183,13 +189,14 @@ class InsertBefore(NodeEdit):
     statement: str
 
     def edits(self, layout: Layout) -> Iterator[Edit]:
-        if not isinstance(self.node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
-            small, holder = layout.small_statement(self.node)
-            if isinstance(holder, cst.SimpleStatementSuite) or children(holder)[0] is not small:
-                start = layout.start(small)
+        statement = self.node
+        if not isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            statement, holder = layout.small_statement(statement)
+            if isinstance(holder, cst.SimpleStatementSuite) or children(holder)[0] is not statement:
+                start = layout.start(statement)
                 yield Edit(Span(start, start), f"{self.statement}; ")
                 return
-        first = layout.start(self.node).line
+        first = layout.start(statement).line
         indentation = layout.indentation(first)
         while _is_comment(layout.line(first - 1), indentation) and layout.same_cell(first, first - 1):
             first -= 1
@@ -306,6 +313,10 @@ class Enclose(NodeEdit):
     node: cst.CSTNode
     last: cst.CSTNode
     header: str
+
+    @property
+    def around(self) -> Sequence[cst.CSTNode]:
+        return (self.node, self.last)
 
     def edits(self, layout: Layout) -> Iterator[Edit]:
         statements = list(self._statements(layout))

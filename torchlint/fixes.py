@@ -18,12 +18,20 @@ MAX_ROUNDS = 50
 
 
 @dataclass(frozen=True)
+class Fixing:
+    """Which fixes are to be made: the safe ones, or all."""
+
+    unsafe: bool = False
+
+
+@dataclass(frozen=True)
 class Fixed:
-    """What fixing made of a file: its new form (the same object if nothing was done), what is left, what was fixed."""
+    """What fixing made of a file: its new form, what is left, what there was at first, and what was fixed."""
 
     source: SourceFile
     findings: tuple[Finding, ...]
-    applied: tuple[Finding, ...] = ()
+    before: tuple[Finding, ...]
+    applied: tuple[Finding, ...]
 
 
 def is_applicable(finding: Finding, unsafe: bool) -> bool:
@@ -49,7 +57,7 @@ class _Fixing:
     """What did not work, by key, with the internal error that says so."""
 
     def run(self, source: SourceFile) -> Fixed:
-        findings = lint(source, self.selection)
+        before = findings = lint(source, self.selection)
         for _ in range(MAX_ROUNDS):
             chosen = self._chosen(source, findings)
             if not chosen:
@@ -61,7 +69,7 @@ class _Fixing:
         else:
             if chosen := self._chosen(source, findings):
                 self._refuse(source, chosen[0], f"is not stable after {MAX_ROUNDS} rounds")
-        return Fixed(source, (*findings, *self.refused.values()), tuple(self.applied))
+        return Fixed(source, (*findings, *self.refused.values()), tuple(before), tuple(self.applied))
 
     def _chosen(self, source: SourceFile, findings: Iterable[Finding]) -> list[Finding]:
         """Findings whose fixes can be made together, by place; equal fixes are one."""

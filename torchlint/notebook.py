@@ -35,17 +35,13 @@ class Cell:
 
     @property
     def program(self) -> str:
-        """The cell as plain Python that ends with a newline, line by line as long as `written`."""
-        return _closed(masked(self.text.encode("utf-8", "replace").decode()))
+        """The cell as plain Python that ends with a newline, line by line what `written` is."""
+        return masked(self.written.encode("utf-8", "replace").decode())
 
     @property
     def written(self) -> str:
         """The text as it is, with a newline at its end."""
-        return _closed(self.text)
-
-
-def _closed(text: str) -> str:
-    return text if text.endswith(("\n", "\r")) else text + "\n"
+        return self.text if self.text.endswith(("\n", "\r")) else self.text + "\n"
 
 
 class Notebook:

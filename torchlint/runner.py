@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchlint import engine, registry
 from torchlint.discovery import Target
+from torchlint.fixes import Fixing, fix
 from torchlint.outputs import LintedFile, Outcome
 from torchlint.registry import Selection
 from torchlint.source import SourceError, SourceFile
@@ -23,15 +24,23 @@ class Job:
     path: Path
     selection: Selection
     problem: str = ""
+    fixing: Fixing | None = None
 
 
-def run(targets: Iterable[Target], progress: Progress = lambda done, total: None) -> Outcome:
-    """Lint all targets, in their order; raises `UnknownRule` before the first is read."""
-    jobs = [Job(target.path, target.settings.selection(target.path), target.problem) for target in targets]
+def run(
+    targets: Iterable[Target],
+    progress: Progress = lambda done, total: None,
+    fixing: Fixing | None = None,
+) -> Outcome:
+    """Lint all targets, in their order; raises `UnknownRule` before the first is read.
+
+    With `fixing` the files are fixed too, but not written: their new form is in the outcome.
+    """
+    jobs = [Job(target.path, target.settings.selection(target.path), target.problem, fixing) for target in targets]
     files = []
     for done, linted in enumerate(_lint_all(jobs), 1):
         progress(done, len(jobs))
-        if linted.findings:
+        if linted.findings or linted.before is not None:
             files.append(linted)
     return outcome_of(files, len(jobs))
 
@@ -57,12 +66,16 @@ def lint_file(job: Job) -> LintedFile:
         return _unreadable(shown, error.message)
     except OSError as error:
         return _unreadable(shown, error.strerror or str(error))
-    return lint_source(source, job.selection)
+    return lint_source(source, job.selection, job.fixing)
 
 
-def lint_source(source: SourceFile, selection: Selection) -> LintedFile:
-    """Lint what has been read already."""
-    return LintedFile(source, tuple(engine.lint(source, selection)))
+def lint_source(source: SourceFile, selection: Selection, fixing: Fixing | None = None) -> LintedFile:
+    """Lint, and fix, what has been read already."""
+    if fixing is None:
+        return LintedFile(source, tuple(engine.lint(source, selection)))
+    fixed = fix(source, selection, unsafe=fixing.unsafe)
+    before = LintedFile(source, fixed.before) if fixed.applied else None
+    return LintedFile(fixed.source, fixed.findings, before, fixed.applied)
 
 
 def _unreadable(shown: str, reason: str) -> LintedFile:

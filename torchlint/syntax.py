@@ -27,7 +27,7 @@ _RECURSION_LIMIT = 50_000
 # Fields that carry layout and no meaning; all others lead to semantic children.
 _LAYOUT = frozenset(
     "lpar rpar lbracket rbracket lbrace rbrace header footer leading_lines lines_after_decorators comma "
-    "semicolon equal star dot colon newline trailing_whitespace indent ellipsis lines_after_module "
+    "semicolon equal star dot colon newline leading_whitespace trailing_whitespace indent ellipsis lines_after_module "
     "async_ asynchronous first_line encoding default_indent default_newline has_trailing_newline "
     "whitespace_before_args type_parameters".split()
 )

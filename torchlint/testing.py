@@ -9,6 +9,7 @@ A test module of a plugin needs no more than this:
 
 from __future__ import annotations
 
+import difflib
 import io
 import re
 import tokenize
@@ -16,11 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import zip_longest
 from pathlib import Path
 
 from torchlint import registry
 from torchlint.engine import lint
 from torchlint.finding import Finding
+from torchlint.fixes import Fixed, fix
 from torchlint.markers import MalformedMarker, Marker, Problem, described, mismatches, read
 from torchlint.rule import Rule
 from torchlint.source import SourceError, SourceFile
@@ -55,11 +58,28 @@ class Fixture:
 
     @cached_property
     def tokens(self) -> list[tokenize.TokenInfo]:
-        return list(tokenize.generate_tokens(iter(self.lines()).__next__))
+        return _tokens(self.text)
 
     def findings(self, text: str | None = None) -> list[Finding]:
         """The findings of the file, or of a variant of its text."""
         return list(_lint(self.shown, self.text if text is None else text, self.rule, self.rules))
+
+    @property
+    def fixed_path(self) -> Path:
+        """Where the file stands with all fixes made, safe and unsafe: `bad.fixed.py` beside `bad.py`."""
+        return self.path.with_suffix(".fixed.py")
+
+    def fixed(self, text: str | None = None) -> Fixed:
+        """The file, or a variant of its text, with all fixes made."""
+        return _fixed(self.shown, self.text if text is None else text, self.rule, self.rules)
+
+    def bless(self) -> None:
+        """Write what the fixes make of the file now; read it before you commit it."""
+        fixed = self.fixed()
+        if fixed.applied:
+            self.fixed_path.write_bytes(fixed.source.data)
+        else:
+            self.fixed_path.unlink(missing_ok=True)
 
     def markers(self) -> list[Marker]:
         """The markers in the comments; raises `MalformedMarker`."""
@@ -68,10 +88,22 @@ class Fixture:
         return [marker for token in comments for marker in read(token.string, token.start[0], known)]
 
 
+def _selection(own: str, rules: Rules) -> registry.Selection:
+    return registry.Selection(tuple(rule for rule in rules if rule.category.on_by_default or rule.rule_name() == own))
+
+
 @lru_cache(maxsize=64)
 def _lint(shown: str, text: str, own: str, rules: Rules) -> tuple[Finding, ...]:
-    active = tuple(rule for rule in rules if rule.category.on_by_default or rule.rule_name() == own)
-    return tuple(lint(SourceFile(shown, text.encode()), registry.Selection(active)))
+    return tuple(lint(SourceFile(shown, text.encode()), _selection(own, rules)))
+
+
+@lru_cache(maxsize=64)
+def _fixed(shown: str, text: str, own: str, rules: Rules) -> Fixed:
+    return fix(SourceFile(shown, text.encode()), _selection(own, rules), unsafe=True)
+
+
+def _tokens(text: str) -> list[tokenize.TokenInfo]:
+    return list(tokenize.generate_tokens(io.StringIO(text).readline))
 
 
 def _check_markers(fixture: Fixture) -> Iterator[Problem]:
@@ -119,25 +151,70 @@ def _with_suppressions(fixture: Fixture, findings: Iterable[Finding]) -> str:
 _LINE_ENDS = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE)
 
 
-def _same_findings(title: str, variant: Callable[[Fixture], str]) -> Callable[[Fixture], Iterator[Problem]]:
+def _check_fixed(fixture: Fixture) -> Iterator[Problem]:
+    """The fixes make the file that stands beside it, keep each comment, and leave nothing to fix."""
+    fixed = fixture.fixed()
+    if fixed.applied or fixture.fixed_path.exists():
+        blessed = fixture.fixed_path.read_text("utf-8") if fixture.fixed_path.exists() else fixture.text
+        yield from _differences(blessed, fixed.source.text, fixture.fixed_path.name)
+    for finding in fixed.findings:
+        if finding.fix is not None or finding.name == registry.INTERNAL_ERROR.name:
+            yield finding.span.start.line, f"is left after all fixes: {described(finding)}"
+    for comment in Counter(_comments(fixture.text)) - Counter(_comments(fixed.source.text)):
+        yield 1, f"the fixes lose the comment `{comment}`"
+
+
+def _comments(text: str) -> list[str]:
+    return [token.string for token in _tokens(text) if token.type == tokenize.COMMENT]
+
+
+def _differences(expected: str, actual: str, name: str) -> Iterator[Problem]:
+    """The places of `expected`, a file of this name, where `actual` is another text."""
+    old, new = expected.splitlines(), actual.splitlines()
+    for kind, start, end, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield start + 1, f"line of {name}: {old[start:end]} should be {new[first:last]}: bless it if that is right"
+
+
+Variant = Callable[[str], str]
+
+
+def _same_findings(title: str, variant: Variant) -> Callable[[Fixture], Iterator[Problem]]:
     def check(fixture: Fixture) -> Iterator[Problem]:
+        varied_text = variant(fixture.text)
         usual, varied = (
             Counter((finding.span.start.line, finding.name) for finding in fixture.findings(text))
-            for text in (None, variant(fixture))
+            for text in (None, varied_text)
         )
         for line, name in usual - varied:
             yield line, f"{name} is lost with {title}"
         for line, name in varied - usual:
             yield line, f"{name} fires only with {title}"
+        yield from _same_fixes(title, fixture.fixed().source.text, fixture.fixed(varied_text).source.text)
 
     return check
 
 
-def _reindented(fixture: Fixture, unit: str) -> str:
+def _same_fixes(title: str, usual: str, varied: str) -> Iterator[Problem]:
+    """Where the fixes make other lines of a variant, white space at their ends aside."""
+    old, new = ([line.strip() for line in text.splitlines()] for text in (usual, varied))
+    for number, (one, other) in enumerate(zip_longest(old, new), 1):
+        if one != other:
+            yield number, f"line of the fixed file is `{other}` with {title}, and else `{one}`"
+            return
+    if "\r\n" in varied and "\n" in varied.replace("\r\n", ""):
+        yield 1, "the fixes mix newlines"
+
+
+def _with_crlf(text: str) -> str:
+    return re.sub(r"\r?\n", "\r\n", text)
+
+
+def _reindented(text: str, unit: str) -> str:
     """The text with other indentation of its statements; strings, comments and continuation lines stay."""
-    lines = fixture.lines()
+    lines = io.StringIO(text).readlines()
     depth, fresh = 0, True
-    for token in fixture.tokens:
+    for token in _tokens(text):
         if token.type in (tokenize.INDENT, tokenize.DEDENT):
             depth += 1 if token.type == tokenize.INDENT else -1
         elif token.type == tokenize.NEWLINE:
@@ -152,9 +229,10 @@ def _reindented(fixture: Fixture, unit: str) -> str:
 _CHECKS: dict[str, Callable[[Fixture], Iterator[Problem]]] = {
     "markers": _check_markers,
     "suppressed": _check_suppressed,
-    "crlf": _same_findings("CRLF newlines", lambda fixture: re.sub(r"\r?\n", "\r\n", fixture.text)),
-    "tabs": _same_findings("tabs", lambda fixture: _reindented(fixture, "\t")),
-    "two-spaces": _same_findings("two-space indentation", lambda fixture: _reindented(fixture, "  ")),
+    "fixed": _check_fixed,
+    "crlf": _same_findings("CRLF newlines", _with_crlf),
+    "tabs": _same_findings("tabs", lambda text: _reindented(text, "\t")),
+    "two-spaces": _same_findings("two-space indentation", lambda text: _reindented(text, "  ")),
 }
 
 
@@ -181,7 +259,13 @@ def fixtures(root: Path, rules: Rules | None = None) -> list[Fixture]:
     """The fixture files under `root`; all installed rules are run on each unless `rules` are given."""
     folders = sorted(folder for folder in root.iterdir() if folder.is_dir() and folder.name[0] not in "._")
     chosen = registry.rules() if rules is None else rules
-    return [Fixture(path, chosen) for folder in folders for path in sorted(folder.glob("*.py"))]
+    return [Fixture(path, chosen) for folder in folders for path in sorted(folder.glob("*.py")) if not _is_result(path)]
+
+
+def _is_result(path: Path) -> bool:
+    """Whether a file is what fixes make of the one beside it."""
+    name = path.name.removesuffix(".fixed.py")
+    return name != path.name and path.with_name(f"{name}.py").exists()
 
 
 def cases(root: Path, rules: Rules | None = None) -> list[Case]:

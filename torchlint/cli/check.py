@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
-from torchlint.outputs import FORMATS, Style, render
+from torchlint.outputs import FORMATS, LintedFile, Style, render
 
 if TYPE_CHECKING:
     from torchlint.config import Configurations
+    from torchlint.fixes import Fixing
     from torchlint.outputs import Outcome
 
 CLEAN, FINDINGS, USAGE_ERROR, INTERNAL_ERROR = range(4)
@@ -47,6 +48,26 @@ class _Options:
     exit_zero: bool
     quiet: bool
     stdin_filename: str | None
+    fix: bool
+    unsafe_fixes: bool
+    fix_only: bool
+    diff: bool
+
+    @property
+    def fixing(self) -> Fixing | None:
+        """Which fixes are to be made, if any."""
+        from torchlint.fixes import Fixing
+
+        return Fixing(self.unsafe_fixes) if self.fix or self.fix_only or self.diff else None
+
+    def check(self) -> None:
+        """Refuse what contradicts itself; raises `UsageError`."""
+        if self.statistics and self.output_format not in ("text", "concise"):
+            raise click.UsageError("--statistics is a table of its own: leave out --output-format")
+        if self.unsafe_fixes and self.fixing is None:
+            raise click.UsageError("--unsafe-fixes says which fixes: add --fix, --fix-only or --diff")
+        if self.diff and (self.fix or self.fix_only):
+            raise click.UsageError("--diff shows what --fix would write: leave one out")
 
 
 @click.command(context_settings=HELP, epilog=EXIT_CODES)
@@ -76,6 +97,10 @@ class _Options:
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings only: no summary, warnings or progress.")
 @click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads, for its configuration.")
+@click.option("--fix", is_flag=True, help="Write the fixes that are safe into the files, and list what is left.")
+@click.option("--unsafe-fixes", is_flag=True, help="Take fixes that may change numbers, memory or control flow too.")
+@click.option("--fix-only", is_flag=True, help="Like --fix, but list nothing.")
+@click.option("--diff", is_flag=True, help="Show what the fixes would change, and write nothing.")
 @click.pass_context
 def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None:
     """Lint files, and all .py files below folders that Git would not ignore.
@@ -83,14 +108,41 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
     PATH is a file or folder, by default this folder; `-` reads one file from standard input.
     """
     options = _Options(**values)
-    if options.statistics and options.output_format not in ("text", "concise"):
-        raise click.UsageError("--statistics is a table of its own: leave out --output-format")
+    options.check()
     with errors_of_the_user():
         outcome = _outcome(paths or (Path("."),), options)
+    if options.fixing is None:
+        _report(outcome, options)
+        ctx.exit(_exit_code(outcome, options.exit_zero))
+    ctx.exit(_fix(outcome, options, from_stdin=paths == (Path("-"),)))
+
+
+def _report(outcome: Outcome, options: _Options, *, err: bool = False) -> None:
     style = Style(options.output_file is None and is_coloured(options.color), not options.quiet)
     text = render("statistics" if options.statistics else options.output_format, outcome, style)
-    write(text, options.output_file, style.colour)
-    ctx.exit(_exit_code(outcome, options.exit_zero))
+    write(text, options.output_file, style.colour, err=err)
+
+
+def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
+    """Write the fixes, or show them; what is left is reported. Standard input is fixed on its way to the output."""
+    from torchlint.cli.fixing import diff, summary, write_fixes
+
+    if options.diff:
+        colour = options.output_file is None and is_coloured(options.color)
+        write(diff(outcome, colour), options.output_file, colour)
+    elif from_stdin:
+        sys.stdout.buffer.write(outcome.files[0].source.data)
+    else:
+        outcome = write_fixes(outcome)
+    if not options.quiet:
+        click.echo(summary(outcome, "Would fix" if options.diff else "Fixed"), err=True)
+    left = replace(outcome, files=tuple(file for file in outcome.files if file.findings))
+    if options.diff:
+        changes = any(file.before is not None for file in outcome.files)
+        return max(_exit_code(left, exit_zero=True), FINDINGS if changes and not options.exit_zero else CLEAN)
+    if not options.fix_only:
+        _report(left, options, err=from_stdin)
+    return _exit_code(left, options.exit_zero or options.fix_only)
 
 
 def _outcome(paths: tuple[Path, ...], options: _Options) -> Outcome:
@@ -115,7 +167,7 @@ def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations
     if not targets and not options.quiet:
         click.echo("warning: no Python files found under the given paths", err=True)
     with Progress(sys.stderr, quiet=options.quiet) as progress:
-        return run(targets, progress)
+        return run(targets, progress, options.fixing)
 
 
 def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outcome:
@@ -127,9 +179,9 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
     settings = Discovery(configurations, options.exclude).settings_of(Path(name))
     data = sys.stdin.buffer.read()
     if settings is None:
-        return outcome_of([], 0)
-    linted = lint_source(SourceFile(name, data), settings.selection(Path(name)))
-    return outcome_of([linted] if linted.findings else [], 1)
+        return outcome_of([LintedFile(SourceFile(name, data), ())] if options.fixing else [], 0)
+    linted = lint_source(SourceFile(name, data), settings.selection(Path(name)), options.fixing)
+    return outcome_of([linted] if linted.findings or options.fixing else [], 1)
 
 
 def _exit_code(outcome: Outcome, exit_zero: bool) -> int:

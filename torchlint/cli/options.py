@@ -32,9 +32,9 @@ color_option = click.option(
 )
 
 
-def write(text: str, file: Path | None, colour: bool) -> None:
+def write(text: str, file: Path | None, colour: bool, *, err: bool = False) -> None:
     if file is None:
-        click.echo(text, nl=False, color=colour)
+        click.echo(text, nl=False, color=colour, err=err)
         return
     try:
         file.write_bytes(text.encode("utf-8", "backslashreplace"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import libcst as cst
 
 from torchlint.edits import Change, Delete, InsertBefore, NodeEdit, Prepend, Replace
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Mutate
-from torchlint.model.operators import OPERATORS, VIEWS
+from torchlint.model.operators import OPERATORS
 from torchlint.model.program import Program
-from torchlint.model.values import Tensor, resolved
+from torchlint.model.values import Tensor, Value, resolved
 
 _BINDS_LOOSELY = (
     cst.BinaryOperation,
@@ -34,30 +35,37 @@ class OutOfPlace:
 
     def change(self, mutate: Mutate) -> Change | None:
         """The out-of-place form; None where there is none, or where another name sees the change on purpose."""
-        if self._is_view(mutate) and not isinstance(mutate.node, cst.Subscript):
+        if isinstance(mutate.node, cst.Subscript):
+            return self._cloned(mutate.node, resolved(mutate.target))
+        if isinstance(mutate.node, cst.AugAssign) and isinstance(mutate.node.target, cst.Subscript):
+            return self._cloned(mutate.node.target, _whole(resolved(mutate.target)))
+        if self._is_view(mutate.target):
             return None
         if isinstance(mutate.node, cst.AugAssign):
             return self._augmented(mutate.node)
-        if isinstance(mutate.node, cst.Subscript):
-            return self._cloned(mutate.node)
         if isinstance(mutate.node, cst.Call):
             return self._called(mutate, mutate.node)
         return None
 
-    def _is_view(self, mutate: Mutate) -> bool:
-        target = resolved(mutate.target)
-        while isinstance(target, Tensor) and target.base is not None:
-            if target.op in VIEWS or target.op in ("data", "detach", "numpy"):
+    def _is_view(self, value: Value) -> bool:
+        """Whether a value shares the storage of another one, and is not just what a change in place made of it."""
+        value = resolved(value)
+        while isinstance(value, Tensor) and value.base is not None:
+            if value not in self._changed:
                 return True
-            target = resolved(target.base)
+            value = resolved(value.base)
         return False
+
+    @cached_property
+    def _changed(self) -> set[Value]:
+        """What changes in place made of their targets."""
+        events = (event for trace in self.program.traces for event in trace.events)
+        return {event.result for event in events if isinstance(event, Mutate)}
 
     # -- statements -------------------------------------------------------------------------------------
 
     def _augmented(self, node: cst.AugAssign) -> Change | None:
         """`y += 1` -> `y = y + 1`."""
-        if isinstance(node.target, cst.Subscript):
-            return self._cloned(node.target)
         if not _is_variable(node.target):
             return None
         target, operator = dotted(node.target), self.tree.code(node.operator).strip().removesuffix("=")
@@ -66,14 +74,15 @@ class OutOfPlace:
             edits.append(Replace(node.value, f"({self.tree.code(node.value)})"))
         return Change(f"write `{target} = {target} {operator} ...`", edits)
 
-    def _cloned(self, element: cst.Subscript) -> Change | None:
-        """`y[0] = 1` -> `y = y.clone(); y[0] = 1`."""
-        whole: cst.BaseExpression = element
-        while isinstance(whole, cst.Subscript):
-            whole = whole.value
-        if not _is_variable(whole):
+    def _cloned(self, element: cst.Subscript, owner: Value) -> Change | None:
+        """`y[0] = 1` -> `y = y.clone(); y[0] = 1`, where `owner` is the value of `y`."""
+        whole = element.value
+        while isinstance(whole, cst.Subscript) and isinstance(owner, Tensor) and owner.op == "getitem":
+            whole, owner = whole.value, _whole(owner)
+        if not isinstance(whole, cst.Subscript) and not _is_variable(whole):
             return None
-        statement = f"{dotted(whole)} = {dotted(whole)}.clone()"
+        name = self.tree.code(whole)
+        statement = f"{name} = {name}.clone()"
         return Change(f"insert `{statement}` before the change", [InsertBefore(element, statement)])
 
     # -- calls ------------------------------------------------------------------------------------------
@@ -113,6 +122,11 @@ class OutOfPlace:
         if isinstance(parent, cst.Assign) and [dotted(item.target) for item in parent.targets] == [target]:
             return []
         return None
+
+
+def _whole(part: Value) -> Value:
+    """The tensor of which a value is a part by its index."""
+    return resolved(part.parents[0]) if isinstance(part, Tensor) and part.op == "getitem" and part.parents else part
 
 
 def _is_variable(node: cst.BaseExpression) -> bool:

@@ -29,6 +29,10 @@ class LintedFile:
 
     source: SourceFile
     findings: tuple[Finding, ...]
+    before: LintedFile | None = None
+    """The file on disk and what was found in it, if `source` is what fixes made of that."""
+    applied: tuple[Finding, ...] = ()
+    """What the fixes were for."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,12 @@ def render(name: str, outcome: Outcome, style: Style) -> str:
     """What `outcome` says in the format `name`."""
     module: _Format = import_module(f"{__name__}.{name}")
     return module.render(outcome, style)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2,000 files`."""
+    plural = "" if number == 1 or noun == "information" else "s"
+    return f"{number:,} {noun}{plural}"
 
 
 def printable(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from torchlint.colours import Paint, painter
 from torchlint.finding import Finding, Severity
-from torchlint.outputs import LintedFile, Outcome, Style, printable
+from torchlint.outputs import LintedFile, Outcome, Style, counted, printable
 from torchlint.outputs.excerpt import Note, excerpt
 from torchlint.source import SourceFile
 
@@ -48,11 +48,11 @@ def _notes(source: SourceFile, finding: Finding) -> Iterable[Note]:
 def _summary(outcome: Outcome) -> str:
     found = outcome.findings
     if not found:
-        return f"No findings in {_counted(outcome.total, 'file')}."
+        return f"No findings in {counted(outcome.total, 'file')}."
     severities = Counter(finding.severity for finding in found)
-    kinds = ", ".join(_counted(severities[kind], _NOUNS[kind]) for kind in Severity if severities[kind])
-    files = f"{len(outcome.files):,} of {_counted(outcome.total, 'file')}"
-    return f"{_counted(len(found), 'finding')} ({kinds}) in {files}."
+    kinds = ", ".join(counted(severities[kind], _NOUNS[kind]) for kind in Severity if severities[kind])
+    files = f"{len(outcome.files):,} of {counted(outcome.total, 'file')}"
+    return f"{counted(len(found), 'finding')} ({kinds}) in {files}."
 
 
 _NOUNS = {
@@ -61,8 +61,3 @@ _NOUNS = {
     Severity.INFORMATION: "information",
     Severity.HINT: "hint",
 }
-
-
-def _counted(number: int, noun: str) -> str:
-    plural = "" if number == 1 or noun == "information" else "s"
-    return f"{number:,} {noun}{plural}"

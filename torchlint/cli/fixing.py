@@ -1,0 +1,69 @@
+"""What `check` does with fixes: it writes them, or shows them as a diff."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from torchlint.colours import Paint, painter
+from torchlint.outputs import Outcome, counted
+from torchlint.source import SourceFile
+
+_ROLES = {"---": "title", "+++": "title", "@@": "dim", "-": "removed", "+": "added"}
+
+
+def write_fixes(outcome: Outcome) -> Outcome:
+    """Write the files that fixes have changed. One that cannot be written is named, and keeps its findings."""
+    from torchlint.writing import WriteError, write
+
+    files = []
+    for file in outcome.files:
+        try:
+            if file.before is not None:
+                write(Path(file.source.path), file.before.source.data, file.source.data)
+            files.append(file)
+        except WriteError as error:
+            click.echo(f"error: {error}", err=True)
+            files += [file.before] if file.before is not None else []
+    return replace(outcome, files=tuple(files))
+
+
+def diff(outcome: Outcome, colour: bool) -> str:
+    """What the fixes change, as a unified diff that `patch` and Git understand."""
+    paint = painter(colour)
+    lines = (line for file in outcome.files if file.before for line in _changes(file.before.source, file.source))
+    return "".join(f"{_painted(line, paint)}\n" for line in lines)
+
+
+def _changes(before: SourceFile, after: SourceFile) -> Iterator[str]:
+    old, new = (_lines(source) for source in (before, after))
+    for line in difflib.unified_diff(old, new, before.path, after.path, lineterm=""):
+        yield line.removesuffix("\0")
+        if line.endswith("\0"):
+            yield "\\ No newline at end of file"
+
+
+def _lines(source: SourceFile) -> list[str]:
+    """The lines of the file; a last one that no newline ends is marked by a NUL, which no source contains."""
+    *lines, last = source.data.decode(source.encoding.removesuffix("-sig")).split("\n")
+    return [*lines, f"{last}\0"] if last else lines
+
+
+def _painted(line: str, paint: Paint) -> str:
+    role = next((role for start, role in _ROLES.items() if line.startswith(start)), None)
+    return paint(line, role) if role is not None else line
+
+
+def summary(outcome: Outcome, verb: str) -> str:
+    """`Fixed 3 findings in 2 files: 2 missing-zero-grad, 1 empty-cache-in-loop.`"""
+    changed = [file for file in outcome.files if file.before is not None]
+    counts = Counter(finding.name for file in changed for finding in file.applied)
+    if not counts:
+        return f"{verb} no findings."
+    rules = ", ".join(f"{number:,} {name}" for name, number in counts.most_common())
+    return f"{verb} {counted(sum(counts.values()), 'finding')} in {counted(len(changed), 'file')}: {rules}."
