@@ -147,7 +147,7 @@ class Editor:
         return [f"{item.code} {_shown(item.range)}" for item in self.diagnostics(uri, version)]
 
     def actions(self, uri: str, place: types.Range, *only: str) -> list[types.CodeAction]:
-        context = types.CodeActionContext([], [types.CodeActionKind(kind) for kind in only] if only else None)
+        context = types.CodeActionContext([], list(only) or None)
         params = types.CodeActionParams(types.TextDocumentIdentifier(uri), place, context)
         return list(self.request(types.TEXT_DOCUMENT_CODE_ACTION, params) or ())
 
@@ -167,3 +167,27 @@ def at(line: int, start: int, end: int | None = None) -> types.Range:
 
 def _shown(place: types.Range) -> str:
     return f"{place.start.line}:{place.start.character}-{place.end.line}:{place.end.character}"
+
+
+def applied(action: types.CodeAction, texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts after the edits of an action, by URI; columns are those of UTF-16."""
+    edit = action.edit
+    assert edit
+    changes = dict(edit.changes or {})
+    for change in edit.document_changes or ():
+        assert isinstance(change, types.TextDocumentEdit)
+        changes[change.text_document.uri] = [item for item in change.edits if isinstance(item, types.TextEdit)]
+    after = dict(texts)
+    for uri, edits in changes.items():
+        data = texts[uri].encode("utf-16-le")
+        for item in sorted(edits, key=lambda item: item.range.start, reverse=True):
+            start, end = (_offset(data, position) for position in (item.range.start, item.range.end))
+            data = data[:start] + item.new_text.encode("utf-16-le") + data[end:]
+        after[uri] = data.decode("utf-16-le")
+    return after
+
+
+def _offset(data: bytes, position: types.Position) -> int:
+    """The byte of UTF-16 text at a position; lines end with LF or CRLF here."""
+    lines = data.decode("utf-16-le").split("\n")
+    return len("".join(f"{line}\n" for line in lines[: position.line]).encode("utf-16-le")) + 2 * position.character
