@@ -155,9 +155,10 @@ def fit_{n}(arguments):
             best = accuracy
             torch.save({{"model": model.state_dict(), "epoch": epoch}}, os.path.join(arguments.out, "best_{n}.pt"))
     return best
+'''
+BUG = '''
 
-
-def finetune_{n}(model, loader, epochs):
+def finetune(model, loader, epochs):
     """A loop with a bug, so that there is something to show."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     losses = 0
@@ -178,7 +179,7 @@ def training_file(lines: int) -> str:
     while text.count("\n") < lines:
         number += 1
         text += MODEL.format(n=number) + TRAINING.format(n=number)
-    return text
+    return text + BUG
 
 
 def latencies(text: str, debounce: int) -> list[float]:

@@ -14,6 +14,7 @@ from lsprotocol.converters import get_converter
 from torchlint.engine import lint
 from torchlint.finding import Finding, Position, Span
 from torchlint.outputs.json import Location, diagnostic
+from torchlint.pieces import Pieces
 from torchlint.registry import Selection
 from torchlint.server.documents import Buffer, Document
 from torchlint.server.positions import Columns
@@ -41,9 +42,10 @@ class Analysis:
     findings: tuple[Finding, ...]
 
     @classmethod
-    def of(cls, document: Document, name: str, selection: Selection, columns: Columns) -> Analysis:
+    def of(cls, document: Document, name: str, selection: Selection, columns: Columns, pieces: Pieces) -> Analysis:
+        """Lint a document; `pieces` are what is left of its earlier forms."""
         source = document.source(name)
-        return cls(document, source, selection, columns, tuple(lint(source, selection)))
+        return cls(document, source, selection, columns, tuple(lint(source, selection, pieces)))
 
     @cached_property
     def shown(self) -> tuple[Shown, ...]:

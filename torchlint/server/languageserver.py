@@ -14,6 +14,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from torchlint.engine import lint
+from torchlint.pieces import Pieces
 from torchlint.registry import select
 from torchlint.server.analysis import Analysis
 from torchlint.server.configuration import Configuration
@@ -39,6 +40,7 @@ class TorchlintServer(LanguageServer):
         self.configuration = Configuration(self.complain)
         self.settings = EditorSettings()
         self.publisher = Publisher(self.text_document_publish_diagnostics)
+        self._pieces: dict[str, Pieces] = {}
         self.linter = Linter(self._work, self.publisher.publish, self.log)
 
     # -- what goes wrong --------------------------------------------------------------------------------
@@ -81,6 +83,7 @@ class TorchlintServer(LanguageServer):
         """Show nothing of a document that was closed."""
         self.linter.forget(uri)
         self.publisher.clear(uri)
+        self._pieces.pop(uri, None)
 
     async def latest(self, uri: str) -> Analysis | None:
         """What there is to say of a document, or of a cell, as it is now; None if it is not linted."""
@@ -95,8 +98,8 @@ class TorchlintServer(LanguageServer):
         selection = self.configuration.selection(path)
         if selection is None:
             return None
-        columns = self.documents.columns
-        return lambda: Analysis.of(document, str(path), selection, columns)
+        columns, pieces = self.documents.columns, self._pieces.setdefault(uri, Pieces())
+        return lambda: Analysis.of(document, str(path), selection, columns, pieces)
 
     def _path(self, document: Document) -> Path:
         """Where a document is on disk; one that is nowhere has a name in the folder that is open."""
