@@ -20,7 +20,7 @@ LAYERS = (
     {"rule"},
     {"registry", "suppress", "config", "settings", "tomlplace"},
     {"engine"},
-    {"outputs", "docs", "cache", "fixes", "writing", "markers", "discovery", "ignorefiles", "progress"},
+    {"outputs", "docs", "cache", "fixes", "ignoring", "writing", "markers", "discovery", "ignorefiles", "progress"},
     {"runner"},
     {"verify"},
     {"server", "testing"},

@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import libcst as cst
@@ -87,12 +88,12 @@ def _split(text: str) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         body = ast.parse(text).body
-    ends = [one.end_lineno or 0 for one, two in zip(body, body[1:], strict=False) if two.lineno > (one.end_lineno or 0)]
+    ends = [one.end_lineno or 0 for one, two in pairwise(body) if two.lineno > (one.end_lineno or 0)]
     if not ends:
         raise _Indivisible
     starts = Text(text).starts
     offsets = [0, *(starts[line] for line in ends), len(text)]
-    return [text[start:end] for start, end in zip(offsets, offsets[1:], strict=False)]
+    return [text[start:end] for start, end in pairwise(offsets)]
 
 
 def _assembled(pieces: list[_Piece]) -> cst.Module:

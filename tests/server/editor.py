@@ -50,7 +50,8 @@ class Editor:
 
     async def _quit(self) -> None:
         self._client.exit(None)
-        await self._client.stop()
+        stop: Any = self._client.stop  # has no types
+        await stop()
         await asyncio.sleep(0)  # the transport's own farewell
 
     def _listen(self) -> None:

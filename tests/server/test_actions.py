@@ -43,7 +43,7 @@ def test_a_quick_fix(versioned: Editor) -> None:
     text = "x = '🔥'; bad()\n"
     uri = versioned.open("train.py", text, version=7)
     (diagnostic,) = versioned.diagnostics(uri, 7)
-    (action,) = versioned.actions(uri, at(0, 12), QUICK_FIX)
+    action, _ = versioned.actions(uri, at(0, 12), QUICK_FIX)
     assert (action.title, action.is_preferred, action.diagnostics) == ("call `good`", True, (diagnostic,))
     assert action.edit and action.edit.document_changes
     (change,) = action.edit.document_changes
@@ -54,7 +54,7 @@ def test_a_quick_fix(versioned: Editor) -> None:
 
 def test_without_versions(editor: Editor) -> None:
     uri = editor.open("train.py", "bad()")
-    (action,) = editor.actions(uri, at(0, 0), QUICK_FIX)
+    action, _ = editor.actions(uri, at(0, 0), QUICK_FIX)
     assert action.edit and not action.edit.document_changes
     assert applied(action, {uri: "bad()"}) == {uri: "good()"}
 
@@ -62,19 +62,19 @@ def test_without_versions(editor: Editor) -> None:
 def test_actions_belong_to_the_text_as_it_is_now(editor: Editor) -> None:
     uri = editor.open("train.py", "good()\n")
     editor.change(uri, 2, "good()\nbad()\n")
-    (action,) = editor.actions(uri, at(1, 2), QUICK_FIX)
+    action, _ = editor.actions(uri, at(1, 2), QUICK_FIX)
     assert applied(action, {uri: "good()\nbad()\n"}) == {uri: "good()\ngood()\n"}
     assert editor.actions(uri, at(0, 0, 3), QUICK_FIX) == []
 
 
 def test_unsafe_fixes_say_so(editor: Editor) -> None:
     uri = editor.open("train.py", "bad_unsafe()\n")
-    (action,) = editor.actions(uri, at(0, 0), QUICK_FIX)
+    action, _ = editor.actions(uri, at(0, 0), QUICK_FIX)
     assert (action.title, action.is_preferred) == ("call `good` (unsafe)", None)
     assert editor.actions(uri, EVERYWHERE, FIX_ALL) == []
     settings: Any = {"torchlint": {"unsafeFixes": False}}
     editor.notify(types.WORKSPACE_DID_CHANGE_CONFIGURATION, types.DidChangeConfigurationParams(settings))
-    assert editor.actions(uri, at(0, 0), QUICK_FIX) == []
+    assert titles(editor.actions(uri, at(0, 0), QUICK_FIX)) == ["Ignore here: bad-call"]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -110,6 +110,37 @@ def test_a_real_fix(editor: Editor) -> None:
     (action,) = editor.actions(uri, EVERYWHERE, FIX_ALL)
     (fixed,) = applied(action, {uri: EMPTIED.format("        torch.cuda.empty_cache()\n")}).values()
     assert fixed == EMPTIED.format("")
+
+
+@pytest.mark.parametrize(
+    ("text", "ignored"),
+    [
+        ("bad()\nx", "bad()  # torchlint: ignore[bad-call]\nx"),
+        ("bad()  ", "bad()  # torchlint: ignore[bad-call]"),
+        ("bad()  # why", "bad()  # why  # torchlint: ignore[bad-call]"),
+        ("bad()  # torchlint: ignore[TL101]", "bad()  # torchlint: ignore[TL101, bad-call]"),
+        ('bad("""\n# no"""\n)', 'bad("""\n# no"""  # torchlint: ignore[bad-call]\n)'),
+        ("bad(\\\n    '🔥')", "bad(\\\n    '🔥')  # torchlint: ignore[bad-call]"),
+        ("bad(\r\n)\r\n", "bad(  # torchlint: ignore[bad-call]\r\n)\r\n"),
+        ("for x in bad():\n    x\n", "for x in bad():  # torchlint: ignore[bad-call]\n    x\n"),
+    ],
+)
+def test_ignore_here(editor: Editor, text: str, ignored: str) -> None:
+    """The comment stands where it is obeyed."""
+    uri = editor.open("train.py", text)
+    (diagnostic,) = editor.diagnostics(uri)
+    action = editor.actions(uri, diagnostic.range, QUICK_FIX)[-1]
+    assert (action.title, action.is_preferred) == ("Ignore here: bad-call", None)
+    assert applied(action, {uri: text}) == {uri: ignored}
+    editor.change(uri, 2, ignored)
+    assert editor.found(uri, 2) == []
+
+
+def test_what_cannot_be_ignored(editor: Editor) -> None:
+    for name, text in (("crash.py", "crash()"), ("syntax.py", "bad(")):
+        uri = editor.open(name, text)
+        (diagnostic,) = editor.diagnostics(uri)
+        assert editor.actions(uri, diagnostic.range) == []
 
 
 def test_hover(editor: Editor) -> None:

@@ -27,7 +27,12 @@ def test_from_open_to_close(editor: Editor) -> None:
 
 
 def test_real_rules(editor: Editor) -> None:
-    code = "def f(model, loader, optimizer):\n    for x in loader:\n        model(x).sum().backward()\n        optimizer.step()\n"
+    code = (
+        "def f(model, loader, optimizer):\n"
+        "    for x in loader:\n"
+        "        model(x).sum().backward()\n"
+        "        optimizer.step()\n"
+    )
     uri = editor.open("train.py", code)
     (diagnostic,) = editor.diagnostics(uri)
     assert diagnostic.code == "TL101"

@@ -25,14 +25,14 @@ CALL = {"utf-8": 11, "utf-16": 9, "utf-32": 8}
     ],
 )
 def test_columns(launch: Callable[..., Editor], offered: list[str] | None, chosen: str) -> None:
-    editor = launch(general=types.GeneralClientCapabilities(position_encodings=offered))  # type: ignore[arg-type]
+    editor = launch(general=types.GeneralClientCapabilities(position_encodings=offered))
     assert editor.start().position_encoding == chosen
     start, end = BEFORE[chosen], BEFORE[chosen] + CALL[chosen]
     uri = editor.open("train.py", LINE)
     assert editor.found(uri) == [f"XX001 0:{start}-0:{end}"]
     editor.change(uri, 2, "'; bad(", at(0, start - 3, start + 4))
     assert editor.found(uri, 2) == [f"XX001 0:{start}-0:{end}"]
-    (action,) = editor.actions(uri, at(0, start), "quickfix")
+    action, _ = editor.actions(uri, at(0, start), "quickfix")
     assert action.edit and action.edit.changes
     (edit,) = action.edit.changes[uri]
     assert edit.range == at(0, 0, end)

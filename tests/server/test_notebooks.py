@@ -109,7 +109,7 @@ def test_each_cell_has_its_own(editor: Editor) -> None:
 def test_fixes_are_edits_of_the_cell(editor: Editor) -> None:
     texts = {"a": "x = 1\nbad()", "b": "bad(1)\n"}
     notebook = Notebook(editor, texts)
-    (action,) = editor.actions(notebook.cell_uri("b"), at(0, 0), "quickfix")
+    action, _ = editor.actions(notebook.cell_uri("b"), at(0, 0), "quickfix")
     assert action.edit and action.edit.document_changes
     (change,) = action.edit.document_changes
     assert isinstance(change, types.TextDocumentEdit)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from lsprotocol import types
 
+from torchlint import registry
 from torchlint.finding import Safety
 from torchlint.fixes import fix, is_applicable
+from torchlint.ignoring import ignoring
 from torchlint.server.analysis import Analysis, Shown
 from torchlint.server.rewriting import workspace_edit
 from torchlint.source import SourceError, SourceFile
@@ -40,6 +42,17 @@ def quick_fixes(analysis: Analysis, found: Sequence[Shown], offer: Offer) -> Ite
         safe = fix.safety is Safety.SAFE
         title = fix.message if safe else f"{fix.message} (unsafe)"
         yield _action(title, types.CodeActionKind.QuickFix, analysis, better, offer, [item], preferred=safe)
+
+
+def ignores(analysis: Analysis, found: Sequence[Shown], offer: Offer) -> Iterator[types.CodeAction]:
+    """An action for each finding of a rule that writes a comment which suppresses it."""
+    names = {rule.rule_name() for rule in registry.rules()}
+    for item in found:
+        edit = ignoring(analysis.source, item.finding) if item.finding.name in names else None
+        if edit is not None:
+            title = f"Ignore here: {item.finding.name}"
+            better = analysis.source.edited([edit])
+            yield _action(title, types.CodeActionKind.QuickFix, analysis, better, offer, [item])
 
 
 def fix_all(analysis: Analysis, offer: Offer) -> types.CodeAction | None:

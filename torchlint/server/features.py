@@ -9,7 +9,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from torchlint.server.actions import FIX_ALL, KINDS, Offer, fix_all, is_wanted, quick_fixes
+from torchlint.server.actions import FIX_ALL, KINDS, Offer, fix_all, ignores, is_wanted, quick_fixes
 from torchlint.server.editor import reads_markdown, versions_edits, watches_files
 from torchlint.server.hover import hover
 from torchlint.server.languageserver import TorchlintServer
@@ -107,6 +107,7 @@ async def code_action(ls: TorchlintServer, params: types.CodeActionParams) -> li
     actions: list[types.CodeAction] = []
     if is_wanted(types.CodeActionKind.QuickFix.value, params.context):
         actions += quick_fixes(analysis, found, offer)
+        actions += ignores(analysis, found, offer)
     if is_wanted(FIX_ALL, params.context):
         if every := await ls.linter.run(lambda: fix_all(analysis, offer)):
             actions.append(every)
