@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("pygls", reason="needs the extra `lsp`")
+if TYPE_CHECKING:
+    from tests.server.editor import Editor
 
-from tests.server.editor import Editor
+collect_ignore_glob = [] if find_spec("pygls") else ["test_*.py"]  # needs the extra `lsp`
 
 PLUGIN = '''
 import libcst as cst
@@ -73,6 +75,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 @pytest.fixture
 def launch(tmp_path: Path, environment: Mapping[str, str]) -> Iterator[Callable[..., Editor]]:
     """Starts editors in the folder of the test, with capabilities of the client; each goes when the test does."""
+    from tests.server.editor import Editor
+
     with ExitStack() as stack:
 
         def launch(**capabilities: Any) -> Editor:
