@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -96,3 +98,27 @@ def test_without_pygls(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [("--tcp", "nowhere"), ("--tcp", "host:99999"), ("--stdio", "--tcp", "a:1")])
 def test_wrong_usage(arguments: tuple[str, ...]) -> None:
     assert converse((*SERVER, *arguments), b"")[0] == 2
+
+
+def test_over_tcp(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    with subprocess.Popen((*SERVER, "--tcp", f"127.0.0.1:{port}"), cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        with connected(port) as client, client.makefile("rwb") as stream:
+            body = (
+                b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}, "processId": 1}}'
+            )
+            stream.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            stream.flush()
+            assert stream.readline().startswith(b"Content-Length: ")
+        assert process.wait(30) == 0
+
+
+def connected(port: int) -> socket.socket:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), 30)
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
