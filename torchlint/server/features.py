@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from lsprotocol import types
 
 from torchlint.server.actions import FIX_ALL, KINDS, Offer, fix_all, ignores, is_wanted, quick_fixes
+from torchlint.server.analysis import Analysis, Shown
 from torchlint.server.editor import reads_markdown, versions_edits, watches_files
 from torchlint.server.hover import hover
 from torchlint.server.languageserver import TorchlintServer
@@ -104,13 +105,18 @@ async def code_action(ls: TorchlintServer, params: types.CodeActionParams) -> li
         return []
     offer = Offer(ls.settings.unsafe_fixes, versions_edits(ls.client_capabilities))
     found = analysis.at(params.text_document.uri, params.range)
+    return await ls.linter.run(lambda: _offered(analysis, found, offer, params.context))
+
+
+def _offered(
+    analysis: Analysis, found: Sequence[Shown], offer: Offer, context: types.CodeActionContext
+) -> list[types.CodeAction]:
+    """What a client asks for; to find out what fixes lead to takes linting."""
     actions: list[types.CodeAction] = []
-    if is_wanted(types.CodeActionKind.QuickFix.value, params.context):
-        actions += quick_fixes(analysis, found, offer)
-        actions += ignores(analysis, found, offer)
-    if is_wanted(FIX_ALL, params.context):
-        if every := await ls.linter.run(lambda: fix_all(analysis, offer)):
-            actions.append(every)
+    if is_wanted(types.CodeActionKind.QuickFix.value, context):
+        actions += (*quick_fixes(analysis, found, offer), *ignores(analysis, found, offer))
+    if is_wanted(FIX_ALL, context) and (every := fix_all(analysis, offer)):
+        actions.append(every)
     return actions
 
 
