@@ -103,7 +103,7 @@ def verify(
     """Run a program for a few steps, and say of each finding whether it is true.
 
     The program runs with your rights, as it is: this is no sandbox. Its files are not changed, what it prints goes
-    to standard error, and it is stopped when enough has been seen.
+    to standard error, and it is stopped when enough has been seen. Notebooks are left out.
 
     \b
     Examples:
@@ -202,6 +202,7 @@ def _names(select: tuple[str, ...]) -> set[str]:
 def _linted(root: Path, select: tuple[str, ...]) -> list[Subject]:
     from torchlint.config import Configurations
     from torchlint.discovery import Discovery
+    from torchlint.notebook import SUFFIX as NOTEBOOK_SUFFIX
     from torchlint.progress import Progress
     from torchlint.runner import run
     from torchlint.settings import Overrides
@@ -209,7 +210,8 @@ def _linted(root: Path, select: tuple[str, ...]) -> list[Subject]:
 
     _names(select)
     shown = Path(os.path.relpath(root)) if root.is_relative_to(Path.cwd()) else root
-    targets = Discovery(Configurations(Overrides(select))).files([shown])
+    found = Discovery(Configurations(Overrides(select))).files([shown])
+    targets = [target for target in found if target.path.suffix != NOTEBOOK_SUFFIX]
     with Progress(sys.stderr) as progress:
         outcome = run(targets, progress)
     return [Subject(finding, file.source) for file in outcome.files for finding in file.findings]

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import Protocol
 from urllib.parse import quote
 
-from torchlint.finding import Finding, Meta, Span
+from torchlint.finding import Finding, Meta, Position, Span
 from torchlint.source import SourceError, SourceFile
 
 FORMATS: Mapping[str, str] = {
@@ -83,13 +83,38 @@ def _escaped(char: str) -> str:
     return char if "\udc80" <= char <= "\udcff" else repr(char)[1:-1]
 
 
+def shown_place(source: SourceFile, position: Position) -> str:
+    """`path:line:column`, as editors read it; in a notebook `path:cell 3:line:column`."""
+    place = source.place(position)
+    cell = "" if place.cell is None else f"cell {place.cell}:"
+    return f"{printable(source.path)}:{cell}{place.line}:{place.column + 1}"
+
+
+def placed(message: str, source: SourceFile, position: Position) -> str:
+    """A message for a format that knows files and lines only: of a notebook it begins with `cell 3, line 4: `."""
+    place = source.place(position)
+    return message if place.cell is None else f"cell {place.cell}, line {place.line}: {message}"
+
+
 def utf16_range(source: SourceFile, span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
-    """A span as zero-based lines and UTF-16 columns; of a file that is no text all columns are 0."""
+    """A span as zero-based lines, in a notebook those of its cell, and UTF-16 columns.
+
+    Of a file that is no text all columns are 0.
+    """
+    start, end = source.places(span)
     try:
-        columns = source.utf16_column(span.start), source.utf16_column(span.end)
+        columns = source.utf16_column(span.start), source.utf16_column(Position(span.end.line, end.column))
     except SourceError:
         columns = 0, 0
-    return (span.start.line - 1, columns[0]), (span.end.line - 1, columns[1])
+    return (start.line - 1, columns[0]), (end.line - 1, columns[1])
+
+
+def relative_path(path: str) -> str:
+    """A path with forward slashes, relative to the working folder where it can be: services know no others."""
+    try:
+        return Path(path).absolute().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return Path(path).as_posix()
 
 
 def relative_uri(path: str) -> str:

@@ -1,9 +1,9 @@
-"""The Language Server Protocol's form: an array of `PublishDiagnosticsParams`, one a file with findings."""
+"""The Language Server Protocol's form: an array of `PublishDiagnosticsParams`, one a file or cell with findings."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ _SEVERITIES = {Severity.ERROR: 1, Severity.WARNING: 2, Severity.INFORMATION: 3, 
 
 def render(outcome: Outcome, style: Style) -> str:
     """Indented JSON in ASCII, so that it survives any pipe."""
-    return json.dumps([_published(file) for file in outcome.files], indent=2) + "\n"
+    return json.dumps([published for file in outcome.files for published in _published(file)], indent=2) + "\n"
 
 
 def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str, Any]:
@@ -47,16 +47,21 @@ def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str
     return found
 
 
-def _published(file: LintedFile) -> dict[str, Any]:
-    uri = Path(file.source.path).absolute().as_uri()
-    locate = partial(_location, uri, file.source)
-    return {"uri": uri, "diagnostics": [diagnostic(finding, locate) for finding in file.findings]}
+def _published(file: LintedFile) -> Iterator[dict[str, Any]]:
+    """One for the file; of a notebook one for each cell with findings, `#cell3` at the end of its URI."""
+    locate = partial(_location, file.source)
+    by_uri: dict[str, list[dict[str, Any]]] = {}
+    for finding in file.findings:
+        by_uri.setdefault(locate(finding.span)["uri"], []).append(diagnostic(finding, locate))
+    for uri, diagnostics in by_uri.items():
+        yield {"uri": uri, "diagnostics": diagnostics}
 
 
-def _location(uri: str, source: SourceFile, span: Span) -> Location:
+def _location(source: SourceFile, span: Span) -> Location:
     start, end = utf16_range(source, span)
+    cell = source.place(span.start).cell
     return {
-        "uri": uri,
+        "uri": Path(source.path).absolute().as_uri() + ("" if cell is None else f"#cell{cell}"),
         "range": {
             "start": {"line": start[0], "character": start[1]},
             "end": {"line": end[0], "character": end[1]},

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from typing import Any
 
 from torchlint.docs import REPOSITORY, address, markdown
-from torchlint.finding import Category, Confidence, Finding, Meta, Severity, Span
-from torchlint.outputs import LintedFile, Outcome, Style, relative_uri, utf16_range
+from torchlint.finding import Category, Confidence, Finding, Meta, Related, Severity, Span
+from torchlint.outputs import LintedFile, Outcome, Style, placed, relative_uri, utf16_range
 from torchlint.source import SourceFile
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -83,16 +83,16 @@ def _rule(meta: Meta) -> dict[str, Any]:
 
 
 def _result(source: SourceFile, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
-    text = f"{finding.message}\n{finding.help}" if finding.help else finding.message
+    message = placed(finding.message, source, finding.span.start)
     result = {
         "ruleId": finding.code,
         "level": _LEVELS[finding.severity],
         "rank": _RANKS[finding.confidence],
-        "message": {"text": text},
+        "message": {"text": f"{message}\n{finding.help}" if finding.help else message},
         "locations": [_location(source, finding.span)],
         "relatedLocations": [
-            {"id": number, **_location(source, related.span), "message": {"text": related.message}}
-            for number, related in enumerate(finding.related, 1)
+            {"id": number, **_location(source, item.span), "message": {"text": _said(source, item)}}
+            for number, item in enumerate(finding.related, 1)
         ],
         "partialFingerprints": {"torchlint/v1": finding.fingerprint},
     }
@@ -101,15 +101,25 @@ def _result(source: SourceFile, finding: Finding, indices: dict[str, int]) -> di
     return result
 
 
+def _said(source: SourceFile, related: Related) -> str:
+    return placed(related.message, source, related.span.start)
+
+
 def _location(source: SourceFile, span: Span) -> dict[str, Any]:
+    return {"physicalLocation": {"artifactLocation": _artifact(source), "region": _region(source, span)}}
+
+
+def _region(source: SourceFile, span: Span) -> dict[str, int]:
+    """A region of the file; of a notebook, whose file is JSON, it is a line."""
+    if source.is_notebook:
+        return {"startLine": source.file_line(span.start.line)}
     start, end = utf16_range(source, span)
-    region = {
+    return {
         "startLine": start[0] + 1,
         "startColumn": start[1] + 1,
         "endLine": end[0] + 1,
         "endColumn": end[1] + 1,
     }
-    return {"physicalLocation": {"artifactLocation": _artifact(source), "region": region}}
 
 
 def _artifact(source: SourceFile) -> dict[str, str]:

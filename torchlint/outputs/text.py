@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from torchlint.colours import Paint, painter
 from torchlint.finding import Finding, Severity
-from torchlint.outputs import LintedFile, Outcome, Style, counted, printable
+from torchlint.outputs import LintedFile, Outcome, Style, counted, printable, shown_place
 from torchlint.outputs.excerpt import Note, excerpt
 from torchlint.source import SourceFile
 
@@ -23,16 +23,15 @@ def render(outcome: Outcome, style: Style) -> str:
 
 def _of_file(file: LintedFile, paint: Paint) -> Iterator[str]:
     for finding in file.findings:
-        yield _headline(finding, paint)
+        yield _headline(file.source, finding, paint)
         yield from excerpt(file.source, _notes(file.source, finding), paint)
         if finding.help:
             yield f"  {paint('help:', 'hint')} {printable(finding.help)}"
         yield ""
 
 
-def _headline(finding: Finding, paint: Paint) -> str:
-    start = finding.span.start
-    place = paint(f"{printable(finding.path)}:{start.line}:{start.column + 1}:", "title")
+def _headline(source: SourceFile, finding: Finding, paint: Paint) -> str:
+    place = paint(f"{shown_place(source, finding.span.start)}:", "title")
     severity = paint(f"{finding.severity.value} {finding.code}", finding.severity.value)
     return f"{place} {severity} {finding.name}: {printable(finding.message)}"
 
