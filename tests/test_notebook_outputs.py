@@ -88,7 +88,7 @@ def test_services_are_shown_lines_of_the_file(bad_call: type[Rule]) -> None:
     assert related["physicalLocation"]["region"] == {"startLine": first}
 
 
-@pytest.mark.parametrize("form", ["text", "concise", "json", "sarif", "github"])
+@pytest.mark.parametrize("form", ["text", "concise", "json", "sarif", "github", "gitlab", "junit", "html"])
 def test_a_broken_notebook_has_no_cells(bad_call: type[Rule], form: str) -> None:
     text = render(form, outcome('{"cells": [\n\n}', bad_call), Style())
     assert "is no notebook: invalid JSON" in text

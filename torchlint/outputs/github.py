@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from torchlint.finding import Finding, Severity, Span
-from torchlint.outputs import LintedFile, Outcome, Style, placed, relative_path
+from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.places import placed, relative_path
 from torchlint.source import SourceFile
 
 _COMMANDS = {

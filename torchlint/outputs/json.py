@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.docs import address
-from torchlint.finding import Finding, Severity, Span
-from torchlint.outputs import LintedFile, Outcome, Style, utf16_range
+from torchlint.finding import Finding, Fix, Severity, Span
+from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.places import utf16_range
 from torchlint.source import SourceFile
 
 Location = dict[str, Any]
@@ -26,7 +27,7 @@ def render(outcome: Outcome, style: Style) -> str:
 
 def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str, Any]:
     """The protocol's `Diagnostic` for a finding, in the document in which `locate` finds its span."""
-    found = {
+    found: dict[str, Any] = {
         "range": locate(finding.span)["range"],
         "severity": _SEVERITIES[finding.severity],
         "code": finding.code,
@@ -42,9 +43,20 @@ def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str
             "help": finding.help,
         },
     }
+    if finding.fix is not None:
+        found["data"]["fix"] = _fix(finding.fix, locate)
     if href := address(finding.name, finding.code):
         found["codeDescription"] = {"href": href}
     return found
+
+
+def _fix(fix: Fix, locate: Callable[[Span], Location]) -> dict[str, Any]:
+    """A fix, with its edits as the protocol's `WorkspaceEdit`."""
+    changes: dict[str, list[dict[str, Any]]] = {}
+    for edit in fix.edits:
+        place = locate(edit.span)
+        changes.setdefault(place["uri"], []).append({"range": place["range"], "newText": edit.content})
+    return {"title": fix.message, "safety": fix.safety.value, "edit": {"changes": changes}}
 
 
 def _published(file: LintedFile) -> Iterator[dict[str, Any]]:

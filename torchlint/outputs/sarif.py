@@ -8,8 +8,9 @@ from importlib.metadata import version
 from typing import Any
 
 from torchlint.docs import REPOSITORY, address, markdown
-from torchlint.finding import Category, Confidence, Finding, Meta, Related, Severity, Span
-from torchlint.outputs import LintedFile, Outcome, Style, placed, relative_uri, utf16_range
+from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Related, Safety, Severity, Span
+from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.places import placed, relative_uri, utf16_range
 from torchlint.source import SourceFile
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -84,7 +85,7 @@ def _rule(meta: Meta) -> dict[str, Any]:
 
 def _result(source: SourceFile, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
     message = placed(finding.message, source, finding.span.start)
-    result = {
+    result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": _LEVELS[finding.severity],
         "rank": _RANKS[finding.confidence],
@@ -98,7 +99,19 @@ def _result(source: SourceFile, finding: Finding, indices: dict[str, int]) -> di
     }
     if finding.code in indices:
         result["ruleIndex"] = indices[finding.code]
+    if finding.fix is not None and not source.is_notebook:  # whose text is not that of the file
+        result["fixes"] = [_fix(source, finding.fix)]
     return result
+
+
+def _fix(source: SourceFile, fix: Fix) -> dict[str, Any]:
+    replacements = [
+        {"deletedRegion": _region(source, edit.span), "insertedContent": {"text": edit.content}} for edit in fix.edits
+    ]
+    return {
+        "description": {"text": fix.message if fix.safety is Safety.SAFE else f"{fix.message} (unsafe)"},
+        "artifactChanges": [{"artifactLocation": _artifact(source), "replacements": replacements}],
+    }
 
 
 def _said(source: SourceFile, related: Related) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from torchlint.colours import Paint, painter
-from torchlint.finding import Finding, Severity
-from torchlint.outputs import LintedFile, Outcome, Style, counted, printable, shown_place
+from torchlint.finding import Finding
+from torchlint.outputs import LintedFile, Outcome, Style, printable, summary
 from torchlint.outputs.excerpt import Note, excerpt
+from torchlint.outputs.places import shown_place
 from torchlint.source import SourceFile
 
 
@@ -17,7 +17,7 @@ def render(outcome: Outcome, style: Style) -> str:
     paint = painter(style.colour)
     lines = [line for file in outcome.files for line in _of_file(file, paint)]
     if style.summary and outcome.total:
-        lines.append(_summary(outcome))
+        lines.append(summary(outcome))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -42,21 +42,3 @@ def _notes(source: SourceFile, finding: Finding) -> Iterable[Note]:
     yield Note(finding.span, "", "^", finding.severity.value)
     for related in finding.related:
         yield Note(related.span, printable(related.message), "-", "related")
-
-
-def _summary(outcome: Outcome) -> str:
-    found = outcome.findings
-    if not found:
-        return f"No findings in {counted(outcome.total, 'file')}."
-    severities = Counter(finding.severity for finding in found)
-    kinds = ", ".join(counted(severities[kind], _NOUNS[kind]) for kind in Severity if severities[kind])
-    files = f"{len(outcome.files):,} of {counted(outcome.total, 'file')}"
-    return f"{counted(len(found), 'finding')} ({kinds}) in {files}."
-
-
-_NOUNS = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warning",
-    Severity.INFORMATION: "information",
-    Severity.HINT: "hint",
-}

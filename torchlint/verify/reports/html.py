@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from importlib.metadata import version
 
+from torchlint.outputs.page import page
 from torchlint.source import SourceError
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.reports.plots import plot, svg
@@ -17,19 +18,11 @@ _CONTEXT = 3
 """Lines of code before and after the flagged one."""
 
 _CSS = """
-:root { color-scheme: light; --line: #d8dee4; --dim: #59636e; --confirmed: #b3261e; --refuted: #1a7f37;
-        --inconclusive: #9a6700; --not-reached: #59636e; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1f2328; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin: 0; }
-code, pre { font: 13px/1.45 ui-monospace, monospace; }
-pre { background: #f6f8fa; border-radius: 6px; overflow-x: auto; padding: .6rem; margin: .6rem 0; }
-pre mark { background: #ffebe9; color: inherit; display: block; }
-article { border: 1px solid var(--line); border-left: 5px solid var(--colour); border-radius: 6px; margin: 1rem 0;
-          padding: .8rem 1rem; }
+pre mark { display: block; }
 .verdict { color: var(--colour); font-weight: 700; }
-.confirmed { --colour: var(--confirmed); } .refuted { --colour: var(--refuted); }
-.inconclusive { --colour: var(--inconclusive); } .not-reached { --colour: var(--not-reached); }
-.dim { color: var(--dim); } dl { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .5rem 0; }
+.confirmed { --colour: var(--red); } .refuted { --colour: var(--green); }
+.inconclusive { --colour: var(--yellow); } .not-reached { --colour: var(--dim); }
+dl { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .5rem 0; }
 dt { color: var(--dim); } dl div { display: flex; gap: .4rem; } dd { margin: 0; font-variant-numeric: tabular-nums; }
 figure { margin: 0; } svg { height: auto; max-width: 100%; }
 table { border-collapse: collapse; } td { padding: .1rem .8rem .1rem 0; }
@@ -39,13 +32,7 @@ table { border-collapse: collapse; } td { padding: .1rem .8rem .1rem 0; }
 def render(verification: Verification) -> str:
     """The page."""
     body = "\n".join([_head(verification), *_articles(verification), _foot()])
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        # an icon of nothing: browsers would ask the server for one
-        '<link rel="icon" href="data:,">\n'
-        f"<title>torchlint verify</title>\n<style>{_CSS}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
-    )
+    return page("torchlint verify", body, _CSS)
 
 
 def _head(verification: Verification) -> str:
