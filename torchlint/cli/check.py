@@ -103,7 +103,7 @@ class _Options:
 @click.option("--diff", is_flag=True, help="Show what the fixes would change, and write nothing.")
 @click.pass_context
 def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None:
-    """Lint files, and all .py files below folders that Git would not ignore.
+    """Lint files, and all .py and .ipynb files below folders that Git would not ignore.
 
     PATH is a file or folder, by default this folder; `-` reads one file from standard input.
     """
