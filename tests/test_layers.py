@@ -13,7 +13,7 @@ import torchlint
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "text", "magics", "notebook", "source", "colours", "depth"},
+    {"finding", "text", "magics", "notebook", "source", "colours", "depth", "writing"},
     {"syntax"},
     {"model"},
     {"rule"},
