@@ -13,14 +13,14 @@ import torchlint
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "text", "magics", "notebook", "source", "colours", "depth", "writing"},
+    {"finding", "text", "magics", "notebook", "source", "colours", "depth", "git", "writing"},
     {"syntax"},
     {"model"},
     {"rule"},
     {"registry", "suppress", "config", "settings", "tomlplace"},
     {"engine"},
     {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
-    {"runner"},
+    {"runner", "baseline", "changes", "ignores"},
     {"verify"},
     {"cli", "lsp", "testing"},
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torchlint.cli.adoption import Adoption, adoption_options
 from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
 from torchlint.outputs import FORMATS, Style, render
 
@@ -47,6 +48,14 @@ class _Options:
     exit_zero: bool
     quiet: bool
     stdin_filename: str | None
+    baseline: Path | None
+    update_baseline: bool
+    since: str | None
+    add_ignores: bool
+
+    @property
+    def adoption(self) -> Adoption:
+        return Adoption(self.baseline, self.update_baseline, self.since, self.add_ignores, self.quiet)
 
 
 @click.command(context_settings=HELP, epilog=EXIT_CODES)
@@ -76,15 +85,24 @@ class _Options:
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings only: no summary, warnings or progress.")
 @click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads, for its configuration.")
+@adoption_options
 @click.pass_context
 def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None:
     """Lint files, and all .py files below folders that Git would not ignore.
 
     PATH is a file or folder, by default this folder; `-` reads one file from standard input.
+
+    \b
+    On an old code base, one of these:
+      torchlint --baseline torchlint-baseline.json --update-baseline   writes down what there is
+      torchlint --baseline torchlint-baseline.json                     finds what is new
+      torchlint --since main                                           finds what this branch did
+      torchlint --add-ignores                                          excuses what there is, in the code
     """
     options = _Options(**values)
     if options.statistics and options.output_format not in ("text", "concise"):
         raise click.UsageError("--statistics is a table of its own: leave out --output-format")
+    options.adoption.check(stdin=Path("-") in paths)
     with errors_of_the_user():
         outcome = _outcome(paths or (Path("."),), options)
     style = Style(options.output_file is None and is_coloured(options.color), not options.quiet)
@@ -109,13 +127,12 @@ def _outcome(paths: tuple[Path, ...], options: _Options) -> Outcome:
 def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations: Configurations) -> Outcome:
     from torchlint.discovery import Discovery
     from torchlint.progress import Progress
-    from torchlint.runner import run
 
     targets = Discovery(configurations, options.exclude).files(paths)
     if not targets and not options.quiet:
         click.echo("warning: no Python files found under the given paths", err=True)
     with Progress(sys.stderr, quiet=options.quiet) as progress:
-        return run(targets, progress)
+        return options.adoption.run(targets, progress)
 
 
 def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outcome:
@@ -129,7 +146,7 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
     if settings is None:
         return outcome_of([], 0)
     linted = lint_source(SourceFile(name, data), settings.selection(Path(name)))
-    return outcome_of([linted] if linted.findings else [], 1)
+    return options.adoption.of_stdin(outcome_of([linted] if linted.findings else [], 1))
 
 
 def _exit_code(outcome: Outcome, exit_zero: bool) -> int:
