@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
 
 from torchlint import engine
 from torchlint.discovery import Target
 from torchlint.finding import Finding, Position, Span
-from torchlint.git import Change, Repository, top_of
+from torchlint.git import EVERYTHING, Change, Repository, top_of
 from torchlint.outputs import LintedFile, Outcome
 from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE
 from torchlint.source import SourceError, SourceFile
@@ -47,11 +48,12 @@ class Changes:
         change = self._change(target.path)
         assert change is not None, "only changed files are linted"
         before = _Before(self._repository(target.path), change, target)
+        changed = _ChangedLines(file.source, change, before)
         return tuple(
             finding
             for finding in file.findings
             if finding.name in _ABOUT_THE_FILE
-            or _touches(file.source, finding, change)
+            or changed.touch(finding)
             or finding.fingerprint not in before.fingerprints
         )
 
@@ -69,7 +71,7 @@ class Changes:
 
 
 class _Before:
-    """A file as it was, linted only if it is asked about."""
+    """A file as it was, looked at only if it is asked about."""
 
     def __init__(self, repository: Repository, change: Change, target: Target) -> None:
         self._repository = repository
@@ -77,35 +79,54 @@ class _Before:
         self._target = target
 
     @cached_property
-    def fingerprints(self) -> set[str]:
+    def source(self) -> SourceFile | None:
+        """None if it was not there."""
         data = self._repository.before(self._change)
-        if data is None:
+        return None if data is None else SourceFile(str(self._target.path), data)
+
+    @cached_property
+    def fingerprints(self) -> set[str]:
+        if self.source is None:
             return set()
-        path = self._target.path
-        findings = engine.lint(SourceFile(str(path), data), self._target.settings.selection(path))
+        findings = engine.lint(self.source, self._target.settings.selection(self._target.path))
         return {finding.fingerprint for finding in findings}
 
 
-def _touches(source: SourceFile, finding: Finding, change: Change) -> bool:
-    spans = (finding.span, *(related.span for related in finding.related))
-    return any(_is_inside(_lines_of_file(source, span), changed) for span in spans for changed in change.lines)
+class _ChangedLines:
+    """The lines of a file that changed, as Git counts them.
+
+    A notebook is compared cell text with cell text: in its JSON a line changes when it is no longer the last
+    of its cell, and outputs come and go.
+    """
+
+    def __init__(self, source: SourceFile, change: Change, before: _Before) -> None:
+        self._source = source
+        self._ranges = _ranges_of_cells(source, before.source) if source.is_notebook else change.lines
+
+    def touch(self, finding: Finding) -> bool:
+        spans = (finding.span, *(related.span for related in finding.related))
+        return any(_overlap(self._lines(span), changed) for span in spans for changed in self._ranges)
+
+    def _lines(self, span: Span) -> range:
+        last = span.end.line - (span.end.column == 0 and span.end.line > span.start.line)
+        return range(self._as_git_counts(span.start.line), self._as_git_counts(last) + 1)
+
+    def _as_git_counts(self, line: int) -> int:
+        """To Git a lone CR ends no line."""
+        if self._source.is_notebook:
+            return line
+        return self._source.text.count("\n", 0, self._source.offset(Position(line, 0))) + 1
 
 
-def _is_inside(lines: range, changed: range) -> bool:
-    return lines.start < changed.stop and changed.start < lines.stop
-
-
-def _lines_of_file(source: SourceFile, span: Span) -> range:
-    """The lines of a span as Git counts them: of a notebook those of its JSON, and a lone CR ends none."""
-    last = span.end.line - (span.end.column == 0 and span.end.line > span.start.line)
-    first, last = (_line_of_file(source, line) for line in (span.start.line, last))
-    return range(first, last + 1)
-
-
-def _line_of_file(source: SourceFile, line: int) -> int:
+def _ranges_of_cells(source: SourceFile, before: SourceFile | None) -> Sequence[range]:
+    """The lines of a notebook's program that are not in the one before; all of them if there was none."""
     try:
-        if source.is_notebook:
-            return source.file_line(line)
-        return source.text.count("\n", 0, source.offset(Position(line, 0))) + 1
+        old, new = before.lines if before else [], source.lines
     except SourceError:
-        return line
+        return (EVERYTHING,)
+    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [range(first + 1, last + 1) for tag, _, _, first, last in changes if tag != "equal"]
+
+
+def _overlap(lines: range, changed: range) -> bool:
+    return max(lines.start, changed.start) < min(lines.stop, changed.stop)

@@ -18,8 +18,9 @@ _ESCAPE = re.compile(rb"\\(?:([0-7]{3})|(.))", re.DOTALL)
 _CONTROLS = dict(zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True))
 _DIFF = (
     *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--src-prefix=a/", "--dst-prefix=b/"),
-    *("--unified=0", "--inter-hunk-context=0", "--find-renames", "--ignore-submodules=all", "-O/dev/null"),
+    *("--find-renames", "--ignore-submodules=all", "-O/dev/null"),
 )
+_PATCH = ("--unified=0", "--inter-hunk-context=0")
 _UNWANTED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_DIFF_OPTS")
 """A hook sets these for its own repository; the files need not be in it."""
 
@@ -96,7 +97,7 @@ class Repository:
         if not names:
             return {}
         lines: dict[bytes, list[range]] = {}
-        for name, changed in _changed_lines(self._git(*_DIFF, self._base, "--")):
+        for name, changed in _changed_lines(self._git(*_DIFF, *_PATCH, self._base, "--")):
             lines.setdefault(name, []).append(changed)
         return {
             name: Change((EVERYTHING,) if is_binary else tuple(lines.get(name, ())), old)
