@@ -247,14 +247,18 @@ def test_whatever_git_is_configured_to_show(repository: Path, monkeypatch: pytes
         "core.quotePath": "true",
     }
     (repository / ".gitattributes").write_text("*.py diff=python\n")
+    (repository / "b").mkdir()
+    for name in ("b/a.py", "moved.py"):
+        (repository / name).write_text("pass\nbad(1)\nbad(2)\nbad(3)\n")
     commit()
     for key, value in settings.items():
         git("config", key, value)
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", "false")
     monkeypatch.setenv("GIT_DIFF_OPTS", "--unified=9")
-    (repository / "old.py").write_text("# the file begins here\n\nbad(1)\nbad(2)\ngood(3)\nbad(4)\n")
-    (repository / "other.py").write_text("good()\nbad()\n")
-    assert since("HEAD") == ["old.py:6:1", "other.py:2:1"]
+    (repository / "old.py").write_text("# the file began here\n\nbad(1)\nbad(2)\ngood(3)\nbad(4)\n")
+    (repository / "b" / "a.py").write_text("pass\nbad(1)\nbad(2)  \nbad(3)\n")
+    git("mv", "moved.py", "here.py")
+    assert since("HEAD") == ["b/a.py:3:1", "old.py:6:1"]
 
 
 def test_in_a_hook_of_another_repository(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

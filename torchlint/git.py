@@ -17,7 +17,7 @@ _HUNK = re.compile(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{3})|(.))", re.DOTALL)
 _CONTROLS = dict(zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True))
 _DIFF = (
-    *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--src-prefix=a/", "--dst-prefix=b/"),
+    *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"),
     *("--find-renames", "--ignore-submodules=all", "-O/dev/null"),
 )
 _PATCH = ("--unified=0", "--inter-hunk-context=0")
@@ -109,7 +109,7 @@ def _git(folder: Path, *arguments: str) -> bytes:
     """The output of a Git command; raises `GitError` with what it complained about."""
     environment = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
     environment["GIT_OPTIONAL_LOCKS"] = "0"
-    command = ["git", "-C", str(folder), "-c", "core.quotePath=false", "-c", "core.fsmonitor=false", *arguments]
+    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
     try:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
     except FileNotFoundError:
