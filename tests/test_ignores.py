@@ -78,6 +78,10 @@ def test_fixtures_are_silent_afterwards(folder: Path, path: Path, variant: str) 
             "bad()  # torchlint: ignore[x]  # noqa: E501\n",
             "bad()  # torchlint: ignore[bad-call, x]  # noqa: E501\n",
         ),
+        (
+            "bad()  # torchlint: ignore-file[x]\n",
+            "bad()  # torchlint: ignore-file[x]  # torchlint: ignore[bad-call]\n",
+        ),
         ("bad()  # torchlint: ignore[]\n", "bad()  # torchlint: ignore[bad-call]\n"),
         ("bad()  # torchlint: ignore[x\n", "bad()  # torchlint: ignore[x  # torchlint: ignore[bad-call]\n"),
         ("bad('# torchlint: ignore[x]')\n", "bad('# torchlint: ignore[x]')  # torchlint: ignore[bad-call]\n"),

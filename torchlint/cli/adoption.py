@@ -33,9 +33,9 @@ _OPTIONS = (
     click.option(
         "--since",
         metavar="REV",
-        help="Report only what was done since the working tree and this Git revision parted, uncommitted and "
-        "untracked files included: findings that touch a changed line, and those that a change elsewhere in "
-        "their file has made. `--since main`: what this branch did; `--since HEAD`: what is not committed.",
+        help="Report only what was done since this Git revision: findings on changed lines (also uncommitted ones, "
+        "and untracked files), and those that a change elsewhere in their file has made. main: what this branch did "
+        "since it left main; HEAD: what is not committed.",
     ),
     click.option(
         "--add-ignores",
