@@ -13,6 +13,7 @@ from torchlint.cli.options import Command
 
 if TYPE_CHECKING:
     from torchlint.baseline import Baseline
+    from torchlint.changes import Changes
     from torchlint.discovery import Target
     from torchlint.outputs import LintedFile, Outcome
     from torchlint.runner import Progress
@@ -88,11 +89,9 @@ class Adoption:
     def _lint(
         self, targets: list[Target], progress: Progress, say: Callable[[str], None]
     ) -> tuple[list[Target], Outcome]:
-        from torchlint.changes import Changes
         from torchlint.runner import run
 
-        baseline = self._read()
-        changes = None if self.since is None else Changes(self.since)
+        baseline, changes = self._read(), self._changes()
         if changes is not None and targets:
             targets = changes.only(targets)
             if not targets:
@@ -102,11 +101,18 @@ class Adoption:
             outcome = self._compared(baseline, targets, outcome, say)
         return targets, outcome if changes is None else changes.narrowed(outcome, targets)
 
-    def _read(self) -> Baseline | None:
-        from torchlint.baseline import Baseline
+    def _changes(self) -> Changes | None:
+        if self.since is None:
+            return None
+        from torchlint.changes import Changes
 
+        return Changes(self.since)
+
+    def _read(self) -> Baseline | None:
         if self.baseline is None:
             return None
+        from torchlint.baseline import Baseline
+
         try:
             return Baseline.read(self.baseline)
         except FileNotFoundError:
