@@ -46,7 +46,7 @@ def ignored(text: str) -> str:
 
 @pytest.mark.parametrize(
     ("path", "variant"),
-    zip(BAD, cycle(["as it is", "crlf", "tabs", "cr"]), strict=False),
+    list(zip(BAD, cycle(["as it is", "crlf", "tabs", "cr"]), strict=False)),
     ids=lambda value: f"{value.parent.name}/{value.name}" if isinstance(value, Path) else value,
 )
 def test_fixtures_are_silent_afterwards(folder: Path, path: Path, variant: str) -> None:

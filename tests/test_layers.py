@@ -13,7 +13,7 @@ import torchlint
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "text", "magics", "notebook", "source", "colours", "depth", "git", "writing"},
+    {"finding", "text", "magics", "notebook", "source", "pieces", "colours", "depth", "git", "writing"},
     {"syntax"},
     {"edits"},
     {"model"},
@@ -23,7 +23,8 @@ LAYERS = (
     {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
     {"runner", "baseline", "changes", "ignores"},
     {"verify"},
-    {"cli", "lsp", "testing"},
+    {"server", "testing"},
+    {"cli"},
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
 ENTRY_POINTS = {"__main__"}

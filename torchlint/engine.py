@@ -13,6 +13,7 @@ from torchlint.edits import lines_of
 from torchlint.finding import Finding, Meta, Position, Related, Span, fingerprint
 from torchlint.model import Model
 from torchlint.notebook import Cell
+from torchlint.pieces import Pieces
 from torchlint.registry import (
     ENGINE_CHECKS,
     INTERNAL_ERROR,
@@ -31,10 +32,13 @@ Handler = Callable[[cst.CSTNode], object]
 _SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}
 
 
-def lint(source: SourceFile, selection: Selection) -> list[Finding]:
-    """All findings of one file, sorted; what is wrong with the file itself is a finding too. Never raises."""
+def lint(source: SourceFile, selection: Selection, pieces: Pieces | None = None) -> list[Finding]:
+    """All findings of one file, sorted; what is wrong with the file itself is a finding too. Never raises.
+
+    `pieces` remember what was parsed, for whoever lints a file each time that it is edited.
+    """
     try:
-        findings = _lint_text(source, selection)
+        findings = _lint_text(source, selection, pieces)
     except SourceError as error:
         findings = [_file_finding(UNREADABLE_FILE, source, error.message, error.line)]
     except SyntaxProblem as problem:
@@ -46,7 +50,7 @@ def lint(source: SourceFile, selection: Selection) -> list[Finding]:
     return _finished(findings, source)
 
 
-def _lint_text(source: SourceFile, selection: Selection) -> list[Finding]:
+def _lint_text(source: SourceFile, selection: Selection, pieces: Pieces | None = None) -> list[Finding]:
     source.text  # noqa: B018 - raises when the bytes are no text
     suppressions = Suppressions(source)
     crashes = _Crashes(source)
@@ -54,7 +58,9 @@ def _lint_text(source: SourceFile, selection: Selection) -> list[Finding]:
     found: list[Finding] = []
     if active:
         with collector_paused():
-            found = with_deep_stack(lambda: _lint_parsed(source, active, selection, suppressions, crashes))
+            found = with_deep_stack(
+                lambda: _lint_parsed(parse(source, pieces), active, selection, suppressions, crashes)
+            )
     if selection.checks & _SUPPRESSION_CHECKS:
         rules = [rule.meta() for rule in selection.rules]
         ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
@@ -95,13 +101,12 @@ def _file_finding(meta: Meta, source: SourceFile, message: str, line: int) -> Fi
 
 
 def _lint_parsed(
-    source: SourceFile,
+    tree: Tree,
     active: Sequence[type[Rule]],
     selection: Selection,
     suppressions: Suppressions,
     crashes: _Crashes,
 ) -> list[Finding]:
-    tree = parse(source)
     model = Model(tree)
     rules = [rule(model, selection.options.get(rule.rule_name())) for rule in active]
     _dispatch(tree, rules, crashes)

@@ -30,20 +30,24 @@ _Names = dict[int, set[str]]
 
 def add(file: LintedFile, selection: Selection) -> int:
     """Excuse the findings of a file by comments in it; how many names were added. Raises `WriteError`."""
-    findings = [finding for finding in file.findings if finding.name not in _NOT_TO_BE_EXCUSED]
-    try:
-        added, edited = _excused(file.source, findings, lambda source: engine.lint(source, selection))
-    except (SourceError, SyntaxProblem, SyntaxError, tokenize.TokenError):
-        return 0
+    added, edited = excused(file.source, file.findings, selection)
     if added:
         write(Path(file.source.path), file.source.data, edited.data)
     return added
 
 
+def excused(source: SourceFile, findings: Iterable[Finding], selection: Selection) -> tuple[int, SourceFile]:
+    """How many names were added for findings of a file, and the file with them; every one is known to be obeyed."""
+    found = [finding for finding in findings if finding.name not in _NOT_TO_BE_EXCUSED]
+    try:
+        return _excused(source, found, lambda edited: engine.lint(edited, selection))
+    except (SourceError, SyntaxProblem, SyntaxError, tokenize.TokenError):
+        return 0, source
+
+
 def _excused(
     source: SourceFile, findings: Iterable[Finding], lint: Callable[[SourceFile], list[Finding]]
 ) -> tuple[int, SourceFile]:
-    """How many names were added, and the file with them; every one is known to be obeyed."""
     layout = _Layout(source)
     places = {finding: list(layout.places(finding)) for finding in findings}
     while names := _chosen(places):

@@ -23,6 +23,7 @@ MAX_BYTES = 10_000_000
 MAX_NOTEBOOK_BYTES = 100_000_000
 """The same for a notebook, which is made of its outputs for the most part."""
 
+_BOM = "\ufeff"
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -55,6 +56,8 @@ class SourceFile:
     path: str
     data: bytes
     skipped: frozenset[int] = frozenset()
+    known_encoding: str = ""
+    """The encoding if it is known from elsewhere, whatever a comment in the file says."""
 
     @classmethod
     def read(cls, path: Path, shown: str | None = None) -> SourceFile:
@@ -65,6 +68,12 @@ class SourceFile:
         _check_size(path.stat().st_size, str(path))
         return cls(shown if shown is not None else str(path), path.read_bytes())
 
+    @classmethod
+    def of_text(cls, path: str, text: str) -> SourceFile:
+        """Text that need not be on disk, as an editor has it; a coding comment in it means nothing."""
+        encoding = "utf-8-sig" if text.startswith(_BOM) else "utf-8"
+        return cls(path, text.encode("utf-8", "surrogatepass"), known_encoding=encoding)
+
     @property
     def is_notebook(self) -> bool:
         return self.path.endswith(NOTEBOOK_SUFFIX)
@@ -72,6 +81,8 @@ class SourceFile:
     @cached_property
     def encoding(self) -> str:
         """The encoding by BOM and PEP 263; raises `SourceError` on an unknown or contradictory one."""
+        if self.known_encoding:
+            return self.known_encoding
         if self.data.startswith(_UTF16_BOMS):
             raise SourceError("file is UTF-16 or UTF-32, which Python does not read as source")
         if self.is_notebook:

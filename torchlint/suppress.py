@@ -74,6 +74,10 @@ class Suppressions:
         """Whether a comment on one of `lines` is about `meta`, be there a finding to suppress or not."""
         return any(mark.covers(meta, lines) for mark in self._marks)
 
+    def named(self) -> list[tuple[str, Span]]:
+        """The rules that comments name, by name or code in lower case, and where."""
+        return [(mark.selector, mark.span) for mark in self._marks if mark.selector != _ANY_RULE]
+
     def findings(self, checks: Collection[str], ran: Collection[str], known: Collection[Meta]) -> list[Finding]:
         """The comments that name no rule of `known`, or suppressed no finding of a rule that `ran`.
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from libcst._nodes.internal import CodegenState
 
 from torchlint import depth
 from torchlint.finding import Position, Span
+from torchlint.pieces import Pieces
 from torchlint.source import SourceError, SourceFile
 
 _STACK_BYTES = 512 * 1024 * 1024
@@ -81,8 +82,11 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def parse(source: SourceFile) -> Tree:
-    """Parse a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
+def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
+    """Parse a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed.
+
+    With `pieces` of an earlier form of the file, the nodes that are still the same are taken from there.
+    """
     text = source.text
     if depth.may_be_too_deep(source.code) and (excess := depth.first_excess(text)):
         position = source.position(excess.offset)
@@ -90,6 +94,8 @@ def parse(source: SourceFile) -> Tree:
             raise SyntaxProblem(excess.message, position)
         raise SourceError(excess.message, position.line)
     try:
+        if pieces is not None:
+            return Tree(pieces.module(text), source, pieces.printed)
         return Tree(cst.parse_module(text), source)
     except cst.ParserSyntaxError as error:
         raise _problem(error, source) from None
@@ -170,9 +176,11 @@ def walk(root: cst.CSTNode) -> Iterator[cst.CSTNode]:
 class Tree:
     """A parsed module: its nodes in source order, the parent of each, spans of those that are asked for."""
 
-    def __init__(self, module: cst.Module, source: SourceFile) -> None:
+    def __init__(self, module: cst.Module, source: SourceFile, printed: Mapping[int, str] | None = None) -> None:
+        """`printed` is the code of top-level statements, as far as it is known, by the identity of their nodes."""
         self.module = module
         self.source = source
+        self._printed = printed or {}
         self.nodes: list[cst.CSTNode] = []
         """Every semantic node in source order, the module first."""
         self._parents: dict[int, cst.CSTNode] = {}
@@ -248,11 +256,19 @@ class Tree:
 
     def spans(self, wanted: Iterable[cst.CSTNode]) -> Mapping[cst.CSTNode, Span]:
         """Where nodes stand in the text, without surrounding white space. One pass for all of them."""
-        recorder = _SpanRecorder(self.module, {id(node): node for node in wanted})
+        nodes = {id(node): node for node in wanted}
+        recorder = _SpanRecorder(self.module, nodes, self._printed_without(nodes.values()))
         position: Callable[[int], Position] = self.source.position
         if "\f" in self.source.text:
             position = self._position_despite_form_feeds("".join(recorder.tokens))
         return {node: Span(position(start), position(end)) for node, (start, end) in recorder.offsets().items()}
+
+    def _printed_without(self, wanted: Iterable[cst.CSTNode]) -> Mapping[int, str]:
+        """The code that is known of those top-level statements in which no wanted node stands."""
+        if not self._printed:
+            return {}
+        inside = {id(around) for node in wanted for around in (node, *self.ancestors(node))}
+        return {key: code for key, code in self._printed.items() if key not in inside}
 
     def _position_despite_form_feeds(self, printed: str) -> Callable[[int], Position]:
         """Positions of offsets into what LibCST prints: it drops form feeds at the start of a line."""
@@ -266,16 +282,36 @@ class Tree:
         return position
 
 
+_NOTHING = nullcontext()
+
+
 class _SpanRecorder(CodegenState):
     """Prints the module and notes at which token wanted nodes begin and end."""
 
-    def __init__(self, module: cst.Module, wanted: dict[int, cst.CSTNode]) -> None:
+    def __init__(self, module: cst.Module, wanted: dict[int, cst.CSTNode], printed: Mapping[int, str]) -> None:
         super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
         self.wanted = wanted
         self.outer: dict[int, tuple[int, int]] = {}
         self.inner: dict[int, tuple[int, int]] = {}
         self.begun: dict[int, int] = {}
-        module._codegen(self)
+        self.printed = printed
+        self._print(module)
+
+    def _print(self, module: cst.Module) -> None:
+        """Print the module; a statement whose code is known as a whole."""
+        if not self.printed:
+            module._codegen(self)
+            return
+        self.before_codegen(module)
+        for part in (*module.header, *module.body, *module.footer):
+            code = self.printed.get(id(part))
+            if code is None:
+                part._codegen(self)
+            else:
+                self.add_token(code)
+        if not module.has_trailing_newline:
+            self.pop_trailing_newline()
+        self.after_codegen(module)
 
     def before_codegen(self, node: cst.CSTNode) -> None:
         if id(node) in self.wanted:
@@ -285,27 +321,29 @@ class _SpanRecorder(CodegenState):
         if id(node) in self.wanted:
             self.outer[id(node)] = (self.begun[id(node)], len(self.tokens))
 
-    @contextmanager
-    def record_syntactic_position(
+    def record_syntactic_position(  # type: ignore[override]  # no generator has to be made where nothing is done
         self,
         node: cst.CSTNode,
         *,
         start_node: cst.CSTNode | None = None,
         end_node: cst.CSTNode | None = None,
+    ) -> AbstractContextManager[None]:
+        """Called for every node, of which few are wanted."""
+        return self._recorded(node, start_node, end_node) if id(node) in self.wanted else _NOTHING
+
+    @contextmanager
+    def _recorded(
+        self, node: cst.CSTNode, start_node: cst.CSTNode | None, end_node: cst.CSTNode | None
     ) -> Iterator[None]:
         first = len(self.tokens)
-        extra = [other for other in (start_node, end_node) if other is not None]
-        watched = id(node) in self.wanted
-        if watched:
-            self.wanted.update({id(other): other for other in extra})
+        self.wanted.update({id(other): other for other in (start_node, end_node) if other is not None})
         yield
-        if watched:
-            last = len(self.tokens)
-            if start_node is not None:
-                first = self._edge(start_node, (first, last))[0]
-            if end_node is not None:
-                last = self._edge(end_node, (first, last))[1]
-            self.inner[id(node)] = (first, last)
+        last = len(self.tokens)
+        if start_node is not None:
+            first = self._edge(start_node, (first, last))[0]
+        if end_node is not None:
+            last = self._edge(end_node, (first, last))[1]
+        self.inner[id(node)] = (first, last)
 
     def _edge(self, node: cst.CSTNode, default: tuple[int, int]) -> tuple[int, int]:
         return self.inner.get(id(node)) or self.outer.get(id(node)) or default

@@ -12,6 +12,7 @@ import click
 from torchlint.cli.check import EXIT_CODES, FINDINGS, check
 from torchlint.cli.explain import explain
 from torchlint.cli.options import HELP
+from torchlint.cli.server import server
 from torchlint.cli.verify import verify
 
 INTERRUPTED = 130
@@ -52,7 +53,7 @@ def cli() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (check, explain, verify):
+for command in (check, explain, server, verify):
     cli.add_command(command)
 
 

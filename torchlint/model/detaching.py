@@ -99,12 +99,12 @@ class Detachings:
 
     def _name_is_only_shown(self, name: str, near: cst.CSTNode, seen: set[str]) -> bool:
         seen.add(name)
-        reads = (node for node in self._names_in_scope(near) if node.value == name)
+        reads = self._named_in_scope(name, near)
         return all(self._is_shown(node, near, seen) for node in reads if near not in self.tree.ancestors(node))
 
-    def _names_in_scope(self, near: cst.CSTNode) -> Iterator[cst.Name]:
+    def _named_in_scope(self, name: str, near: cst.CSTNode) -> Iterator[cst.Name]:
         scope = self._scope(near)
-        return (node for node in self.tree.of_type(cst.Name) if self._scope(node) is scope)
+        return (node for node in self.tree.of_type(cst.Name) if node.value == name and self._scope(node) is scope)
 
     def _scope(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return next((item for item in self.tree.ancestors(node) if isinstance(item, cst.FunctionDef)), None)

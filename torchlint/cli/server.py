@@ -1,0 +1,43 @@
+"""`torchlint server`: findings and fixes in an editor, while the code is written."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import click
+
+from torchlint.cli.options import HELP
+
+_INSTALL = 'the language server needs pygls: pip install "torchlint[lsp]"'
+
+
+def _address(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """`HOST:PORT` as a pair."""
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise click.BadParameter(f"{value!r} is not HOST:PORT, as in 127.0.0.1:9257")
+    return host, int(port)
+
+
+@click.command(context_settings=HELP)
+@click.option("--stdio", is_flag=True, help="Speak on standard input and output; the default.")
+@click.option(
+    "--tcp", callback=_address, metavar="HOST:PORT", help="Wait for one client at this address instead of --stdio."
+)
+def server(stdio: bool, tcp: tuple[str, int] | None) -> None:
+    """Serve an editor by the Language Server Protocol.
+
+    The editor starts it; the README says what to tell your editor.
+    """
+    if stdio and tcp:
+        raise click.UsageError("--stdio and --tcp exclude each other")
+    if not find_spec("pygls"):
+        raise click.UsageError(_INSTALL)
+    from torchlint.server import features
+
+    if tcp:
+        features.serve_tcp(*tcp)
+    else:
+        features.serve_stdio()

@@ -1,0 +1,111 @@
+"""What was found in one form of a document, at the places where the editor shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from cattrs import Converter
+from lsprotocol import types
+from lsprotocol.converters import get_converter
+
+from torchlint.engine import lint
+from torchlint.finding import Finding, Position, Span
+from torchlint.outputs.json import Location, diagnostic
+from torchlint.pieces import Pieces
+from torchlint.registry import Selection
+from torchlint.server.documents import Buffer, Document
+from torchlint.server.positions import Columns
+from torchlint.source import SourceFile
+from torchlint.text import Text
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A finding as an editor shows it: in which buffer, and how."""
+
+    finding: Finding
+    uri: str
+    diagnostic: types.Diagnostic
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One form of a document, and what was found in it."""
+
+    document: Document
+    source: SourceFile
+    selection: Selection
+    columns: Columns
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, document: Document, name: str, selection: Selection, columns: Columns, pieces: Pieces) -> Analysis:
+        """Lint a document; `pieces` are what is left of its earlier forms."""
+        source = document.source(name)
+        return cls(document, source, selection, columns, tuple(lint(source, selection, pieces)))
+
+    @cached_property
+    def shown(self) -> tuple[Shown, ...]:
+        """The findings in the order of their places."""
+        return tuple(self._shown())
+
+    def _shown(self) -> Iterator[Shown]:
+        for finding in self.findings:
+            raw = diagnostic(finding, self._location)
+            yield Shown(finding, self.place(finding.span).uri, _converter().structure(raw, types.Diagnostic))
+
+    def at(self, uri: str, asked: types.Range) -> list[Shown]:
+        """The findings whose places in a buffer touch a range."""
+        return [item for item in self.shown if item.uri == uri and _touch(item.diagnostic.range, asked)]
+
+    def place(self, span: Span) -> types.Location:
+        """Where the client finds a span of the program."""
+        buffer, inside = self._located(span)
+        return types.Location(buffer.uri, self.range(buffer, inside))
+
+    def text(self, buffer: Buffer) -> Text:
+        """The lines of a buffer."""
+        if buffer.uri not in self._texts:
+            self._texts[buffer.uri] = Text(buffer.text)
+        return self._texts[buffer.uri]
+
+    @cached_property
+    def _texts(self) -> dict[str, Text]:
+        return {}
+
+    def range(self, buffer: Buffer, span: Span) -> types.Range:
+        """A span of a buffer, as the client counts."""
+        return types.Range(self._sent(buffer, span.start), self._sent(buffer, span.end))
+
+    def _sent(self, buffer: Buffer, position: Position) -> types.Position:
+        return self.columns.sent(self.text(buffer).line(position.line), position)
+
+    def _located(self, span: Span) -> tuple[Buffer, Span]:
+        """The buffer in which a span of the program starts, and the span in it; it ends with the buffer."""
+        buffer, start = self.document.place(self.source, span.start)
+        other, end = self.document.place(self.source, span.end)
+        if other is not buffer:
+            end = self.text(buffer).position(len(buffer.text))
+        return buffer, Span(start, end)
+
+    def _location(self, span: Span) -> Location:
+        place = self.place(span)
+        return {"uri": place.uri, "range": {"start": _as_dict(place.range.start), "end": _as_dict(place.range.end)}}
+
+
+def _as_dict(position: types.Position) -> dict[str, int]:
+    return {"line": position.line, "character": position.character}
+
+
+def _touch(one: types.Range, two: types.Range) -> bool:
+    return one.start <= two.end and two.start <= one.end
+
+
+@cache
+def _converter() -> Converter:
+    converter: Any = get_converter()
+    assert isinstance(converter, Converter)
+    return converter

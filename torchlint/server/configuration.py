@@ -1,0 +1,91 @@
+"""What applies to each file: its configuration as it is on disk, or else as it last was when it could be read."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchlint.config import FILES, ConfigError, Configurations
+from torchlint.discovery import Discovery
+from torchlint.registry import RegistryError, Selection, UnknownRule
+from torchlint.server.editor import Complain, EditorSettings
+
+_READ = (*FILES, ".gitignore", ".git/info/exclude")
+"""What decides about a file, in its folder or any above it."""
+
+_Stamp = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class _Known:
+    stamp: _Stamp
+    selection: Selection | None
+
+
+class Configuration:
+    """Says what to look for in a file, and complains once of each configuration that cannot be used."""
+
+    def __init__(self, complain: Complain) -> None:
+        self._complain = complain
+        self._settings = EditorSettings()
+        self._known: dict[Path, _Known] = {}
+        self._good: dict[Path, Discovery] = {}
+        self._complaints: dict[Path, str] = {}
+
+    def use(self, settings: EditorSettings) -> None:
+        """Take other settings of the editor."""
+        self._settings = settings
+        self._known.clear()
+
+    def selection(self, path: Path) -> Selection | None:
+        """What to look for in a file; None if it is excluded. Files that changed on disk are read again."""
+        stamp = _stamp(path)
+        known = self._known.get(path)
+        if known is None or known.stamp != stamp:
+            known = self._known[path] = _Known(stamp, self._read(path))
+        return known.selection
+
+    def _read(self, path: Path) -> Selection | None:
+        discovery = Discovery(Configurations(self._settings.overrides))
+        try:
+            selection = _selection(discovery, path)
+        except (ConfigError, RegistryError, UnknownRule) as error:
+            self._complain_once(path.parent, str(error))
+            return self._fallback(path)
+        self._good[path.parent] = discovery
+        self._complaints.pop(path.parent, None)
+        return selection
+
+    def _fallback(self, path: Path) -> Selection | None:
+        """What applied before the configuration was broken, or the defaults."""
+        default = Discovery(Configurations(self._settings.overrides, isolated=True))
+        last = next((self._good[folder] for folder in path.parents if folder in self._good), default)
+        try:
+            return _selection(last, path)
+        except (ConfigError, RegistryError, UnknownRule):
+            return None
+
+    def _complain_once(self, folder: Path, message: str) -> None:
+        is_new = message not in self._complaints.values()
+        self._complaints[folder] = message
+        if is_new:
+            self._complain(message)
+
+
+def _selection(discovery: Discovery, path: Path) -> Selection | None:
+    settings = discovery.settings_of(path)
+    return settings.selection(path) if settings is not None else None
+
+
+def _stamp(path: Path) -> _Stamp:
+    """What changes when a file that decides about `path` does."""
+    return tuple(_state(os.path.join(folder, name)) for folder in path.parents for name in _READ)
+
+
+def _state(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return 0, 0
+    return found.st_mtime_ns, found.st_size

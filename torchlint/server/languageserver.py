@@ -1,0 +1,113 @@
+"""The server itself: who owns what, what to do when something goes wrong, and how it is started."""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+
+from torchlint.engine import lint
+from torchlint.pieces import Pieces
+from torchlint.registry import select
+from torchlint.server.analysis import Analysis
+from torchlint.server.configuration import Configuration
+from torchlint.server.documents import PYTHON, Document, Documents
+from torchlint.server.editor import EditorSettings
+from torchlint.server.linter import Linter
+from torchlint.server.positions import Columns
+from torchlint.server.publisher import Publisher
+from torchlint.source import SourceFile
+
+_NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    [types.NotebookDocumentFilterWithCells([types.NotebookCellLanguage(PYTHON)], "*")], save=True
+)
+_WARM_UP = b"import torch\nfor x in y:\n    loss.backward()\n    optimizer.step()\n"
+
+
+class TorchlintServer(LanguageServer):
+    """Lints what is open in one editor."""
+
+    def __init__(self) -> None:
+        super().__init__("torchlint", version("torchlint"), notebook_document_sync=_NOTEBOOKS)
+        self.documents = Documents(Columns())
+        self.configuration = Configuration(self.complain)
+        self.settings = EditorSettings()
+        self.publisher = Publisher(self.text_document_publish_diagnostics)
+        self._pieces: dict[str, Pieces] = {}
+        self.linter = Linter(self._work, self.publisher.publish, self.log)
+
+    # -- what goes wrong --------------------------------------------------------------------------------
+
+    def complain(self, message: str) -> None:
+        """Tell the user of what only the user can set right."""
+        self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"torchlint: {message}"))
+
+    def log(self, error: BaseException) -> None:
+        """Write down what went wrong inside; the server lives on."""
+        text = "".join(traceback.format_exception(error))
+        self.window_log_message(types.LogMessageParams(types.MessageType.Error, text))
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        self.log(error)
+
+    # -- settings ---------------------------------------------------------------------------------------
+
+    def use(self, sent: object) -> None:
+        """Take the settings that the client sent."""
+        self.settings = EditorSettings.read(sent, self.complain)
+        self.configuration.use(self.settings)
+
+    # -- linting ----------------------------------------------------------------------------------------
+
+    async def warm_up(self) -> None:
+        """Do now what the first edit would have to wait for."""
+        await self.linter.run(_warm_up)
+
+    def edited(self, uri: str) -> None:
+        """Lint a document when its user pauses."""
+        self.linter.lint(uri, self.settings.debounce / 1000)
+
+    def lint_all(self) -> None:
+        """Lint what is open, since something else has changed."""
+        for uri in self.documents:
+            self.linter.lint(uri)
+
+    def forget(self, uri: str) -> None:
+        """Show nothing of a document that was closed."""
+        self.linter.forget(uri)
+        self.publisher.clear(uri)
+        self._pieces.pop(uri, None)
+
+    async def latest(self, uri: str) -> Analysis | None:
+        """What there is to say of a document, or of a cell, as it is now; None if it is not linted."""
+        document = self.documents.get(uri)
+        return await self.linter.latest(document.uri) if document else None
+
+    def _work(self, uri: str) -> Callable[[], Analysis] | None:
+        document = self.documents.get(uri)
+        if document is None or not document.is_python:
+            return None
+        path = self._path(document)
+        selection = self.configuration.selection(path)
+        if selection is None:
+            return None
+        columns, pieces = self.documents.columns, self._pieces.setdefault(uri, Pieces())
+        return lambda: Analysis.of(document, str(path), selection, columns, pieces)
+
+    def _path(self, document: Document) -> Path:
+        """Where a document is on disk; one that is nowhere has a name in the folder that is open."""
+        path = to_fs_path(document.uri)
+        return Path(path) if path else Path(self.workspace.root_path or Path.cwd()) / "untitled.py"
+
+
+def _warm_up() -> None:
+    """Import and compile; what is there then stays, so that the collector need not look at it again."""
+    lint(SourceFile("warm_up.py", _WARM_UP), select(["all"]))
+    gc.freeze()
