@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from torchlint.colours import Paint, painter
-from torchlint.finding import Finding, Severity
+from torchlint.finding import Finding, Safety, Severity
 from torchlint.outputs import LintedFile, Outcome, Style, counted, printable
 from torchlint.outputs.excerpt import Note, excerpt
 from torchlint.source import SourceFile
@@ -52,7 +52,16 @@ def _summary(outcome: Outcome) -> str:
     severities = Counter(finding.severity for finding in found)
     kinds = ", ".join(counted(severities[kind], _NOUNS[kind]) for kind in Severity if severities[kind])
     files = f"{len(outcome.files):,} of {counted(outcome.total, 'file')}"
-    return f"{counted(len(found), 'finding')} ({kinds}) in {files}."
+    return f"{counted(len(found), 'finding')} ({kinds}) in {files}.{_fixable(found)}"
+
+
+def _fixable(found: Iterable[Finding]) -> str:
+    """Which options repair findings, and how many."""
+    kinds = Counter(finding.fix.safety for finding in found if finding.fix is not None)
+    safe, unsafe = kinds[Safety.SAFE], kinds[Safety.UNSAFE]
+    offers = [f"--fix repairs {safe:,}"] * bool(safe)
+    offers += [f"--fix --unsafe-fixes repairs {safe + unsafe:,}"] * bool(unsafe)
+    return f" {'; '.join(offers)}." if offers else ""
 
 
 _NOUNS = {
