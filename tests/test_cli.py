@@ -183,7 +183,9 @@ def test_help_teaches(folder: Path) -> None:
         "ignore[missing-zero-grad]",
     ):
         assert taught in page
-    assert "--select" in torchlint("check", "--help").stdout
+    options = torchlint("check", "--help").stdout
+    for taught in ("--select", "torchlint --since main", "--baseline torchlint-baseline.json --update-baseline"):
+        assert taught in options
 
 
 def test_help_and_version_do_not_import_the_parser(run: object) -> None:

@@ -13,15 +13,15 @@ import torchlint
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "text", "magics", "notebook", "source", "pieces", "colours", "depth"},
+    {"finding", "text", "magics", "notebook", "source", "pieces", "colours", "depth", "git", "writing"},
     {"syntax"},
     {"edits"},
     {"model"},
     {"rule"},
     {"registry", "suppress", "config", "settings", "tomlplace"},
     {"engine"},
-    {"outputs", "docs", "cache", "fixes", "ignoring", "writing", "markers", "discovery", "ignorefiles", "progress"},
-    {"runner"},
+    {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
+    {"runner", "baseline", "changes", "ignores"},
     {"verify"},
     {"server", "testing"},
     {"cli"},

@@ -158,7 +158,7 @@ def test_without_the_plugin(run: Callable[..., str], project: Path) -> None:
 
 def test_harness(run: Callable[..., str], project: Path, installed: Path, tmp_path: Path) -> None:
     pytest_command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_rules.py")
-    assert "11 passed" in run(*pytest_command, path=installed, cwd=project)
+    assert "13 passed" in run(*pytest_command, path=installed, cwd=project)
     good = project / "fixtures" / "seed_in_loop" / "good.py"
     good.write_text("import torch\n\nfor epoch in range(10):\n    torch.manual_seed(0)\n", "utf-8")
     report = run(*pytest_command, path=installed, cwd=project, code=1)

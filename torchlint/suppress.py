@@ -35,6 +35,12 @@ _NAME = re.compile(r"[^\s,]+")
 _CODE_OF_OURS = re.compile(r"TL\d+", re.IGNORECASE)
 
 
+def list_of_names(comment: str) -> re.Match[str] | None:
+    """The first `torchlint: ignore[...]` of a comment, whose names are the group `names`."""
+    lists = (match for match in _OURS.finditer(comment) if match["verb"] == "ignore" and match["closed"])
+    return next(lists, None)
+
+
 @dataclass
 class _Mark:
     """One selector of one comment, or the whole of a bare comment (selector `_ANY_RULE`)."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from torchlint.cli.adoption import Adoption, adoption_options
 from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
 from torchlint.outputs import FORMATS, LintedFile, Style, render
 
@@ -52,6 +53,10 @@ class _Options:
     unsafe_fixes: bool
     fix_only: bool
     diff: bool
+    baseline: Path | None
+    update_baseline: bool
+    since: str | None
+    add_ignores: bool
 
     @property
     def fixing(self) -> Fixing | None:
@@ -60,7 +65,11 @@ class _Options:
 
         return Fixing(self.unsafe_fixes) if self.fix or self.fix_only or self.diff else None
 
-    def check(self) -> None:
+    @property
+    def adoption(self) -> Adoption:
+        return Adoption(self.baseline, self.update_baseline, self.since, self.add_ignores, self.quiet)
+
+    def check(self, *, stdin: bool) -> None:
         """Refuse what contradicts itself; raises `UsageError`."""
         if self.statistics and self.output_format not in ("text", "concise"):
             raise click.UsageError("--statistics is a table of its own: leave out --output-format")
@@ -68,6 +77,9 @@ class _Options:
             raise click.UsageError("--unsafe-fixes says which fixes: add --fix, --fix-only or --diff")
         if self.diff and (self.fix or self.fix_only):
             raise click.UsageError("--diff shows what --fix would write: leave one out")
+        self.adoption.check(stdin=stdin)
+        if self.fixing and self.adoption.narrows:
+            raise click.UsageError(f"fixes are made for all findings: leave out {self.adoption.narrows}")
 
 
 @click.command(context_settings=HELP, epilog=EXIT_CODES)
@@ -101,14 +113,22 @@ class _Options:
 @click.option("--unsafe-fixes", is_flag=True, help="Take fixes that may change numbers, memory or control flow too.")
 @click.option("--fix-only", is_flag=True, help="Like --fix, but list nothing.")
 @click.option("--diff", is_flag=True, help="Show what the fixes would change, and write nothing.")
+@adoption_options
 @click.pass_context
 def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None:
     """Lint files, and all .py and .ipynb files below folders that Git would not ignore.
 
     PATH is a file or folder, by default this folder; `-` reads one file from standard input.
+
+    \b
+    On an old code base, one of these:
+      torchlint --baseline torchlint-baseline.json --update-baseline   writes down what there is
+      torchlint --baseline torchlint-baseline.json                     finds what is new
+      torchlint --since main                                           finds what this branch did
+      torchlint --add-ignores                                          excuses what there is, in the code
     """
     options = _Options(**values)
-    options.check()
+    options.check(stdin=Path("-") in paths)
     with errors_of_the_user():
         outcome = _outcome(paths or (Path("."),), options)
     if options.fixing is None:
@@ -167,7 +187,9 @@ def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations
     if not targets and not options.quiet:
         click.echo("warning: no Python files found under the given paths", err=True)
     with Progress(sys.stderr, quiet=options.quiet) as progress:
-        return run(targets, progress, options.fixing)
+        if options.fixing:
+            return run(targets, progress, options.fixing)
+        return options.adoption.run(targets, progress)
 
 
 def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outcome:
@@ -181,7 +203,7 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
     if settings is None:
         return outcome_of([LintedFile(SourceFile(name, data), ())] if options.fixing else [], 0)
     linted = lint_source(SourceFile(name, data), settings.selection(Path(name)), options.fixing)
-    return outcome_of([linted] if linted.findings or options.fixing else [], 1)
+    return options.adoption.of_stdin(outcome_of([linted] if linted.findings or options.fixing else [], 1))
 
 
 def _exit_code(outcome: Outcome, exit_zero: bool) -> int:

@@ -67,7 +67,11 @@ def errors_of_the_user() -> Iterator[None]:
 
 def _is_of_the_user(error: Exception) -> bool:
     """Asked only when something went wrong, since the linter may not have been imported."""
+    from torchlint.baseline import BaselineError
     from torchlint.config import ConfigError
+    from torchlint.git import GitError
     from torchlint.registry import RegistryError, UnknownRule
+    from torchlint.writing import WriteError
 
-    return isinstance(error, (ConfigError, RegistryError, UnknownRule, FileNotFoundError))
+    own = (ConfigError, RegistryError, UnknownRule, BaselineError, GitError, WriteError)
+    return isinstance(error, (*own, FileNotFoundError))

@@ -123,7 +123,7 @@ class Mutation:
                     continue
                 changed = {item for item in storages(mutate.target, saver.path) if not isinstance(item, Phi)}
                 shared = changed & storages(saved, mutate.path)
-                if not any(_is_made(item) for item in shared) or not self._before(saver, mutate, changed):
+                if not any(_is_made(item) for item in shared) or not self._before(saver, mutate, changed, shared):
                     continue
                 if self._needed(trace, saver, mutate, events):
                     return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
@@ -143,13 +143,14 @@ class Mutation:
             isinstance(item, cst.FunctionDef) and INFERENCE.search(item.name.value) for item in tree.ancestors(node)
         )
 
-    def _before(self, saver: Event, mutate: Mutate, changed: set[Value]) -> bool:
+    def _before(self, saver: Event, mutate: Mutate, changed: set[Value], shared: set[Value]) -> bool:
         """Whether the save precedes the change: in one pass, or in the iteration before."""
         if saver.order < mutate.order:
-            return True
-        shared = set(saver.loops) & set(mutate.loops)
-        owners = [item for item in changed if not (isinstance(item, Tensor) and item.base is not None)]
-        return bool(shared) and bool(owners) and all(shared.isdisjoint(item.loops) for item in owners)
+            # what is made between the two was saved as it came out of the iteration before, and is another one now
+            return any(not saver.order < item.order < mutate.order for item in _owners(shared))
+        loops = set(saver.loops) & set(mutate.loops)
+        owners = _owners(changed)
+        return bool(loops) and bool(owners) and all(loops.isdisjoint(item.loops) for item in owners)
 
     def _saved(self, saver: Event) -> Iterator[tuple[Value, bool]]:
         """The values an operator or module keeps for backward, and whether it is its result."""
@@ -324,6 +325,11 @@ class Mutation:
 def _continues(value: Value, mutate: Mutate) -> bool:
     """Whether a value of a Phi is just what an earlier change in place, this one too, left of another of its values."""
     return isinstance(value, Tensor) and value.base is not None and value.base is mutate.target
+
+
+def _owners(values: set[Value]) -> list[Value]:
+    """Those of the values that have a storage of their own."""
+    return [item for item in values if not (isinstance(item, Tensor) and item.base is not None)]
 
 
 def _is_made(value: Value) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from torchlint.colours import Paint, painter
-from torchlint.finding import Finding
+from torchlint.finding import Finding, Safety
 from torchlint.outputs import LintedFile, Outcome, Style, printable, summary
 from torchlint.outputs.excerpt import Note, excerpt
 from torchlint.outputs.places import shown_place
@@ -17,7 +18,7 @@ def render(outcome: Outcome, style: Style) -> str:
     paint = painter(style.colour)
     lines = [line for file in outcome.files for line in _of_file(file, paint)]
     if style.summary and outcome.total:
-        lines.append(summary(outcome))
+        lines.append(summary(outcome) + _fixable(outcome.findings))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -42,3 +43,12 @@ def _notes(source: SourceFile, finding: Finding) -> Iterable[Note]:
     yield Note(finding.span, "", "^", finding.severity.value)
     for related in finding.related:
         yield Note(related.span, printable(related.message), "-", "related")
+
+
+def _fixable(found: Iterable[Finding]) -> str:
+    """Which options repair findings, and how many."""
+    kinds = Counter(finding.fix.safety for finding in found if finding.fix is not None)
+    safe, unsafe = kinds[Safety.SAFE], kinds[Safety.UNSAFE]
+    offers = [f"--fix repairs {safe:,}"] * bool(safe)
+    offers += [f"--fix --unsafe-fixes repairs {safe + unsafe:,}"] * bool(unsafe)
+    return f" {'; '.join(offers)}." if offers else ""

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from lsprotocol import types
 
-from torchlint import registry
 from torchlint.finding import Safety
 from torchlint.fixes import fix, is_applicable
-from torchlint.ignoring import ignoring
+from torchlint.ignores import excused
 from torchlint.server.analysis import Analysis, Shown
 from torchlint.server.rewriting import workspace_edit
 from torchlint.source import SourceError, SourceFile
@@ -46,12 +45,10 @@ def quick_fixes(analysis: Analysis, found: Sequence[Shown], offer: Offer) -> Ite
 
 def ignores(analysis: Analysis, found: Sequence[Shown], offer: Offer) -> Iterator[types.CodeAction]:
     """An action for each finding of a rule that writes a comment which suppresses it."""
-    names = {rule.rule_name() for rule in registry.rules()}
     for item in found:
-        edit = ignoring(analysis.source, item.finding) if item.finding.name in names else None
-        if edit is not None:
+        added, better = excused(analysis.source, [item.finding], analysis.selection)
+        if added:
             title = f"Ignore here: {item.finding.name}"
-            better = analysis.source.edited([edit])
             yield _action(title, types.CodeActionKind.QuickFix, analysis, better, offer, [item])
 
 

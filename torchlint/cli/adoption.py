@@ -1,0 +1,177 @@
+"""The options for code that has findings of old: --baseline, --since and --add-ignores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from torchlint.cli.options import Command
+
+if TYPE_CHECKING:
+    from torchlint.baseline import Baseline
+    from torchlint.changes import Changes
+    from torchlint.discovery import Target
+    from torchlint.outputs import LintedFile, Outcome
+    from torchlint.runner import Progress
+
+_OPTIONS = (
+    click.option(
+        "--baseline",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Report only what this file does not hold; --update-baseline makes it.",
+    ),
+    click.option(
+        "--update-baseline",
+        is_flag=True,
+        help="Write the findings of this run into the file of --baseline, and report none. "
+        "Files that are not linted keep their entries.",
+    ),
+    click.option(
+        "--since",
+        metavar="REV",
+        help="Report only what was done since this Git revision: findings on changed lines (also uncommitted ones, "
+        "and untracked files), and those that a change elsewhere in their file has made. main: what this branch did "
+        "since it left main; HEAD: what is not committed.",
+    ),
+    click.option(
+        "--add-ignores",
+        is_flag=True,
+        help="Add `# torchlint: ignore[...]` to the lines of all findings, so that the next run is silent.",
+    ),
+)
+
+
+def adoption_options(command: Command) -> Command:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """What of a run counts, and what is done about it."""
+
+    baseline: Path | None
+    update_baseline: bool
+    since: str | None
+    add_ignores: bool
+    quiet: bool
+
+    @property
+    def narrows(self) -> str:
+        """The option by which not all findings count, if any."""
+        chosen = {"--baseline": self.baseline, "--since": self.since, "--add-ignores": self.add_ignores}
+        return next((option for option, value in chosen.items() if value), "")
+
+    def check(self, stdin: bool) -> None:
+        """Refuse what makes no sense together, before anything is read."""
+        if self.update_baseline and self.baseline is None:
+            raise click.UsageError("--update-baseline needs --baseline FILE, the file to write")
+        if self.update_baseline and (self.since is not None or self.add_ignores):
+            raise click.UsageError("--update-baseline takes all findings: leave out --since and --add-ignores")
+        if not stdin:
+            return
+        for name in ("update_baseline", "since", "add_ignores"):
+            if getattr(self, name):
+                raise click.UsageError(f"--{name.replace('_', '-')} needs files: it cannot be used with `-`")
+
+    def run(self, targets: list[Target], progress: Progress) -> Outcome:
+        """Lint the targets that count, and do what was asked for; what is still to be reported."""
+        targets, reported = self._lint(targets, progress, self._say)
+        if self.add_ignores:
+            return self._with_ignores(targets, reported)
+        return reported
+
+    def of_stdin(self, outcome: Outcome) -> Outcome:
+        """What of the one file on standard input is new."""
+        baseline = self._read()
+        return outcome if baseline is None else baseline.without_known(outcome)
+
+    def _lint(
+        self, targets: list[Target], progress: Progress, say: Callable[[str], None]
+    ) -> tuple[list[Target], Outcome]:
+        from torchlint.runner import run
+
+        baseline, changes = self._read(), self._changes()
+        if changes is not None and targets:
+            targets = changes.only(targets)
+            if not targets:
+                say(f"no files have changed since {self.since}")
+        outcome = run(targets, progress)
+        if baseline is not None:
+            outcome = self._compared(baseline, targets, outcome, say)
+        return targets, outcome if changes is None else changes.narrowed(outcome, targets)
+
+    def _changes(self) -> Changes | None:
+        if self.since is None:
+            return None
+        from torchlint.changes import Changes
+
+        return Changes(self.since)
+
+    def _read(self) -> Baseline | None:
+        if self.baseline is None:
+            return None
+        from torchlint.baseline import Baseline
+
+        try:
+            return Baseline.read(self.baseline)
+        except FileNotFoundError:
+            if self.update_baseline:
+                return Baseline(self.baseline)
+            how = "add --update-baseline to write the findings of this run into it"
+            raise click.UsageError(f"there is no baseline {self.baseline}; {how}") from None
+
+    def _compared(
+        self, baseline: Baseline, targets: list[Target], outcome: Outcome, say: Callable[[str], None]
+    ) -> Outcome:
+        if self.update_baseline:
+            baseline = baseline.updated(targets, outcome)
+            baseline.write()
+            say(f"Wrote {_counted(len(baseline.entries), 'finding')} to {self.baseline}.")
+        elif gone := len(baseline.obsolete(targets, outcome)):
+            entries = "1 entry" if gone == 1 else f"{gone:,} entries"
+            say(
+                f"{entries} of the baseline no longer occur{'s' * (gone == 1)}; --update-baseline removes "
+                f"{'it' if gone == 1 else 'them'}"
+            )
+        return baseline.without_known(outcome)
+
+    def _with_ignores(self, targets: list[Target], outcome: Outcome) -> Outcome:
+        """Until there is no more to excuse: a line with a new comment has changed, for baseline and --since too."""
+        by_path = {str(target.path): target for target in targets}
+        left = {file.source.path: file for file in outcome.files}
+        added: dict[str, int] = {}
+        todo = list(left.values())
+        while counts := {file.source.path: count for file in todo if (count := self._add(file, by_path))}:
+            added.update({path: added.get(path, 0) + count for path, count in counts.items()})
+            again = self._lint([by_path[path] for path in counts], lambda done, total: None, lambda text: None)[1]
+            todo = list(again.files)
+            left = {path: file for path, file in left.items() if path not in counts}
+            left.update({file.source.path: file for file in todo})
+        self._say(f"Added {_counted(sum(added.values()), 'ignore')} in {_counted(len(added), 'file')}.")
+        return replace(outcome, files=tuple(left[path] for path in by_path if path in left))
+
+    def _add(self, file: LintedFile, targets: dict[str, Target]) -> int:
+        from torchlint import ignores
+        from torchlint.writing import WriteError
+
+        path = targets[file.source.path].path
+        try:
+            return ignores.add(file, targets[file.source.path].settings.selection(path))
+        except WriteError as error:
+            click.echo(f"warning: {error}", err=True)
+            return 0
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            click.echo(text, err=True)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
