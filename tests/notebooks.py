@@ -17,12 +17,12 @@ def markdown(source: str) -> dict[str, Any]:
     return {"cell_type": "markdown", "metadata": {}, "source": source}
 
 
-def document(*cells: str | dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """A notebook of format 4 as JSON values; text is a code cell."""
-    made = [code(cell) if isinstance(cell, str) else cell for cell in cells]
+def document(*cells: str | list[str] | dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A notebook of format 4 as JSON values; text, or a list of lines, is a code cell."""
+    made = [cell if isinstance(cell, dict) else code(cell) for cell in cells]
     return {"cells": made, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def notebook(*cells: str | dict[str, Any], **metadata: Any) -> str:
+def notebook(*cells: str | list[str] | dict[str, Any], **metadata: Any) -> str:
     """The same as the text that Jupyter writes."""
     return json.dumps(document(*cells, **metadata), indent=1, ensure_ascii=False) + "\n"
