@@ -14,6 +14,7 @@ from tests.notebooks import code, document, markdown, notebook
 from torchlint import Category, Finding, Rule, Safety, Selection, SourceFile, edits, lint
 from torchlint.finding import Position
 from torchlint.fixes import fix
+from torchlint.outputs import FORMATS, LintedFile, Outcome, Style, render
 
 
 class Renames(Rule):
@@ -187,10 +188,27 @@ def test_a_broken_cell_hides_no_other(bad_call: type[Rule]) -> None:
     assert places(text, findings)[4] == (5, 2, 12)
 
 
-def test_cells_are_python_only_together_with_those_before(bad_call: type[Rule]) -> None:
-    """A cell that is not Python by itself is named even if its text would go on with the cell before it."""
-    findings = linted(notebook("x = 1\nbad()", "    y = bad()"), bad_call)
-    assert "bad-call" in {item.name for item in findings}
+@pytest.mark.parametrize("broken", [r"'\u0000'", "(" * 300, f"bad({'-' * 3_000}1)", "x = (", "return = 1"])
+def test_whatever_is_broken_hides_no_other_cell(bad_call: type[Rule], broken: str) -> None:
+    cells = [{"cell_type": "code", "source": source} for source in ("bad()", "BROKEN", "bad(")]
+    text = json.dumps({"cells": [*cells, cells[0]]}, indent=1).replace("BROKEN", broken)
+    findings = linted(text, bad_call)
+    assert [place[0] for place in places(text, findings)] == [1, 2, 3, 4]
+    assert {findings[0].name, findings[3].name} == {"bad-call"}
+
+
+def test_half_a_character_in_a_string(bad_call: type[Rule]) -> None:
+    """JSON can hold what no text does."""
+    text = r'{"cells": [{"cell_type": "code", "source": "s = \"\ud83d\", bad()"}]}'
+    (finding,) = linted(text, bad_call)
+    assert places(text, [finding]) == [(1, 1, 10)]
+    for form in FORMATS:
+        outcome = Outcome((LintedFile(source_of(text), (finding,)),), 1)
+        assert "bad" in render(form, outcome, Style())
+
+
+def test_cells_that_are_python_only_together_are_read_together(bad_call: type[Rule]) -> None:
+    assert found(notebook("x = (1,", "bad())"), bad_call) == [(2, 1, 1)]
 
 
 # -- suppressions ---------------------------------------------------------------------------------------
