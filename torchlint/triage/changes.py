@@ -36,10 +36,11 @@ class _Anything:
         self.goes_backward = file.goes_backward
 
     def effect(self, name: str) -> Effect:
-        made = name in self.file.makers.functions or not self.file.makers.made(name)[0].isdisjoint(
-            self.file.makers.classes
-        )
-        return Effect(saves=True, keeps_result=True, tracks=True) if made else self.file.effect(name)
+        makers = self.file.makers
+        is_local = name in makers.functions or not makers.made(name)[0].isdisjoint(makers.classes)
+        if is_local and name not in self.file.changers:
+            return Effect(saves=True, keeps_result=True, tracks=True)
+        return self.file.effect(name)
 
     def is_called(self, name: str) -> bool:
         return True
@@ -53,20 +54,19 @@ class _File:
         self.makers = makers
         self.saved = self.leaf = False
         self.anything = _Anything(self)
+        self.changers: set[str] = set()
+        """The functions known to change in place what they are handed, or what objects hold."""
         self._effects: dict[str, Effect] = {}
         self._called: dict[str, bool] = {}
         self._readings: dict[int, Reading] = {}
 
     def read(self) -> Changes:
         """Read the functions that change something, those that call them, and so on."""
-        done: set[int] = set()
         todo = list(self.functions.changing())
         while todo and not (self.saved and self.leaf):
-            changers: set[str] = set()
-            for start, text in todo:
-                if start not in done:
-                    done.add(start)
-                    changers |= self._read(start, text)
+            changers = {name for item in todo for name in self._read(*item)} - self.changers
+            self.changers |= changers
+            self._readings.clear()
             todo = [item for name in changers for item in self.functions.calling(name.encode())]
         return Changes(self.saved, self.leaf)
 

@@ -11,7 +11,7 @@ from torchlint.operators import INPLACE
 
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.M)
 _TARGET = re.compile(rb"[ \t]*[A-Za-z_][\w.]*[ \t]*(\[[^\n]*\])?[ \t]*[*/]?$")
-_BINDING = re.compile(rb"^[ \t]*(?:self\.)?(\w+)[ \t]*(?::[^=\n]+)?=(?!=)", re.M)
+_BINDING = re.compile(rb"^[ \t]*((?:self\.)?\w+)[ \t]*(?::[^=\n]+)?=(?!=)", re.M)
 _KEY = re.compile(rb"\[[ \t]*[fr]?[\"']")
 _NO_TENSOR = re.compile(rb"[ \t]*(?:[fr]?[\"'\[]|len\()")
 _INPLACE = frozenset(name.encode() for name in INPLACE)
@@ -81,16 +81,24 @@ class Functions:
         yield from self._elements()
         yield from self._methods()
         yield from finds(self.data, b"out=")
-        for place in finds(self.data, b"inplace"):
-            yield place
-            yield from self._calls(place)
+        for place in finds(self.data, b"inplace="):
+            yield from self._calls(place) if self._is_made(place) else [place]
+
+    def _is_made(self, place: int) -> bool:
+        """Whether `inplace=` is an argument of a module that an object keeps."""
+        return b"self." in self._binding(place)
 
     def _calls(self, place: int) -> Iterator[int]:
         """Where that is called whose binding a place belongs to: a module that works in place."""
-        start = self.around(place)[0]
-        for name in [found[1] for found in _BINDING.finditer(self.data, start, place)][-1:]:
+        name = self._binding(place).removeprefix(b"self.")
+        if name:
             yield from finds(self.data, name + b"(")
             yield from finds(self.data, name + b"[")
+
+    def _binding(self, place: int) -> bytes:
+        """The name that the statement around a place binds: of several, the last before it."""
+        found = [item[1] for item in _BINDING.finditer(self.data, self.around(place)[0], place)]
+        return found[-1] if found else b""
 
     def _augmented(self) -> Iterator[int]:
         for operator in (b"+=", b"-=", b"*=", b"/=", b"@="):

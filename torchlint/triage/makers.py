@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from torchlint.operators import MODULES, MODULES_WITHOUT_PARAMETERS, OPERATORS
 from torchlint.triage.functions import finds
 
 HOLDERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
-_WITH_PARAMETERS = "|".join(sorted(MODULES.keys() - MODULES_WITHOUT_PARAMETERS | HOLDERS)).encode()
-_EVIDENCE = re.compile(
-    rb"\b(?:" + _WITH_PARAMETERS + rb")\(|Parameter\b|requires_grad(?:_\(|[ \t]*=[ \t]*(?!False))|\bbackward\("
+
+
+def _shortest(names: Iterable[str]) -> list[str]:
+    """The names that none of the others is the end of: what ends in `Linear` ends in a name that is left."""
+    known = set(names)
+    return sorted(name for name in known if not any(name != other and name.endswith(other) for other in known))
+
+
+_GRAPHS = (
+    b"Parameter",
+    b"requires_grad",
+    b"backward(",
+    *(name.encode() + b"(" for name in _shortest(MODULES.keys() - MODULES_WITHOUT_PARAMETERS | HOLDERS)),
 )
 _PARAMETER = re.compile(rb".*?(\w+)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](\w+)")
-_BINDING = re.compile(rb"[ \t]*(?::[^=\n(]+)?=(?!=)")
+_BINDING = re.compile(rb"^[ \t]*(?:self\.)?(\w+)[ \t]*(?::[^=\n(]+)?=(?!=)", re.M)
 _CLASS = re.compile(rb"^[ \t]*class[ \t]+(\w+)", re.M)
 _FUNCTION = re.compile(rb"\bdef[ \t]+(\w+)")
 _MADE = re.compile(rb"(\w+)\(")
@@ -37,8 +48,7 @@ class Makers:
     @cached_property
     def have_graphs(self) -> bool:
         """Whether there is anything in the file that autograd could follow."""
-        hints = (b"nn.", b"arameter", b"requires_grad", b"backward(", b"Linear")
-        return b"torch" in self.data and any(hint in self.data for hint in hints) and bool(_EVIDENCE.search(self.data))
+        return b"torch" in self.data and any(text in self.data for text in _GRAPHS)
 
     @cached_property
     def go_backward(self) -> bool:
@@ -72,16 +82,17 @@ class Makers:
             known = self._made[name] = made, b"inplace" in text
         return known
 
-    def _bound(self, name: bytes) -> list[bytes]:
-        """The statements that bind a name or attribute, or iterate over what they bind."""
-        found = []
-        for sign in (b" =", b"=", b":"):
-            for place in finds(self.data, name + sign):
-                binding = _BINDING.match(self.data, place + len(name))
-                if binding and not (self.data[place - 1 : place].isalnum() or self.data[place - 1 : place] == b"_"):
-                    start = self.data.rfind(b"\n", 0, place) + 1
-                    found.append(self._statement(start, binding.end()))
+    @cached_property
+    def _bindings(self) -> dict[bytes, list[tuple[int, int]]]:
+        """Start and end of what binds each name or attribute, up to the value."""
+        found: dict[bytes, list[tuple[int, int]]] = {}
+        for item in _BINDING.finditer(self.data):
+            found.setdefault(item[1], []).append(item.span())
         return found
+
+    def _bound(self, name: bytes) -> Iterator[bytes]:
+        """The values that a name or attribute is bound to, as text."""
+        return (self._statement(*span) for span in self._bindings.get(name, ()))
 
     def _line(self, place: int) -> bytes:
         end = self.data.find(b"\n", place)

@@ -90,13 +90,15 @@ class Surroundings(Protocol):
 class _Value:
     """What may be a tensor."""
 
-    __slots__ = ("bases", "changed", "container", "label", "leaf", "outer", "overwritten", "saved", "tracked")
+    __slots__ = ("apart", "bases", "changed", "container", "label", "leaf", "outer", "overwritten", "saved", "tracked")
 
     def __init__(self, *bases: _Value, tracked: bool = False, container: bool = False) -> None:
         self.bases = bases
         """What it may share its storage with, or may be."""
         self.tracked: bool = tracked or any(base.tracked for base in bases)
         self.container = container
+        self.apart = False
+        """Whether autograd does not see what is done to it: a leaf's `.data`."""
         self.saved = self.changed = self.overwritten = self.leaf = self.outer = False
         self.label = ""
 
@@ -110,6 +112,10 @@ class _Value:
                 found.add(value)
                 stack.extend(value.bases)
         return found
+
+    def is_leaf(self) -> bool:
+        """Whether it, or what it is a view of, may be a leaf."""
+        return not self.apart and (self.leaf or any(base.is_leaf() for base in self.bases if base is not self))
 
     def save(self) -> None:
         for value in self.storage():
@@ -158,11 +164,11 @@ class Reading:
     def _change(self, target: _Value, by: Iterable[_Maybe] = ()) -> None:
         """Something is changed in place, by what may have a graph."""
         tracked = _tracked(by)
+        self.leaf_changed |= not self._without_grad and target.is_leaf()
         for value in target.storage():
             value.changed = True
             value.tracked |= tracked
             self.saved_changed |= value.saved
-            self.leaf_changed |= value.leaf and not self._without_grad
             if value.outer and self._function:
                 self.changers.add(self._function)
 
@@ -343,7 +349,7 @@ class Reading:
             return self._names[name]
         if node.attr in _NOT_TENSORS:
             return None
-        if name.startswith("self.") or self.surroundings.is_parameter(node.attr):
+        if name.startswith("self.") or (self.surroundings.is_parameter(node.attr) and self._is_inner(node)):
             value = self._unbound(node.attr, name)
             if name:
                 self._names[name] = value
@@ -351,7 +357,17 @@ class Reading:
         owner = self._value(node.value)
         if owner is None:
             return None
-        return _Value(owner) if node.attr in _VIEWS else _Value(tracked=owner.tracked)
+        return self._view(node.attr, owner) if node.attr in _VIEWS else _Value(tracked=owner.tracked)
+
+    def _view(self, name: str, owner: _Value) -> _Value:
+        view = _Value(owner)
+        view.apart = name in ("data", "detach", "numpy")
+        return view
+
+    def _is_inner(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is one of something that the function makes, or of what that holds."""
+        root = self._names.get(_dotted(node).partition(".")[0])
+        return root is not None and not root.outer
 
     def _subscript(self, node: ast.Subscript) -> _Maybe:
         owner = self._value(node.value)
@@ -427,7 +443,10 @@ class Reading:
     def _call(self, node: ast.Call) -> _Maybe:
         receiver = None
         if isinstance(node.func, ast.Attribute):
-            if _dotted(node.func.value) not in _PACKAGES:
+            package = _dotted(node.func.value)
+            if package.rpartition(".")[2] == "init":  # what initialises does so without gradients
+                return None
+            if package not in _PACKAGES:
                 receiver = self._value(node.func.value)
         elif not isinstance(node.func, ast.Name):
             receiver = self._value(node.func)
@@ -476,7 +495,7 @@ class Reading:
             return None
         tracked, plain = _tracked(inputs), name.removesuffix("_")
         if name in _VIEWS:
-            return _Value(inputs[0])
+            return self._view(name, inputs[0])
         if name in _WITHOUT_GRAPH:
             return _Value()
         saved = inputs
