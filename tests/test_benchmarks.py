@@ -67,13 +67,14 @@ def test_every_part_has_its_table(tree: Path, work: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(linters, "torchfix", lambda tree, *_: Command(["torchfix", tree], work))
     monkeypatch.setattr(linters, "ruff", lambda tree, work: Command(["ruff", tree], work))
     monkeypatch.setattr(costs, "run", lambda command: Cost(1.0, 2.0, 3e6, 0.5))
-    sections = speed.Benchmark(tree, "tree", work, work, lines=(20, 40)).sections()
+    sections = speed.Benchmark(tree, "tree", work, work, lines=(100, 1000)).sections()
     assert list(sections) == ["tree", "subset", "files", "lines", "rules"]
     rows = [row[0] for row in cells(sections["tree"])]
     assert rows[1:] == [speed.TORCHLINT, *[speed.WARM] * has_cache, speed.RUFF, speed.PARSE, speed.LINT]
     assert [speed.TORCHFIX, "1.00", "2.00", "3", "1.00", "1.00"] in list(cells(sections["subset"]))
     assert [row[0] for row in cells(sections["files"])] == ["torchlint", "1 files", "10 files"]
-    assert ["20 lines", "0.50", "0.50", "1.00", "3", "3"] in list(cells(sections["lines"]))
+    longer = [row for row in cells(sections["lines"]) if row[0].endswith(" lines")]
+    assert [row[1:] for row in longer] == [["0.50", "0.50", "1.00", "3", "3"]] * 2
 
 
 def test_without_the_others(tree: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +109,7 @@ def test_costs() -> None:
     assert [text.split(": ")[1] for text in said] == ["a", "b", "a", "b"], "in turn"
     assert costs.median([Cost(1, 9, 2), Cost(3, 1, 1), Cost(2, 5, 3)]) == Cost(2, 5, 2)
     assert [costs.seconds(value) for value in (0.1234, 12.34, 123.4)] == ["0.12", "12.3", "123"]
+    assert [costs.ratio(3, other) for other in (2, 1000, 0)] == ["1.50", "0.003", costs.MISSING]
 
 
 def test_wheels_are_unpacked_once(tmp_path: Path) -> None:
@@ -131,12 +133,12 @@ def test_parts_of_a_tree(tree: Path, tmp_path: Path) -> None:
     assert len(corpus.sample([tree] * 21)) == 3
 
 
-@pytest.mark.parametrize("lines", [100, 2000])
+@pytest.mark.parametrize("lines", [500, 2000])
 def test_long_files(lines: int) -> None:
     """They are Python, about as long as they should be, and define no name twice."""
     text = corpus.long_file(lines)
     names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    assert lines <= text.count("\n") < lines + 700
+    assert abs(text.count("\n") - lines) < 250
     assert len(names) == len(set(names)) > 10
     assert re.search(r"\.backward\(\)", text)
 

@@ -107,13 +107,12 @@ def sample(files: list[Path]) -> list[Path]:
 
 
 def long_file(lines: int) -> str:
-    """Training code of at least so many lines: functions and classes of the fixtures, again under other names."""
+    """Training code of about so many lines: functions and classes of the fixtures, again under other names."""
     imports, definitions = _parts()
-    text, copy = "".join(f"{line}\n" for line in imports), 0
-    while text.count("\n") < lines:
-        copy += 1
-        text += "".join(f"\n\n{_renamed(code, names, copy)}\n" for code, names in definitions)
-    return text
+    length = sum(code.count("\n") + 3 for code, _ in definitions)
+    copies = range(1, max(1, round(lines / length)) + 1)
+    renamed = [_renamed(code, names, copy) for copy in copies for code, names in definitions]
+    return "".join(f"{line}\n" for line in imports) + "".join(f"\n\n{code}\n" for code in renamed)
 
 
 def _parts() -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
