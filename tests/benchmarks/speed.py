@@ -183,10 +183,10 @@ def main() -> None:
             sections = benchmark.sections()
     except (corpus.Unavailable, costs.Failed) as error:
         sys.exit(str(error))
-    print("\n".join([heading(arguments.rounds), *sections.values()]))
+    print("\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
     if arguments.write:
         sections.pop("rules", None)
-        write(ROOT / "README.md", "\n".join([heading(arguments.rounds), *sections.values()]))
+        write(ROOT / "README.md", "\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
@@ -207,12 +207,13 @@ def parts(text: str) -> tuple[str, ...]:
     return chosen
 
 
-def heading(rounds: int) -> str:
+def heading(only: tuple[str, ...], rounds: int) -> str:
     """How the numbers came about."""
+    command = "python tests/benchmarks/speed.py --write" + (f" --only {','.join(only)}" if only != PARTS else "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     how = f"medians of {rounds} rounds" if rounds > 1 else "one round"
     return costs.paragraph(
-        f"Measured by `python tests/benchmarks/speed.py --write` in one run, in turn, {how}, on {cores} cores:",
+        f"Measured by `{command}` in one run, in turn, {how}, on {cores} cores:",
         f"{linters.versions()}; default rules.",
         "CPU is that of all processes together, peak memory that of the largest one.",
     )
