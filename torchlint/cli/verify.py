@@ -148,11 +148,11 @@ def verify(
       not-proven        the finding is confirmed, and the fix does not show that it helps
       nothing-to-prove  the finding is not confirmed
     """
+    from torchlint.verify.fixed import verify_fixed
     from torchlint.verify.folder import FolderError, Limits
     from torchlint.verify.launch import LaunchError
     from torchlint.verify.reports import render
     from torchlint.verify.session import judge
-    from torchlint.verify.fixed import verify_fixed
     from torchlint.verify.session import verify as run
 
     if fixed and (findings or evidence):

@@ -24,6 +24,18 @@ class Quantity:
     before: float | None
     after: float | None
 
+    @property
+    def label(self) -> str:
+        """For people: the name with the unit."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+def shown(value: float | None) -> str:
+    """A number for people; `-` where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -39,9 +51,7 @@ class Comparison:
     @property
     def quantities(self) -> tuple[Quantity, ...]:
         """What is compared."""
-        return tuple(
-            Quantity(name, unit, of(self.before), of(self.after)) for (name, unit), of in _QUANTITIES.items()
-        )
+        return tuple(Quantity(name, unit, of(self.before), of(self.after)) for (name, unit), of in _QUANTITIES.items())
 
 
 def points(evidence: Evidence, key: str) -> Points:

@@ -92,7 +92,9 @@ class _Trial:
     def verification(self) -> Verification:
         """All of it together."""
         first = self.before[0]
-        judged = [replace(item, verdict=verdict) for item, verdict in zip(first.judged, _said(self.before), strict=True)]
+        judged = [
+            replace(item, verdict=verdict) for item, verdict in zip(first.judged, _said(self.before), strict=True)
+        ]
         if not self.after:
             proofs = [self._without(item, "the program did not run with the fixes") for item in judged]
             return replace(first, judged=_with(judged, proofs))

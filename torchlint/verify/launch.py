@@ -50,9 +50,7 @@ class Ended:
         return f"exit code {self.code}"
 
 
-def launch(
-    command: Sequence[str], folder: Folder, limits: Limits, variables: Mapping[str, str] | None = None
-) -> Ended:
+def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Mapping[str, str] | None = None) -> Ended:
     """Run the program to its end, the end of its budget, or a signal; raises `LaunchError`.
 
     What it prints goes to standard error; its environment has these `variables` too. When this returns, nothing of it

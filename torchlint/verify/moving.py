@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os.path import commonprefix
+from itertools import takewhile
 
 from torchlint.finding import Finding, Position, Span
 from torchlint.source import SourceFile
@@ -68,10 +68,15 @@ def _most_alike(line: str, others: Sequence[str]) -> int | None:
 
 def _column(before: str, after: str, column: int) -> int:
     """Where a column of a line is after an edit somewhere in it: counted from the end that the edit left alone."""
-    start = len(commonprefix([before, after]))
+    start = _shared(before, after)
     if column <= start:
         return column
-    end = len(commonprefix([before[::-1], after[::-1]]))
+    end = _shared(before[::-1], after[::-1])
     if column >= len(before) - end:
         return max(start, column + len(after) - len(before))
     return start
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -65,13 +65,13 @@ def _failed(evidence: Evidence) -> float:
 
 
 MEASURES: Mapping[str, Measure] = {
-    "retained": Measure("retained graph", lambda evidence: sum(item.retained for item in evidence.backwards)),
-    "calls": Measure("call", lambda evidence: sum(item.calls for item in evidence.caches)),
-    "steps_on": Measure("step with anomaly detection", lambda evidence: evidence.anomaly.steps_on),
-    "errors": Measure("error", _errors),
-    "failed_backwards": Measure("failed backward", _failed),
+    "retained": Measure("retained graphs", lambda evidence: sum(item.retained for item in evidence.backwards)),
+    "calls": Measure("calls of empty_cache", lambda evidence: sum(item.calls for item in evidence.caches)),
+    "steps_on": Measure("steps with anomaly detection", lambda evidence: evidence.anomaly.steps_on),
+    "errors": Measure("errors", _errors),
+    "failed_backwards": Measure("failed backwards", _failed),
     "parameters": Measure(
-        "parameter without a gradient", lambda evidence: sum(item.without_gradient for item in evidence.optimizers)
+        "parameters without a gradient", lambda evidence: sum(item.without_gradient for item in evidence.optimizers)
     ),
 }
 """By the number of a verdict that counts the same at the flagged code: a fix that removes this code leaves nothing to
@@ -119,7 +119,7 @@ def _by_measure(was: Verdict, now: Verdict, before: Run, after: Run, allowed: Ma
         if not was.numbers.get(name):
             continue
         had, has = before.total(measure), after.total(measure)
-        seen = f"{times(had, measure.what)} before, {has:,.0f} after"
+        seen = f"{measure.what}: {had:,.0f} before, {has:,.0f} after"
         if has <= allowed[name]:
             return Proof(Outcome.PROVEN, f"{seen}, in {times(after.steps, 'step')}")
         return Proof(Outcome.NOT_PROVEN, seen)
