@@ -69,11 +69,11 @@ def _most_alike(line: str, others: Sequence[str]) -> int | None:
 def _column(before: str, after: str, column: int) -> int:
     """Where a column of a line is after an edit somewhere in it: counted from the end that the edit left alone."""
     start = _shared(before, after)
-    if column <= start:
+    if column < start:
         return column
     end = _shared(before[::-1], after[::-1])
     if column >= len(before) - end:
-        return max(start, column + len(after) - len(before))
+        return column + len(after) - len(before)
     return start
 
 

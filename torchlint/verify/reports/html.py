@@ -107,7 +107,7 @@ def _fix(judged: Judged) -> str:
     outcome, fix = judged.proof.outcome, judged.finding.fix
     about = "" if fix is None else f" ({fix.safety.value}: {fix.message})"
     title = "No fix" if outcome is Outcome.NO_FIX else f"Fix {outcome.value}"
-    return f"<p><b>{escape(title)}</b>{escape(about)}: {escape(_sentence(judged.proof.reason))}</p>\n"
+    return f"<p><b>{escape(title)}</b>{escape(about)}: {escape(judged.proof.reason)}.</p>\n"
 
 
 def _sentence(text: str) -> str:
