@@ -31,8 +31,7 @@ def train(steps):
         loss = model(torch.randn(8, 4)).pow(2).mean()
         loss.backward(retain_graph=True)
         optimizer.step()
-        total += loss
-        torch.cuda.empty_cache()
+        total += loss; torch.cuda.empty_cache()
     print("total", float(total), __file__, __spec__)
 
 
@@ -161,7 +160,7 @@ def test_a_fixed_program_that_fails(verify: Callable[..., Any]) -> None:
     pytest.importorskip("torch")
     done = verify(USED_AFTER_ALL, "--fixed")
     assert fixes(done.report) == {"retain-graph-in-loop": ("confirmed", "not-proven")}
-    assert "with the fixes the program failed: exit code 1: RuntimeError: Trying to backward" in reasons(done.report)[0]
+    assert "did not get through: exit code 1: RuntimeError: Trying to backward" in reasons(done.report)[0]
     assert done.code == 1
 
 
@@ -180,6 +179,7 @@ def test_an_interrupted_second_run(verify: Callable[..., Any], training: str) ->
     done = verify(training + INTERRUPTED + "train(9)\n", "--fixed")
     assert done.code == 130
     assert fixes(done.report) == {"missing-zero-grad": ("confirmed", "not-proven")}
+    assert "interrupted by SIGINT" in reasons(done.report)[0]
 
 
 @pytest.mark.parametrize("other", [["--findings", "train.py"], ["--evidence", "."]])

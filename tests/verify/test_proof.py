@@ -120,7 +120,9 @@ def test_the_first_difference(one: list[float], other: list[float], step: int | 
     assert first_difference([evidence(steps, losses=one)], [evidence(longer, losses=other)]) == step
 
 
-def trial(monkeypatch: pytest.MonkeyPatch, runs: Sequence[Sequence[float]], safety: Safety) -> Verification:
+def trial(
+    monkeypatch: pytest.MonkeyPatch, runs: Sequence[Sequence[float]], safety: Safety, pairs: int = 1
+) -> Verification:
     """A verification with one fix, of a program whose runs have these losses."""
     left = list(runs)
 
@@ -134,7 +136,7 @@ def trial(monkeypatch: pytest.MonkeyPatch, runs: Sequence[Sequence[float]], safe
     finding = Finding("train.py", "undetached-accumulation", "TL201", "", span, Severity.ERROR, fix=fix)
     source = SourceFile("train.py", b"kept.append(loss)\n")
     subject = Subject(finding, source, fixed=SourceFile("train.py", b"kept.append(loss.detach())\n"))
-    verification = fixed.verify_fixed(["python"], [subject], Path(), Limits(), print)
+    verification = fixed.verify_fixed(["python"], [subject], Path(), Limits(), print, pairs)
     assert not left
     return verification
 
@@ -154,6 +156,14 @@ def test_a_safe_fix_changes_no_number(
     notes = " ".join(trial(monkeypatch, runs, safety).notes)
     assert note in notes
     assert ("fault of torchlint's" in notes) == note.startswith("From")
+
+
+def test_pairs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparison = trial(monkeypatch, [[1], [2], [3], [4]], Safety.UNSAFE, pairs=2).comparison
+    assert comparison is not None
+    assert comparison.order == ("as it is", "with the fixes", "with the fixes", "as it is")
+    losses = [[item.series[0]["loss"] for item in form] for form in (comparison.before, comparison.after)]
+    assert losses == [[1, 4], [2, 3]]
 
 
 def test_every_report_tells_of_proofs(monkeypatch: pytest.MonkeyPatch) -> None:

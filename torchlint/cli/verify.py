@@ -253,13 +253,20 @@ def _linted(root: Path, select: tuple[str, ...], fixed: bool) -> list[Subject]:
 
 
 def _subjects(file: LintedFile) -> Iterator[Subject]:
-    """The findings of a file as it is on disk; those that fixes were made for, with the fixed file."""
+    """The findings of a file as it is on disk; those that fixes were made for, with the fixed file.
+
+    A fix that was made after another one was for a line that may be another by then, so the line decides only between
+    findings of one message.
+    """
     from torchlint.verify.session import Subject
 
-    made = {(finding.name, finding.message, finding.fingerprint) for finding in file.applied}
+    lines = {(finding.name, finding.message, finding.fingerprint) for finding in file.applied}
+    gone = {(finding.name, finding.message) for finding in file.applied}
+    gone -= {(finding.name, finding.message) for finding in file.findings}
     original = file.before or file
     for finding in original.findings:
-        is_fixed = (finding.name, finding.message, finding.fingerprint) in made
+        said = finding.name, finding.message
+        is_fixed = finding.fix is not None and (said in gone or (*said, finding.fingerprint) in lines)
         yield Subject(finding, original.source, fixed=file.source if is_fixed else None)
 
 

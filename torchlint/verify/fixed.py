@@ -54,6 +54,12 @@ def _no_fix(exists: bool) -> Proof:
     return Proof(Outcome.NO_FIX, "its fix cannot be made here" if exists else "there is no fix for it")
 
 
+def _unproven(verdict: Verdict, reason: str) -> Proof:
+    if verdict.answer is not Answer.CONFIRMED:
+        return Proof(Outcome.NOTHING_TO_PROVE, f"{verdict.answer.value} as it is")
+    return Proof(Outcome.NOT_PROVEN, reason)
+
+
 @dataclass
 class _Trial:
     """The runs of both forms of the program."""
@@ -96,7 +102,7 @@ class _Trial:
             replace(item, verdict=verdict) for item, verdict in zip(first.judged, _said(self.before), strict=True)
         ]
         if not self.after:
-            proofs = [self._without(item, "the program did not run with the fixes") for item in judged]
+            proofs = self._without(judged, "the program did not run with the fixes")
             return replace(first, judged=_with(judged, proofs))
         last = self.after[-1]
         notes = [*first.notes, *(f"With the fixes: {note}" for note in last.notes if note not in first.notes)]
@@ -123,19 +129,15 @@ class _Trial:
             Run(_evidence(self.after), _failure(self.after[-1])),
         )
         proven = dict(zip(fixed, proofs, strict=True))
-        return [
-            proven.get(number) or self._without(item, "its file was not loaded in a way that lets the fix run")
-            for number, item in enumerate(judged)
-        ]
+        unproven = self._without(judged, "its file was not loaded in a way that lets the fix run")
+        return [proven.get(number, proof) for number, proof in enumerate(unproven)]
 
-    def _without(self, judged: Judged, reason: str) -> Proof:
-        """What is to be said of a finding whose fix did not run."""
-        subject = next(item for item in self.subjects if item.finding is judged.finding)
-        if subject.fixed is None:
-            return _no_fix(judged.finding.fix is not None)
-        if judged.verdict.answer is not Answer.CONFIRMED:
-            return Proof(Outcome.NOTHING_TO_PROVE, f"{judged.verdict.answer.value} as it is")
-        return Proof(Outcome.NOT_PROVEN, reason)
+    def _without(self, judged: Sequence[Judged], reason: str) -> list[Proof]:
+        """What is to be said of findings if their fixes did not run."""
+        return [
+            _unproven(item.verdict, reason) if subject.fixed is not None else _no_fix(item.finding.fix is not None)
+            for item, subject in zip(judged, self.subjects, strict=True)
+        ]
 
     def _fault(self) -> list[str]:
         """Whether fixes that promise to change no number have kept it; if not, it may be the program itself."""
@@ -189,8 +191,10 @@ def _with(judged: Sequence[Judged], proofs: Sequence[Proof]) -> tuple[Judged, ..
 
 
 def _failure(verification: Verification) -> str:
-    """How the program failed; empty if it ended well, was stopped, or ran out of time."""
+    """How the program failed, or was interrupted; empty if it ended well, or its budget was used up."""
     ended = verification.ended
+    if ended is not None and ended.signal:
+        return ended.description
     if ended is None or not ended.code or ended.timed_out or any(item.stopped for item in verification.evidence):
         return ""
     errors = [item.error for item in verification.evidence if item.error]

@@ -103,7 +103,7 @@ def _proof(pair: tuple[Verdict, Verdict], before: Run, after: Run, allowed: Mapp
     if not _is_confirmed(was):
         return Proof(Outcome.NOTHING_TO_PROVE, f"{was.answer.value} as it is")
     if after.failure and (not before.failure or after.steps < ENOUGH_STEPS):
-        return Proof(Outcome.NOT_PROVEN, f"with the fixes the program failed: {after.failure}")
+        return Proof(Outcome.NOT_PROVEN, f"with the fixes the program did not get through: {after.failure}")
     needed = max(before.steps, ENOUGH_STEPS)
     if after.steps < needed:
         return Proof(

@@ -63,10 +63,11 @@ def _fix(judged: Judged, paint: Paint) -> str:
 
 
 def _compared(comparison: Comparison, paint: Paint) -> Iterator[str]:
-    """A table of what was measured."""
+    """Which runs there were, and a table of what was measured in them."""
+    yield f"runs: {', '.join(comparison.order)}; seed {comparison.seed}"
     quantities = comparison.quantities
     rows = [(item.label, shown(item.before), shown(item.after)) for item in quantities]
-    rows.insert(0, (f"seed {comparison.seed}", "as it is", "with fixes"))
+    rows.insert(0, ("", "as it is", "with fixes"))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for number, (name, before, after) in enumerate(rows):
         line = f"{name:<{widths[0]}}  {before:>{widths[1]}}  {after:>{widths[2]}}"
