@@ -14,7 +14,7 @@ import pytest
 from torchlint.finding import Edit, Finding, Fix, Position, Safety, Severity, Span
 from torchlint.source import SourceFile
 from torchlint.verify import fixed
-from torchlint.verify.comparison import first_difference
+from torchlint.verify.comparison import comparable, first_difference
 from torchlint.verify.evidence import Evidence, from_json
 from torchlint.verify.folder import Limits
 from torchlint.verify.launch import Ended
@@ -117,7 +117,12 @@ def test_the_first_difference(one: list[float], other: list[float], step: int | 
     """A step that both made counts, if only one of them has a loss there."""
     steps = max(len(one), 2)
     longer = max(len(other), 2)
-    assert first_difference([evidence(steps, losses=one)], [evidence(longer, losses=other)]) == step
+    pairs = comparable([evidence(steps, losses=one)], [evidence(longer, losses=other)])
+    assert first_difference(pairs) == step
+
+
+def test_processes_that_cannot_be_told_apart_are_not_compared() -> None:
+    assert comparable([evidence()], [evidence(), evidence()]) == []
 
 
 def trial(
@@ -125,10 +130,11 @@ def trial(
 ) -> Verification:
     """A verification with one fix, of a program whose runs have these losses."""
     left = list(runs)
+    replaced = frozenset([str(Path("train.py").resolve())])
 
     def run(command: Any, subjects: Sequence[Subject], *arguments: Any) -> Verification:
         judged = tuple(Judged(item.finding, item.source, refuted("", {})) for item in subjects)
-        return Verification(("python",), judged, Ended(0, 1.0), (evidence(3, losses=left.pop(0)),), (), 0)
+        return Verification(("python",), judged, Ended(0, 1.0), (evidence(3, losses=left.pop(0)),), (), 0, replaced)
 
     monkeypatch.setattr(fixed, "run", run)
     span = Span(Position(1, 0), Position(1, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -106,14 +107,20 @@ _QUANTITIES: dict[tuple[str, str], Callable[[Sequence[Evidence]], float | None]]
 }
 
 
-def first_difference(before: Sequence[Evidence], after: Sequence[Evidence]) -> int | None:
-    """The first step at which losses or gradient norms are not the same to the bit; None if all are.
+def comparable(before: Sequence[Evidence], after: Sequence[Evidence]) -> list[tuple[Evidence, Evidence]]:
+    """The processes of two runs that are known to be the same one: the only ones of their rank."""
+    ones, others = _only(before), _only(after)
+    return [(ones[rank], others[rank]) for rank in ones if rank in others]
 
-    Only processes that can be told apart are compared: those of the same rank.
-    """
-    ranks = {item.process.rank: item for item in before}
-    steps = [_differs(ranks[item.process.rank], item) for item in after if item.process.rank in ranks]
-    return min((step for step in steps if step is not None), default=None)
+
+def _only(processes: Sequence[Evidence]) -> dict[str, Evidence]:
+    counts = Counter(item.process.rank for item in processes)
+    return {item.process.rank: item for item in processes if counts[item.process.rank] == 1}
+
+
+def first_difference(pairs: Sequence[tuple[Evidence, Evidence]]) -> int | None:
+    """The first step at which losses or gradient norms are not the same to the bit; None if all are."""
+    return min((step for pair in pairs if (step := _differs(*pair)) is not None), default=None)
 
 
 def _differs(one: Evidence, other: Evidence) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchlint.finding import Safety
-from torchlint.verify.comparison import Comparison, first_difference
+from torchlint.verify.comparison import Comparison, comparable, first_difference
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.folder import Conditions, Limits
 from torchlint.verify.moving import Move
@@ -77,6 +77,11 @@ class _Trial:
     def texts(self) -> dict[str, bytes]:
         return {_path(item): item.fixed.data for item in self.subjects if item.fixed is not None}
 
+    @property
+    def _signal(self) -> int:
+        """The signal by which a run, and with it the verification, was ended; or 0."""
+        return max((ran.ended.signal for ran in (*self.before, *self.after) if ran.ended is not None), default=0)
+
     def run(self, pairs: int) -> None:
         """Run both forms in turn, as long as there is something to compare."""
         turns = [(AS_IT_IS, WITH_FIXES), (WITH_FIXES, AS_IT_IS)]
@@ -113,7 +118,7 @@ class _Trial:
             first,
             judged=_with(judged, self._proofs(judged)),
             notes=tuple(notes),
-            exit_code=128 + last.ended.signal if last.ended.signal else first.exit_code,
+            exit_code=128 + self._signal if self._signal else first.exit_code,
             evidence=before,
             comparison=Comparison(tuple(self.order), SEED, before, after, last.ended),
         )
@@ -144,12 +149,16 @@ class _Trial:
         fixes = [item.finding.fix for item in self.subjects if item.fixed is not None]
         if not all(fix is not None and fix.safety is Safety.SAFE for fix in fixes):
             return []
-        before = _evidence(self.before)
-        step = first_difference(before, _evidence(self.after))
+        before, after = self.before[0], self.after[0]
+        pairs = comparable(before.evidence, after.evidence)
+        steps = max((min(one.steps, other.steps) for one, other in pairs), default=0)
+        if not steps or not after.replaced or self._signal:
+            return []
+        step = first_difference(pairs)
         if step is None:
-            return ["The fixes are safe ones, and no loss or gradient norm is another with them."]
+            return [f"The fixes are safe ones, and no loss or gradient norm is another with them, in {steps:,} steps."]
         again = self._run_one(AS_IT_IS)
-        if first_difference(before, again.evidence) is not None:
+        if first_difference(comparable(before.evidence, again.evidence)) is not None:
             return ["Losses and gradient norms differ, but from run to run of the program as it is as well."]
         return [
             f"From step {step:,} on losses or gradient norms are others with the fixes, although all of them are "
