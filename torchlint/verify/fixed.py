@@ -119,7 +119,6 @@ class _Trial:
             judged=_with(judged, self._proofs(judged)),
             notes=tuple(notes),
             exit_code=128 + self._signal if self._signal else first.exit_code,
-            evidence=before,
             comparison=Comparison(tuple(self.order), SEED, before, after, last.ended),
         )
 
