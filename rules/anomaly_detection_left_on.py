@@ -1,5 +1,7 @@
 """Anomaly detection in code that trains."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Rule, edits

@@ -1,5 +1,7 @@
 """Gradients that are cleared before the step could use them."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Rule

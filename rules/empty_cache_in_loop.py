@@ -1,5 +1,7 @@
 """Cache emptying in every iteration."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Rule, Safety, edits

@@ -1,5 +1,7 @@
 """Leaves that require grad, changed in place while gradients are on."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Rule, edits, triage

@@ -1,5 +1,7 @@
 """Tensors changed in place although autograd had saved them for backward."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Confidence, Rule, Severity, triage

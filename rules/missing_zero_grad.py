@@ -1,5 +1,7 @@
 """Gradients of an optimizer that are never cleared."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Rule

@@ -1,5 +1,7 @@
 """Graphs retained for a second backward that never comes."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Rule, edits

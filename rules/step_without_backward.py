@@ -1,5 +1,7 @@
 """Steps that no backward precedes."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Rule

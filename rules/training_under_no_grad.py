@@ -1,5 +1,7 @@
 """Losses that are backpropagated though their forward ran with gradients off."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Rule, edits

@@ -1,5 +1,7 @@
 """Tensors kept across iterations together with their graphs."""
 
+from __future__ import annotations
+
 import libcst as cst
 
 from torchlint import Category, Confidence, Rule, Severity

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from torchlint import Rule, engine
+from torchlint import Rule, engine, walk
 from torchlint.cli import cli, main
 from torchlint.progress import Progress
 
@@ -266,7 +266,7 @@ def test_an_unexpected_crash_of_the_engine_is_contained(folder: Path, monkeypatc
     def failing(*_: object) -> None:
         raise ZeroDivisionError("so deep")
 
-    monkeypatch.setattr(engine, "parse", failing)
+    monkeypatch.setattr(walk, "parse", failing)
     result = torchlint("--output-format", "concise")
     assert result.exit_code == 3
     assert result.stdout.startswith("bad.py:1:1: TL003 internal-error: torchlint crashed: ZeroDivisionError: so deep")

@@ -54,7 +54,9 @@ if not TYPE_CHECKING:  # a type checker takes the imports above, and refuses any
         if name == "__version__":
             return metadata.version("torchlint")
         if name in ("edits", "triage"):
-            return import_module(f"torchlint.{name}")
+            from torchlint.late import late
+
+            return late(f"torchlint.{name}")
         for module, names in _HOMES.items():
             if name in names:
                 return getattr(import_module(f"torchlint.{module}"), name)

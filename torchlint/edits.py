@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -379,14 +379,3 @@ class Unwrap(NodeEdit):
         have = len(layout.indentation(number))
         if layout.line(number).strip() and have > outer:
             yield Edit(Span(Position(number, outer), Position(number, min(have, inner))), "")
-
-
-def lines_of(fix: Fix) -> set[int]:
-    """The lines of the text that a fix changes."""
-    return {line for edit in fix.edits for line in range(edit.span.start.line, edit.span.end.line + 1)}
-
-
-def region(edits: Iterable[Edit]) -> Span:
-    """From where the first edit begins to where the last one ends."""
-    spans = [edit.span for edit in edits]
-    return Span(min(span.start for span in spans), max(span.end for span in spans))

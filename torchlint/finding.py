@@ -99,6 +99,16 @@ class Fix:
     edits: tuple[Edit, ...]
     safety: Safety
 
+    @property
+    def region(self) -> Span:
+        """From where the first edit begins to where the last one ends."""
+        return Span(min(edit.span.start for edit in self.edits), max(edit.span.end for edit in self.edits))
+
+    @property
+    def lines(self) -> set[int]:
+        """The lines of the text that the edits change."""
+        return {line for edit in self.edits for line in range(edit.span.start.line, edit.span.end.line + 1)}
+
 
 @dataclass(frozen=True)
 class Finding:

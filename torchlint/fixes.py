@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from torchlint.edits import region
 from torchlint.engine import lint
-from torchlint.finding import Edit, Finding, Safety
+from torchlint.finding import Finding, Safety, Span
 from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, Selection
 from torchlint.source import SourceError, SourceFile
-from torchlint.syntax import is_python
 
 MAX_ROUNDS = 50
 """A file that is still not stable has a fix that undoes or repeats another."""
@@ -79,7 +77,7 @@ class _Fixing:
             if is_applicable(item, self.unsafe) and self._key(source, item) not in self.refused
         ]
         chosen: list[Finding] = []
-        for finding in sorted(able, key=lambda finding: region(_edits(finding))):
+        for finding in sorted(able, key=lambda finding: _region(finding)):
             if all(finding.fix == other.fix or not _overlap(finding, other) for other in chosen):
                 chosen.append(finding)
         return chosen
@@ -136,15 +134,17 @@ def _breaks(fixed: SourceFile, before: Sequence[Finding], after: Sequence[Findin
     was, now = (sum(item.name == SYNTAX_ERROR.name for item in found) for found in (before, after))
     if now > was:
         return True
+    from torchlint.syntax import is_python
+
     return not was and not is_python(fixed)
 
 
-def _edits(finding: Finding) -> tuple[Edit, ...]:
+def _region(finding: Finding) -> Span:
     assert finding.fix is not None
-    return finding.fix.edits
+    return finding.fix.region
 
 
 def _overlap(first: Finding, second: Finding) -> bool:
     """Whether two fixes touch each other's text, or insert at one place."""
-    one, two = region(_edits(first)), region(_edits(second))
+    one, two = _region(first), _region(second)
     return one.start <= two.end and two.start <= one.end

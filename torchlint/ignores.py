@@ -15,9 +15,9 @@ from torchlint import engine
 from torchlint.finding import Edit, Finding, Position, Span
 from torchlint.outputs import LintedFile
 from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE, Selection
-from torchlint.source import SourceError, SourceFile
+from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.suppress import list_of_names
-from torchlint.syntax import SyntaxProblem, parse, with_deep_stack
+from torchlint.syntax import parse, with_deep_stack
 from torchlint.text import Text
 from torchlint.writing import write
 

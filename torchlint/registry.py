@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from types import ModuleType
 
 from torchlint.finding import Category, Meta
+from torchlint.late import late
 from torchlint.rule import OptionValue, Rule
 from torchlint.suppress import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
 
@@ -69,6 +70,7 @@ class Selection:
 @cache
 def rules() -> tuple[type[Rule], ...]:
     """All installed rules by code; raises `RegistryError`."""
+    late("libcst")  # rules import it for what they do when a file was parsed
     found: dict[str, type[Rule]] = {}
     codes: dict[str, str] = {meta.code: meta.name for meta in ENGINE_CHECKS}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.value != "torchlint.rules", point.name)):

@@ -6,13 +6,15 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import libcst as cst
-
-from torchlint.edits import Change
 from torchlint.finding import Category, Confidence, Meta, Severity
-from torchlint.model import Model
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from torchlint.edits import Change
+    from torchlint.model import Model
 
 OptionValue = bool | int | str | tuple[str, ...]
 

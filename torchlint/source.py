@@ -36,6 +36,15 @@ class SourceError(Exception):
         self.line = line
 
 
+class SyntaxProblem(Exception):
+    """The text is no Python, with the position where the parser gave up."""
+
+    def __init__(self, message: str, position: Position) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a reader finds a position: in a notebook the line counts in its cell (which counts from 1)."""

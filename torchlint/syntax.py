@@ -20,7 +20,7 @@ from libcst._nodes.internal import CodegenState
 from torchlint import depth
 from torchlint.finding import Position, Span
 from torchlint.pieces import Pieces
-from torchlint.source import SourceError, SourceFile
+from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.text import Text
 
 _STACK_BYTES = 512 * 1024 * 1024
@@ -35,15 +35,6 @@ _LAYOUT = frozenset(
 )
 
 Result = TypeVar("Result")
-
-
-class SyntaxProblem(Exception):
-    """The text is no Python, with the position where the parser gave up."""
-
-    def __init__(self, message: str, position: Position) -> None:
-        super().__init__(message)
-        self.message = message
-        self.position = position
 
 
 def with_deep_stack(work: Callable[[], Result]) -> Result:
