@@ -21,8 +21,9 @@ LAYERS = (
     {"registry", "suppress", "config", "settings", "tomlplace"},
     {"engine"},
     {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
+    {"pools", "dispatch"},
     {"runner", "baseline", "changes", "ignores"},
-    {"verify"},
+    {"verify", "remote"},
     {"server", "testing"},
     {"cli"},
 )

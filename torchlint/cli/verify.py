@@ -203,7 +203,7 @@ def _linted(root: Path, select: tuple[str, ...]) -> list[Subject]:
     from torchlint.config import Configurations
     from torchlint.discovery import Discovery
     from torchlint.progress import Progress
-    from torchlint.runner import run
+    from torchlint.runner import Means, run
     from torchlint.settings import Overrides
     from torchlint.verify.session import Subject
 
@@ -211,7 +211,7 @@ def _linted(root: Path, select: tuple[str, ...]) -> list[Subject]:
     shown = Path(os.path.relpath(root)) if root.is_relative_to(Path.cwd()) else root
     targets = Discovery(Configurations(Overrides(select))).files([shown])
     with Progress(sys.stderr) as progress:
-        outcome = run(targets, progress)
+        outcome = run(targets, progress, means=Means(jobs=None))
     return [Subject(finding, file.source) for file in outcome.files for finding in file.findings]
 
 
