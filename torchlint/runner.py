@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchlint import engine, registry
+from torchlint import registry
 from torchlint.cache.stamp import Stamp, digest_of, status_of
 from torchlint.discovery import Target
-from torchlint.fixes import Fixing, fix
 from torchlint.outputs import LintedFile, Outcome
 from torchlint.pools import processes_that_pay
 from torchlint.registry import Selection
 from torchlint.source import SourceError, SourceFile
 
-if TYPE_CHECKING:  # what a run in one process does not need
+if TYPE_CHECKING:  # what a run in which nothing has changed does not need
     from concurrent.futures import Executor
 
     from torchlint.cache import Cache
     from torchlint.dispatch import Crew
+    from torchlint.fixes import Fixing
 
 Progress = Callable[[int, int], None]
 """Called with the number of files done, and of all."""
@@ -126,7 +126,11 @@ def lint_file(job: Job) -> LintedFile:
 def lint_source(source: SourceFile, selection: Selection, fixing: Fixing | None = None) -> LintedFile:
     """Lint, and fix, what has been read already."""
     if fixing is None:
-        return LintedFile(source, tuple(engine.lint(source, selection)))
+        from torchlint.engine import lint
+
+        return LintedFile(source, tuple(lint(source, selection)))
+    from torchlint.fixes import fix
+
     fixed = fix(source, selection, unsafe=fixing.unsafe)
     before = LintedFile(source, fixed.before) if fixed.applied else None
     return LintedFile(fixed.source, fixed.findings, before, fixed.applied)
@@ -138,8 +142,10 @@ def _job(target: Target, fixing: Fixing | None, means: Means) -> Job:
 
 
 def _unreadable(job: Job, reason: str) -> LintedFile:
+    from torchlint.engine import unreadable
+
     shown = str(job.path)
-    return LintedFile(SourceFile(shown, b""), (engine.unreadable(shown, reason),))
+    return LintedFile(SourceFile(shown, b""), (unreadable(shown, reason),))
 
 
 def _lint_all(tasks: Sequence[_Task], means: Means) -> Generator[tuple[int, Done], None, None]:
@@ -167,6 +173,7 @@ def _crew(tasks: Sequence[_Task], means: Means) -> Crew[_Task, Done] | None:
     jobs = min(jobs, len(tasks))
     if jobs < 2:
         return None
+    import torchlint.engine  # noqa: F401 - before the processes are copies of this one
     from torchlint.dispatch import Crew
     from torchlint.pools import processes
 
