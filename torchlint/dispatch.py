@@ -31,12 +31,17 @@ class Crew(Generic[Task, Result]):
     window: int
 
 
-def chunks(tasks: Iterable[tuple[Task, int]]) -> Iterator[list[Task]]:
-    """Tasks with their sizes -> portions of similar size, the largest tasks first, so that none is left for the end."""
+def chunks(tasks: Iterable[tuple[Task, int]], portions: int) -> Iterator[list[Task]]:
+    """Tasks with their sizes -> at least so many chunks, if there are so many tasks.
+
+    The largest tasks come first, so that none is left for the end.
+    """
+    ordered = sorted(tasks, key=lambda item: -item[1])
+    most = max(1, min(_CHUNK_FILES, len(ordered) // portions))
     chunk: list[Task] = []
     total = 0
-    for task, size in sorted(tasks, key=lambda item: -item[1]):
-        if chunk and (total + size > _CHUNK_BYTES or len(chunk) == _CHUNK_FILES):
+    for task, size in ordered:
+        if chunk and (total + size > _CHUNK_BYTES or len(chunk) == most):
             yield chunk
             chunk, total = [], 0
         chunk.append(task)

@@ -157,7 +157,7 @@ def _lint_all(tasks: Sequence[_Task], means: Means) -> Generator[tuple[int, Done
         return
     from torchlint.dispatch import chunks, dispatched
 
-    work = chunks((task, _size(task[1])) for task in tasks)
+    work = chunks(((task, _size(task[1])) for task in tasks), crew.window)
     with closing(dispatched(work, crew)) as portions:
         for chunk, results in portions:
             yield from zip((index for index, _ in chunk), results, strict=True)
