@@ -63,7 +63,7 @@ class Cluster:
     def wait(self, workers: int) -> None:
         from distributed import Client
 
-        with Client(f"tcp://{self.address}", timeout=20, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+        with Client(f"tcp://{self.address}", timeout=20, set_as_default=False) as client:
             client.wait_for_workers(workers, timeout=20)
 
     def is_working(self, worker: subprocess.Popen[bytes]) -> bool:
