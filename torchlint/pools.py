@@ -28,8 +28,10 @@ def usable_cpus() -> int:
 
 def processes_that_pay(files: int, size: int) -> int:
     """How many processes so many files, of so many bytes, are worth; fewer than two mean: this one."""
-    worth = _WORTH_A_FORK if _may_fork() else _WORTH_A_START
-    return max(1, min(usable_cpus(), files // 2, size // worth))
+    most = min(usable_cpus(), files // 2, size // _WORTH_A_FORK)
+    if most > 1 and not _may_fork():
+        most = min(most, size // _WORTH_A_START)
+    return max(1, most)
 
 
 @contextmanager

@@ -212,7 +212,14 @@ def _size(job: Job) -> int:
 
 
 def _lint_each(jobs: Iterable[Job]) -> list[Done]:
-    return [_lint(job) for job in jobs]
+    """For another process, which is not sent all that a source has computed."""
+    results = [_lint(job) for job in jobs]
+    return [replace(done, linted=done.linted and _bare(done.linted)) for done in results]
+
+
+def _bare(linted: LintedFile) -> LintedFile:
+    before = linted.before and _bare(linted.before)
+    return replace(linted, source=replace(linted.source), before=before)
 
 
 def lint_shipped(expected: Mapping[str, str], jobs: bytes) -> list[Done]:
@@ -230,9 +237,7 @@ def lint_shipped(expected: Mapping[str, str], jobs: bytes) -> list[Done]:
 def _lint(job: Job) -> Done:
     job = job.read()
     linted = lint_file(job)
-    if not linted.findings and linted.before is None:
-        return Done(None, job.stamp)
-    return Done(replace(linted, source=replace(linted.source)), job.stamp)  # without all that it has computed
+    return Done(linted if linted.findings or linted.before is not None else None, job.stamp)
 
 
 def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
@@ -246,7 +251,7 @@ def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
         with processes(1) as executor:
             for _, job in tasks[len(done) :]:
                 try:
-                    done.append(executor.submit(_lint, job).result())
+                    done += executor.submit(_lint_each, [job]).result()
                 except BrokenExecutor:
                     reason = "the process that linted it died twice; was it out of memory?"
                     done.append(Done(_unreadable(job, reason), None))
