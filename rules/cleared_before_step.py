@@ -55,7 +55,7 @@ class ClearedBeforeStep(Rule):
 
     code = "TL102"
     category = Category.CORRECTNESS
-    triggers = ((b"backward",), (b"step",), (b"zero_grad",))
+    triggers = ((b"backward(",), (b"step(",), (b"zero_grad",))
 
     def visit_Module(self, node: cst.Module) -> None:
         for cleared in self.model.protocol.cleared_gradients():

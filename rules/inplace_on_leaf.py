@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from torchlint import Category, Model, Rule, edits
+from torchlint import Category, Rule, edits, triage
 
 
 class InplaceOnLeaf(Rule):
@@ -62,7 +62,7 @@ class InplaceOnLeaf(Rule):
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and Model.changes_in_place(data)
+        return super().may_fire(data) and triage.may_change_leaf(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         found = list(self.model.mutation.leaves_changed())

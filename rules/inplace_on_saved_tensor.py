@@ -2,7 +2,7 @@
 
 import libcst as cst
 
-from torchlint import Category, Confidence, Model, Rule, Severity
+from torchlint import Category, Confidence, Rule, Severity, triage
 
 
 class InplaceOnSavedTensor(Rule):
@@ -71,8 +71,8 @@ class InplaceOnSavedTensor(Rule):
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
-        steps = b"backward" in data and b"step" in data
-        return b"torch" in data and (steps or Model.changes_in_place(data))
+        steps = b"backward(" in data and b"step(" in data
+        return b"torch" in data and (steps or triage.may_change_saved_tensor(data))
 
     def visit_Module(self, node: cst.Module) -> None:
         mutation = self.model.mutation

@@ -57,7 +57,7 @@ class MissingZeroGrad(Rule):
 
     code = "TL101"
     category = Category.CORRECTNESS
-    triggers = ((b"backward",), (b"step", b".grad"))
+    triggers = ((b"backward(",), (b"step(", b".grad"))
 
     def visit_Module(self, node: cst.Module) -> None:
         for stale in self.model.protocol.stale_gradients():

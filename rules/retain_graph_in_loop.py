@@ -58,7 +58,7 @@ class RetainGraphInLoop(Rule):
 
     code = "TL202"
     category = Category.SUSPICIOUS
-    triggers = ((b"retain_graph",), (b"backward",))
+    triggers = ((b"retain_graph",), (b"backward(",))
 
     def visit_Module(self, node: cst.Module) -> None:
         for unused in self.model.retention.unused():

@@ -52,7 +52,7 @@ class StepWithoutBackward(Rule):
 
     code = "TL103"
     category = Category.SUSPICIOUS
-    triggers = ((b"backward",), (b"step",))
+    triggers = ((b"backward(",), (b"step(",))
 
     def visit_Module(self, node: cst.Module) -> None:
         for empty in self.model.protocol.empty_steps():

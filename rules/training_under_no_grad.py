@@ -59,7 +59,7 @@ class TrainingUnderNoGrad(Rule):
 
     code = "TL104"
     category = Category.CORRECTNESS
-    triggers = ((b"backward",), (b"no_grad", b"inference_mode", b"set_grad_enabled"))
+    triggers = ((b"backward(",), (b"no_grad", b"inference_mode", b"set_grad_enabled"))
 
     def visit_Module(self, node: cst.Module) -> None:
         for loss in self.model.grad_modes.losses_without_graph():

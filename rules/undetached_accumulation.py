@@ -64,7 +64,7 @@ class UndetachedAccumulation(Rule):
 
     code = "TL201"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"backward", b".eval("), (b"append", b"+", b"extend", b"cat", b"stack", b"update"))
+    triggers = ((b"torch",), (b"backward(", b".eval("), (b"append", b"+", b"extend", b"cat", b"stack", b"update"))
 
     def visit_Module(self, node: cst.Module) -> None:
         for kept in self.model.keeping.kept_graphs():

@@ -60,6 +60,7 @@ def test_what_is_no_python_is_named(bad_call: type[Rule], data: bytes, name: str
         (b"x\r\n\r\nbad()\r\n", [(3, 0)]),
         (b"\x0cbad()\n\x0c\nif x:\n    y\n\x0c    bad()\n", [(1, 1), (5, 5)]),
         (b"# coding: latin-1\n'\xe9'; bad()\n", [(2, 5)]),
+        (b"# coding: latin-1\n\x0c'\xe9'; bad()\n", [(2, 6)]),
         (b"x = \\\n" * 5 + b"bad()\n", [(6, 0)]),
         (b"".join(b" " * depth + b"if x:\n" for depth in range(90)) + b" " * 90 + b"bad()\n", [(91, 90)]),
     ],

@@ -249,7 +249,7 @@ def test_output_is_the_same_every_time(folder: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no such file names there")
-@pytest.mark.parametrize("form", ["text", "concise", "json", "sarif", "github"])
+@pytest.mark.parametrize("form", ["text", "concise", "json", "sarif", "github", "gitlab", "junit", "html"])
 def test_file_names_that_are_no_text(folder: Path, form: str) -> None:
     for name in (b"caf\xe9.py", "日 #%.py".encode(), b"a\nb\x1b.py"):
         with open(os.path.join(os.fsencode(folder), name), "w") as file:

@@ -13,7 +13,8 @@ import torchlint
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "text", "magics", "notebook", "source", "pieces", "colours", "depth", "git", "writing"},
+    {"finding", "text", "magics", "notebook", "source", "pieces", "colours", "depth", "git", "writing", "operators"},
+    {"triage"},
     {"syntax"},
     {"edits"},
     {"model"},

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from torchlint.model import operators
-from torchlint.model.operators import OPERATORS
+from torchlint import operators
+from torchlint.operators import OPERATORS
 
 GENERATOR = Path(__file__).with_name("generate_operators.py")
 

@@ -13,7 +13,7 @@ from lsprotocol import converters, types
 from sarif import loader
 
 from torchlint import Finding, Position, Rule, Selection, Severity, SourceFile, Span, lint, registry
-from torchlint.finding import Related
+from torchlint.finding import Edit, Fix, Related, Safety
 from torchlint.outputs import LintedFile, Outcome, Style, render
 
 SCHEMA = os.environ.get("SARIF_SCHEMA")
@@ -73,6 +73,51 @@ def test_json_says_all_there_is(bad_call: type[Rule]) -> None:
     data: Any = diagnostic.data
     assert data["name"] == "bad-call" and data["confidence"] == "high" and data["help"] == "call `good`"
     assert len(data["fingerprint"]) == 32
+
+
+def fixable(path: str = "a.py", text: str = "x\r\n'🙂', bad()\r\n") -> LintedFile:
+    """A finding on the second line whose fix inserts a line before it and replaces the call."""
+    insertion = Edit(Span(Position(2, 0), Position(2, 0)), "y\r\n")
+    call = Span(Position(2, 5), Position(2, 10))
+    fix = Fix("call `good`", (insertion, Edit(call, "good()")), Safety.UNSAFE)
+    finding = Finding(path, "bad-call", "XX001", "m", call, Severity.ERROR, fix=fix)
+    return LintedFile(SourceFile(path, text.encode()), (finding,))
+
+
+def test_json_holds_the_fix_as_the_protocol_edits() -> None:
+    (file,) = published(render("json", Outcome((fixable(),), 1), Style()))
+    data: Any = file.diagnostics[0].data
+    edit = converters.get_converter().structure(data["fix"].pop("edit"), types.WorkspaceEdit)
+    assert data["fix"] == {"title": "call `good`", "safety": "unsafe"}
+    assert edit.changes
+    assert list(edit.changes[file.uri]) == [
+        types.TextEdit(types.Range(types.Position(1, 0), types.Position(1, 0)), "y\r\n"),
+        types.TextEdit(types.Range(types.Position(1, 6), types.Position(1, 11)), "good()"),
+    ]
+
+
+def test_sarif_holds_the_fix() -> None:
+    (run,) = sarif(Outcome((fixable(),), 1))["runs"]
+    (fix,) = run["results"][0]["fixes"]
+    assert fix["description"]["text"] == "call `good` (unsafe)"
+    (change,) = fix["artifactChanges"]
+    assert change["artifactLocation"] == {"uri": "a.py", "uriBaseId": "%SRCROOT%"}
+    assert change["replacements"] == [
+        {
+            "deletedRegion": {"startLine": 2, "startColumn": 1, "endLine": 2, "endColumn": 1},
+            "insertedContent": {"text": "y\r\n"},
+        },
+        {
+            "deletedRegion": {"startLine": 2, "startColumn": 7, "endLine": 2, "endColumn": 12},
+            "insertedContent": {"text": "good()"},
+        },
+    ]
+
+
+def test_sarif_holds_no_fix_of_a_notebook() -> None:
+    text = '{"cells": [{"cell_type": "code", "source": "x\\nx, y, bad()"}]}'
+    (run,) = sarif(Outcome((fixable("a.ipynb", text),), 1))["runs"]
+    assert "fixes" not in run["results"][0]
 
 
 def test_json_links_to_the_documentation() -> None:
@@ -153,7 +198,8 @@ def test_sarif_is_valid(bad_call: type[Rule]) -> None:
     validator = Draft7Validator(json.loads(Path(SCHEMA).read_bytes()), format_checker=FormatChecker())
     crash = registry.rules()[1]
     unreadable = linted("a\0b", bad_call, "/elsewhere/\udcff.py")
-    files = [linted(text, bad_call) for text, *_ in LINES.values()] + [linted("crash()", crash), unreadable]
+    files = [linted(text, bad_call) for text, *_ in LINES.values()]
+    files += [linted("crash()", crash), unreadable, fixable()]
     assert list(validator.iter_errors(sarif(outcome(*files)))) == []
     assert list(validator.iter_errors(sarif(outcome()))) == []
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.notebooks import notebook
+
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures" / "missing_zero_grad"
 SOURCES = (
@@ -43,6 +45,7 @@ def test_try_repo(run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.M
         copy(ROOT / name, hook / name)
     for name, fixture in (("good.py", "good.py"), ("bad.py", "bad.py"), ("old.py", "bad.py")):
         copy(FIXTURES / fixture, project / name)
+    (project / "bad.ipynb").write_text(notebook((FIXTURES / "bad.py").read_text("utf-8")), "utf-8")
     (project / "pyproject.toml").write_text('[tool.torchlint]\nexclude = ["old.py"]\n', "utf-8")
     for repository in (hook, project):
         run("git", "init", "-q", cwd=repository)
@@ -51,6 +54,7 @@ def test_try_repo(run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.M
     pre_commit = (sys.executable, "-m", "pre_commit")
     output = run(*pre_commit, "try-repo", hook, "torchlint", "--all-files", cwd=project, code=1)
     assert "bad.py:" in output
+    assert "bad.ipynb:cell 1:" in output
     assert "missing-zero-grad" in output
     assert "good.py:" not in output
     assert "old.py:" not in output

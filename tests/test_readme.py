@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from torchlint import Rule, registry
+from torchlint.outputs import FORMATS
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -91,6 +92,11 @@ def test_other_commands_and_configuration(tmp_path: Path) -> None:
             line, shell=True, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=60
         )
         assert (done.returncode, done.stderr.replace("Fixed no findings.\n", "")) == (0, ""), line
+
+
+def test_all_formats_are_listed() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", README.read_text("utf-8").partition("### Output formats")[2], re.M)
+    assert listed[: len(FORMATS)] == list(FORMATS)
 
 
 def test_torchlint_is_clean() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchlint import edits
+    from torchlint import edits, triage
     from torchlint.engine import lint
     from torchlint.finding import Category, Confidence, Edit, Finding, Fix, Position, Related, Safety, Severity, Span
     from torchlint.model import Model
@@ -34,6 +34,7 @@ __all__ = [
     "edits",
     "lint",
     "select",
+    "triage",
 ]
 
 _HOMES = {
@@ -52,8 +53,8 @@ if not TYPE_CHECKING:  # a type checker takes the imports above, and refuses any
 
         if name == "__version__":
             return metadata.version("torchlint")
-        if name == "edits":
-            return import_module("torchlint.edits")
+        if name in ("edits", "triage"):
+            return import_module(f"torchlint.{name}")
         for module, names in _HOMES.items():
             if name in names:
                 return getattr(import_module(f"torchlint.{module}"), name)

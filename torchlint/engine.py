@@ -38,11 +38,10 @@ def lint(source: SourceFile, selection: Selection, pieces: Pieces | None = None)
     `pieces` remember what was parsed, for whoever lints a file each time that it is edited.
     """
     try:
-        findings = _lint_text(source, selection, pieces)
+        source.text  # noqa: B018 - raises when the bytes are no text
+        findings = _lint_valid(source, selection, pieces)
     except SourceError as error:
-        findings = [_file_finding(UNREADABLE_FILE, source, error.message, error.line)]
-    except SyntaxProblem as problem:
-        findings = _despite(problem, source, selection)
+        findings = [_problem_finding(source, error)]
     except (RecursionError, MemoryError):
         findings = [_file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
     except Exception as error:
@@ -50,8 +49,31 @@ def lint(source: SourceFile, selection: Selection, pieces: Pieces | None = None)
     return _finished(findings, source)
 
 
+def _lint_valid(source: SourceFile, selection: Selection, pieces: Pieces | None) -> list[Finding]:
+    """Lint what is valid Python: of a notebook with cells that are not the others."""
+    try:
+        return _lint_text(source, selection, pieces)
+    except (SyntaxProblem, SourceError) as problem:
+        broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
+        if not broken or source.skipped:
+            return [_problem_finding(source, problem)]
+    findings = [_problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
+    rest = replace(source, skipped=frozenset(cell.number for cell in broken))
+    try:
+        return findings + _lint_text(rest, selection)
+    except (SyntaxProblem, SourceError) as together:
+        return [*findings, _problem_finding(source, together)]
+
+
+def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
+    try:
+        parse(SourceFile("cell.py", cell.program.encode()))
+    except (SyntaxProblem, SourceError) as problem:
+        return problem
+    return None
+
+
 def _lint_text(source: SourceFile, selection: Selection, pieces: Pieces | None = None) -> list[Finding]:
-    source.text  # noqa: B018 - raises when the bytes are no text
     suppressions = Suppressions(source)
     crashes = _Crashes(source)
     active = [rule for rule in selection.rules if rule.may_fire(source.code)]
@@ -66,27 +88,6 @@ def _lint_text(source: SourceFile, selection: Selection, pieces: Pieces | None =
         ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
         found += suppressions.findings(selection.checks, ran, [*metas(), *rules])
     return found + crashes.findings
-
-
-def _despite(problem: SyntaxProblem, source: SourceFile, selection: Selection) -> list[Finding]:
-    """What is wrong with the syntax; in a notebook the other cells are linted without those that are broken."""
-    broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
-    if not broken or source.skipped:
-        return [_syntax_finding(source, problem)]
-    findings = [_syntax_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
-    rest = replace(source, skipped=frozenset(cell.number for cell in broken))
-    try:
-        return findings + _lint_text(rest, selection)
-    except SyntaxProblem as together:
-        return [*findings, _syntax_finding(source, together)]
-
-
-def _problem_of(cell: Cell) -> SyntaxProblem | None:
-    try:
-        parse(SourceFile("cell.py", cell.program.encode()))
-    except SyntaxProblem as problem:
-        return problem
-    return None
 
 
 def unreadable(path: str, reason: str) -> Finding:
@@ -120,8 +121,10 @@ def _internal_finding(source: SourceFile, who: str, error: Exception) -> Finding
     return _file_finding(INTERNAL_ERROR, source, message, 1)
 
 
-def _syntax_finding(source: SourceFile, problem: SyntaxProblem, before: int = 0) -> Finding:
+def _problem_finding(source: SourceFile, problem: SyntaxProblem | SourceError, before: int = 0) -> Finding:
     """The finding for a problem in text that comes after so many lines of the file."""
+    if isinstance(problem, SourceError):
+        return _file_finding(UNREADABLE_FILE, source, problem.message, problem.line + before)
     start = Position(problem.position.line + before, problem.position.column)
     finding = _file_finding(SYNTAX_ERROR, source, problem.message, start.line)
     return replace(finding, span=Span(start, Position(start.line, start.column + 1)))

@@ -129,7 +129,7 @@ def fingerprint(name: str, line: str, number: int) -> str:
     """What stays the same of a finding that only moves: its rule, its line, and which of several like it, from 1."""
     import hashlib  # not worth its time in a run that finds nothing
 
-    return hashlib.sha256(f"{name}\0{line.strip()}\0{number}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{name}\0{line.strip()}\0{number}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

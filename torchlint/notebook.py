@@ -129,13 +129,13 @@ class Notebook:
 
         if not old.startswith("["):
             return encoded(source)
+        lines = re.findall(r"[^\n]*\n|[^\n]+", source)
+        if not lines:
+            return "[]"
         items = list(_items(self.text, start))
-        if not items:
-            return "[" + ", ".join(map(encoded, source.splitlines(keepends=True))) + "]"
         raw = {json.loads(self.text[item:stop], strict=False): self.text[item:stop] for item, stop in items}
         before, after = self.text[start + 1 : items[0][0]], self.text[items[-1][1] : end - 1]
         between = self.text[items[0][1] : items[1][0]] if len(items) > 1 else "," + (before or " ")
-        lines = re.findall(r"[^\n]*\n|[^\n]+", source)
         return f"[{before}{between.join(raw.get(line) or encoded(line) for line in lines)}{after}]"
 
 

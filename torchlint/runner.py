@@ -75,8 +75,10 @@ class Done:
     """What came of a job: None if there is nothing to tell, as with most files; and what was linted."""
 
     linted: LintedFile | None
-    stamp: Stamp | None
+    stamp: Stamp | None = None
 
+
+_NOTHING = Done(None)
 
 _Task = tuple[int, Job]
 """A job and its place in the order."""
@@ -93,21 +95,28 @@ def run(
     With `fixing` the files are fixed too, but not written: their new form is in the outcome.
     """
     targets = list(targets)
-    found: list[LintedFile | None] = [None] * len(targets)
-    left = []
-    for index, target in enumerate(targets):
-        known = means.cache.find(target) if means.cache else None
-        if known is None or (fixing and known.findings):
-            left.append(index)
-        elif known.findings:
-            found[index] = known
-    with closing(_lint_all([(index, _job(targets[index], fixing, means)) for index in left], means)) as results:
+    found = [_known(target, fixing, means) for target in targets]
+    left = [(index, _job(targets[index], fixing, means)) for index, known in enumerate(found) if known is None]
+    with closing(_lint_all(left, means)) as results:
         for number, (index, done) in enumerate(results, len(targets) - len(left) + 1):
             progress(number, len(targets))
-            found[index] = done.linted
-            if means.cache and done.stamp is not None and (done.linted is None or done.linted.before is None):
-                means.cache.put(targets[index], done.stamp, done.linted.findings if done.linted else ())
-    return outcome_of([linted for linted in found if linted is not None], len(targets))
+            found[index] = done
+            _remember(targets[index], done, means)
+    return outcome_of([done.linted for done in found if done is not None and done.linted], len(targets))
+
+
+def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
+    """What an earlier run has found; what may be fixed is looked at again."""
+    known = means.cache.find(target) if means.cache else None
+    if known is None or (fixing and known.findings):
+        return None
+    return Done(known) if known.findings else _NOTHING
+
+
+def _remember(target: Target, done: Done, means: Means) -> None:
+    linted = done.linted
+    if means.cache and done.stamp is not None and (linted is None or linted.before is None):
+        means.cache.put(target, done.stamp, linted.findings if linted else ())
 
 
 def outcome_of(files: Iterable[LintedFile], total: int) -> Outcome:
@@ -254,6 +263,6 @@ def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
                     done += executor.submit(_lint_each, [job]).result()
                 except BrokenExecutor:
                     reason = "the process that linted it died twice; was it out of memory?"
-                    done.append(Done(_unreadable(job, reason), None))
+                    done.append(Done(_unreadable(job, reason)))
                     break
     return done

@@ -207,6 +207,15 @@ class SourceFile:
             return Place(position.line, position.column)
         return Place(position.line - self.first_line(cell) + 1, position.column, cell.number)
 
+    def places(self, span: Span) -> tuple[Place, Place]:
+        """Where a reader finds a span: in the cell in which it starts, and with which it ends."""
+        cell = self.cell(span.start.line)
+        if cell is None:
+            return self.place(span.start), self.place(span.end)
+        before = self.first_line(cell) - 1
+        end = min(span.end, Position(self._first_lines[self.cells.index(cell) + 1], 0))
+        return self.place(span.start), Place(end.line - before, end.column, cell.number)
+
     def first_line(self, cell: Cell) -> int:
         """The line of the program at which a cell starts."""
         return self._first_lines[self.cells.index(cell)]

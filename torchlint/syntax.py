@@ -21,6 +21,7 @@ from torchlint import depth
 from torchlint.finding import Position, Span
 from torchlint.pieces import Pieces
 from torchlint.source import SourceError, SourceFile
+from torchlint.text import Text
 
 _STACK_BYTES = 512 * 1024 * 1024
 _RECURSION_LIMIT = 50_000
@@ -272,11 +273,11 @@ class Tree:
 
     def _position_despite_form_feeds(self, printed: str) -> Callable[[int], Position]:
         """Positions of offsets into what LibCST prints: it drops form feeds at the start of a line."""
-        copy = SourceFile(self.source.path, printed.encode())
+        original, copy = Text(self.source.text), Text(printed)
 
         def position(offset: int) -> Position:
             place = copy.position(offset)
-            dropped = len(self.source.line(place.line)) - len(copy.line(place.line))
+            dropped = len(original.line(place.line)) - len(copy.line(place.line))
             return Position(place.line, place.column + dropped)
 
         return position

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.verify.findings_file import STALE, FindingsError, read
+from torchlint.verify.findings_file import NOTEBOOK, STALE, FindingsError, read
 
 SOURCE = """\
 import torch
@@ -80,3 +80,16 @@ def test_what_holds_no_findings_is_refused_by_name(tmp_path: Path, text: str, me
     with pytest.raises(FindingsError, match=message) as error:
         read(path)
     assert "odd.json" in str(error.value)
+
+
+@pytest.mark.parametrize(("fragment", "shown"), [("#cell3", "a b.ipynb#cell3"), ("", "a b.ipynb")])
+def test_a_notebook_cannot_be_verified(tmp_path: Path, fragment: str, shown: str) -> None:
+    place = {"start": {"line": 2, "character": 4}, "end": {"line": 2, "character": 9}}
+    data = {"name": "missing-zero-grad", "confidence": "high", "help": "", "fingerprint": "1"}
+    common = {"range": place, "severity": 1, "code": "TL101", "message": "m", "relatedInformation": [], "data": data}
+    path = tmp_path / "findings.json"
+    path.write_text(json.dumps([{"uri": f"file:///home/a%20b.ipynb{fragment}", "diagnostics": [common]}]))
+    (subject,) = read(path)
+    assert subject.problem == NOTEBOOK
+    assert subject.finding.path == f"/home/{shown}"
+    assert subject.finding.span.start.line == 3

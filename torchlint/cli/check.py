@@ -126,7 +126,7 @@ class _Options:
 @speed_options
 @click.pass_context
 def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None:
-    """Lint files, and all .py files below folders that Git would not ignore.
+    """Lint files, and all .py and .ipynb files below folders that Git would not ignore.
 
     PATH is a file or folder, by default this folder; `-` reads one file from standard input.
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ import click
 from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
 
 if TYPE_CHECKING:
+    from torchlint.outputs import LintedFile
+    from torchlint.verify.folder import Limits
     from torchlint.verify.session import Subject, Verification
 
 _EXIT_CODES = """\b
@@ -83,6 +86,20 @@ _INSTALL = 'torch is not installed here: pip install "torchlint[verify]"'
     metavar="FILE.html",
     help="Write a page with code, verdicts and plots.",
 )
+@click.option(
+    "--fixed",
+    is_flag=True,
+    help="Run the program again with the fixes made, safe and unsafe ones, in a scratch copy of the sources, and say "
+    "which of them are proven to help, and what they change.",
+)
+@click.option(
+    "--pairs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="With --fixed, run both forms of the program N times, in alternating order.",
+)
 @color_option
 @click.option("-y", "--yes", is_flag=True, help="Run the program without asking.")
 @click.pass_context
@@ -97,13 +114,15 @@ def verify(
     evidence: Path | None,
     output_format: str,
     report: Path | None,
+    fixed: bool,
+    pairs: int,
     color: str,
     yes: bool,
 ) -> None:
     """Run a program for a few steps, and say of each finding whether it is true.
 
     The program runs with your rights, as it is: this is no sandbox. Its files are not changed, what it prints goes
-    to standard error, and it is stopped when enough has been seen.
+    to standard error, and it is stopped when enough has been seen. Notebooks are left out.
 
     \b
     Examples:
@@ -112,6 +131,7 @@ def verify(
       torchlint verify --max-steps 100 -- python -m pkg.train
       torchlint --output-format json . > findings.json   # elsewhere
       torchlint verify --findings findings.json -- python train.py
+      torchlint verify --fixed -- python train.py
 
     \b
     Verdicts:
@@ -119,13 +139,24 @@ def verify(
       refuted       the opposite was seen, in two independent ways
       not-reached   the flagged code did not run
       inconclusive  it ran, but nothing decides; with the reason
+
+    With --fixed the program runs twice, with the same seed: as it is, and with the fixes. What it writes, it writes
+    twice. The verdicts and the exit code are those of the program as it is; a fix is
+
+    \b
+      proven            the finding is confirmed, and with the fix its evidence is gone
+      not-proven        the finding is confirmed, and the fix does not show that it helps
+      nothing-to-prove  the finding is not confirmed
     """
+    from torchlint.verify.fixed import verify_fixed
     from torchlint.verify.folder import FolderError, Limits
     from torchlint.verify.launch import LaunchError
     from torchlint.verify.reports import render
     from torchlint.verify.session import judge
     from torchlint.verify.session import verify as run
 
+    if fixed and (findings or evidence):
+        raise click.UsageError("--fixed makes fixes by linting the project: leave out --findings and --evidence")
     if bool(command) == bool(evidence):
         raise click.UsageError("give either the program to run, after `--`, or --evidence")
     _check_report(report)
@@ -133,13 +164,17 @@ def verify(
         _check_command(command)
     root = _root(command)
     with errors_of_the_user():
-        subjects = _given(findings, select) if findings else _linted(root, select)
+        subjects = _given(findings, select) if findings else _linted(root, select, fixed)
     try:
         if evidence is not None:
             verification = judge(evidence, subjects)
         else:
-            _ask(command, subjects, max_steps, max_seconds, yes)
-            verification = run(command, subjects, root, Limits(max_steps, max_seconds, stop), _say)
+            limits = Limits(max_steps, max_seconds, stop)
+            _ask(command, subjects, limits, 2 * pairs if fixed else 1, yes)
+            if fixed:
+                verification = verify_fixed(command, subjects, root, limits, _say, pairs)
+            else:
+                verification = run(command, subjects, root, limits, _say)
     except (LaunchError, FolderError) as error:
         raise click.UsageError(str(error)) from None
     if report is not None:
@@ -199,27 +234,52 @@ def _names(select: tuple[str, ...]) -> set[str]:
     return {meta.name for selector in select for meta in registry.find(selector)}
 
 
-def _linted(root: Path, select: tuple[str, ...]) -> list[Subject]:
+def _linted(root: Path, select: tuple[str, ...], fixed: bool) -> list[Subject]:
     from torchlint.config import Configurations
     from torchlint.discovery import Discovery
+    from torchlint.fixes import Fixing
+    from torchlint.notebook import SUFFIX as NOTEBOOK_SUFFIX
     from torchlint.progress import Progress
     from torchlint.runner import Means, run
     from torchlint.settings import Overrides
-    from torchlint.verify.session import Subject
 
     _names(select)
     shown = Path(os.path.relpath(root)) if root.is_relative_to(Path.cwd()) else root
-    targets = Discovery(Configurations(Overrides(select))).files([shown])
+    found = Discovery(Configurations(Overrides(select))).files([shown])
+    targets = [target for target in found if target.path.suffix != NOTEBOOK_SUFFIX]
     with Progress(sys.stderr) as progress:
-        outcome = run(targets, progress, means=Means(jobs=None))
-    return [Subject(finding, file.source) for file in outcome.files for finding in file.findings]
+        outcome = run(targets, progress, Fixing(unsafe=True) if fixed else None, Means(jobs=None))
+    return [subject for file in outcome.files for subject in _subjects(file)]
 
 
-def _ask(command: tuple[str, ...], subjects: list[Subject], steps: int, seconds: float, yes: bool) -> None:
+def _subjects(file: LintedFile) -> Iterator[Subject]:
+    """The findings of a file as it is on disk; those that fixes were made for, with the fixed file.
+
+    A fix that was made after another one was for a line that may be another by then, so the line decides only between
+    findings of one message.
+    """
+    from torchlint.verify.session import Subject
+
+    lines = {(finding.name, finding.message, finding.fingerprint) for finding in file.applied}
+    gone = {(finding.name, finding.message) for finding in file.applied}
+    gone -= {(finding.name, finding.message) for finding in file.findings}
+    original = file.before or file
+    for finding in original.findings:
+        said = finding.name, finding.message
+        is_fixed = finding.fix is not None and (said in gone or (*said, finding.fingerprint) in lines)
+        yield Subject(finding, original.source, fixed=file.source if is_fixed else None)
+
+
+def _ask(command: tuple[str, ...], subjects: list[Subject], limits: Limits, runs: int, yes: bool) -> None:
     """Show exactly what will be run; without a terminal only `--yes` is a consent."""
-    limits = [f"{steps:,} steps"] * bool(steps) + [f"{seconds:g} seconds"] * bool(seconds)
-    until = f" until {' or '.join(limits)}" if limits else ""
-    _say(f"{len(subjects):,} finding{'' if len(subjects) == 1 else 's'} to verify; runs{until}: {shlex.join(command)}")
+    steps, seconds = limits.max_steps, limits.max_seconds
+    ends = [f"{steps:,} steps"] * bool(steps) + [f"{seconds:g} seconds"] * bool(seconds)
+    until = f" until {' or '.join(ends)}" if ends else ""
+    often = "" if runs == 1 else f" {runs} times, with and without fixes, each"
+    _say(
+        f"{len(subjects):,} finding{'' if len(subjects) == 1 else 's'} to verify; "
+        f"runs{often}{until}: {shlex.join(command)}"
+    )
     if yes:
         return
     if not sys.stdin.isatty():

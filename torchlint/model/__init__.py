@@ -8,7 +8,7 @@ from torchlint.model.clearing import Clearings
 from torchlint.model.detaching import Detachings
 from torchlint.model.gradmode import GradModes
 from torchlint.model.keeping import Keeping
-from torchlint.model.mutation import Mutation, changes_in_place
+from torchlint.model.mutation import Mutation
 from torchlint.model.outofplace import OutOfPlace
 from torchlint.model.program import Program
 from torchlint.model.protocol import Protocol
@@ -23,8 +23,6 @@ class Model:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-
-    changes_in_place = staticmethod(changes_in_place)
 
     @cached_property
     def program(self) -> Program:

@@ -10,7 +10,6 @@ import libcst as cst
 from torchlint.model import hints, knowledge
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Fresh, Grad, MemoryProbe
 from torchlint.model.methods import Methods
-from torchlint.model.operators import INPLACE, INPLACE_MODULES, VIEWS
 from torchlint.model.summaries import Arguments
 from torchlint.model.values import (
     Container,
@@ -26,6 +25,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
+from torchlint.operators import INPLACE, INPLACE_MODULES, VIEWS
 
 
 class Externals(Methods):

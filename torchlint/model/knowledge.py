@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from torchlint.model.operators import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
 from torchlint.model.values import GradMode
+from torchlint.operators import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
 
 # https://docs.pytorch.org/docs/stable/torch.html#locally-disabling-gradient-computation
 GRAD_MODES = {

@@ -10,7 +10,6 @@ import libcst as cst
 from torchlint.model import hints, knowledge
 from torchlint.model.definitions import ClassInfo, dotted
 from torchlint.model.events import Call, Clear, Compute, GradRead, Keep, MayClear
-from torchlint.model.operators import INPLACE, OPERATORS, VIEWS
 from torchlint.model.summaries import Arguments
 from torchlint.model.training import Training, owner_label
 from torchlint.model.values import (
@@ -28,6 +27,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.operators import INPLACE, OPERATORS, VIEWS
 
 _OVERWRITING = frozenset({"zero_", "fill_", "copy_"})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ from torchlint.model.events import (
     exclusive,
 )
 from torchlint.model.hints import INFERENCE
-from torchlint.model.operators import MODULES, OPERATORS
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking, called_like_module, has_parameters, storages
@@ -36,6 +34,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.operators import MODULES, OPERATORS
 
 
 @dataclass(frozen=True)
@@ -72,19 +71,6 @@ class LeafChanged:
 
     mutate: Mutate
     parameter: bool
-
-
-_AUGMENTED = re.compile(rb"^[ \t]*[A-Za-z_][\w.]*(?:\[[^\n=]*\])?[ \t]*(?:[-+*/@]|\*\*|//)=", re.M)
-_ELEMENT = re.compile(rb"^[ \t]*[A-Za-z_][\w.]*\[[^\n=]*\][ \t]*=(?!=)", re.M)
-_METHOD = re.compile(rb"\.[a-z]\w*[a-z\d]_\(")
-
-
-def changes_in_place(data: bytes) -> bool:
-    """Whether the bytes of a file hold something that may change a tensor in place."""
-    if b"torch" not in data:
-        return False
-    flagged = b"inplace=True" in data or b"out=" in data
-    return bool(flagged or _AUGMENTED.search(data) or _METHOD.search(data) or _ELEMENT.search(data))
 
 
 class Mutation:

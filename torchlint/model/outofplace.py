@@ -10,9 +10,9 @@ import libcst as cst
 from torchlint.edits import Change, Delete, InsertBefore, NodeEdit, Prepend, Replace
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Mutate
-from torchlint.model.operators import OPERATORS
 from torchlint.model.program import Program
 from torchlint.model.values import Tensor, Value, resolved
+from torchlint.operators import OPERATORS
 
 _BINDS_LOOSELY = (
     cst.BinaryOperation,

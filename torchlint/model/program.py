@@ -12,8 +12,8 @@ import libcst as cst
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Event, Item, events_in
 from torchlint.model.flow import Interpreter
-from torchlint.model.operators import INPLACE
 from torchlint.model.values import Frame, GradMode, Value
+from torchlint.operators import INPLACE
 from torchlint.syntax import Tree
 
 _TRAINING = frozenset(

@@ -8,7 +8,6 @@ import libcst as cst
 
 from torchlint.model import hints, knowledge
 from torchlint.model.events import Path
-from torchlint.model.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.model.values import (
     Answer,
     Container,
@@ -26,6 +25,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
+from torchlint.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
 
 _CUTTING = frozenset({"detach", "data", "new", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE
 _TERMS = frozenset(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path, PurePath
 from typing import Protocol
-from urllib.parse import quote
 
-from torchlint.finding import Finding, Meta, Span
-from torchlint.source import SourceError, SourceFile
+from torchlint.finding import Finding, Meta, Severity
+from torchlint.source import SourceFile
 
 FORMATS: Mapping[str, str] = {
     "text": "for people: the source with the place underlined",
@@ -19,6 +17,9 @@ FORMATS: Mapping[str, str] = {
     "json": "Language Server Protocol: an array of PublishDiagnosticsParams",
     "sarif": "SARIF 2.1.0, for code scanning",
     "github": "workflow commands, shown beside the changed lines",
+    "gitlab": "code quality report, for merge requests",
+    "junit": "JUnit XML, for whatever shows test results",
+    "html": "a page that stands alone, with the code and filters",
 }
 """The names of the formats, each with what it is; the format `x` is the module `outputs.x`."""
 
@@ -73,6 +74,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{plural}"
 
 
+def summary(outcome: Outcome) -> str:
+    """`3 findings (1 error, 2 warnings) in 2 of 9 files.`"""
+    found = outcome.findings
+    if not found:
+        return f"No findings in {counted(outcome.total, 'file')}."
+    severities = Counter(finding.severity for finding in found)
+    kinds = ", ".join(counted(severities[kind], kind.value) for kind in Severity if severities[kind])
+    files = f"{len(outcome.files):,} of {counted(outcome.total, 'file')}"
+    return f"{counted(len(found), 'finding')} ({kinds}) in {files}."
+
+
 def printable(text: str) -> str:
     """Text that stays on its line and sends a terminal no commands."""
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
@@ -81,22 +93,3 @@ def printable(text: str) -> str:
 def _escaped(char: str) -> str:
     """Bytes of a file name that are no text stay as they are for whoever writes them out."""
     return char if "\udc80" <= char <= "\udcff" else repr(char)[1:-1]
-
-
-def utf16_range(source: SourceFile, span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
-    """A span as zero-based lines and UTF-16 columns; of a file that is no text all columns are 0."""
-    try:
-        columns = source.utf16_column(span.start), source.utf16_column(span.end)
-    except SourceError:
-        columns = 0, 0
-    return (span.start.line - 1, columns[0]), (span.end.line - 1, columns[1])
-
-
-def relative_uri(path: str) -> str:
-    """A path as a quoted URI reference: relative inside the working folder, or else absolute."""
-    absolute = Path(path).absolute()
-    try:
-        inside: PurePath = absolute.relative_to(Path.cwd())
-    except ValueError:
-        return absolute.as_uri()
-    return quote(os.fsencode(inside.as_posix()))

@@ -5,16 +5,17 @@ from __future__ import annotations
 from torchlint.colours import Paint, painter
 from torchlint.finding import Finding
 from torchlint.outputs import Outcome, Style, printable
+from torchlint.outputs.places import shown_place
+from torchlint.source import SourceFile
 
 
 def render(outcome: Outcome, style: Style) -> str:
-    """`path:line:column: code name: message`."""
+    """`path:line:column: code name: message`; in a notebook `path:cell 3:line:column: ...`."""
     paint = painter(style.colour)
-    return "".join(f"{_line(finding, paint)}\n" for finding in outcome.findings)
+    return "".join(f"{_line(file.source, finding, paint)}\n" for file in outcome.files for finding in file.findings)
 
 
-def _line(finding: Finding, paint: Paint) -> str:
-    start = finding.span.start
-    place = paint(f"{printable(finding.path)}:{start.line}:{start.column + 1}:", "title")
+def _line(source: SourceFile, finding: Finding, paint: Paint) -> str:
+    place = paint(f"{shown_place(source, finding.span.start)}:", "title")
     code = paint(finding.code, finding.severity.value)
     return f"{place} {code} {finding.name}: {printable(finding.message)}"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from torchlint.colours import Paint
-from torchlint.finding import Span
-from torchlint.source import SourceError, SourceFile
+from torchlint.finding import Position, Span
+from torchlint.source import Place, SourceError, SourceFile
 
 _WIDTH = 100
 """Columns of source that are shown of a long line."""
@@ -34,20 +34,22 @@ def excerpt(source: SourceFile, notes: Iterable[Note], paint: Paint) -> list[str
     by_line: dict[int, list[Note]] = {}
     for note in sorted(notes, key=lambda note: note.span):
         by_line.setdefault(note.span.start.line, []).append(note)
-    gutter = len(str(max(by_line, default=0)))
-    shown = [paint(f"{'':>{gutter}} |", "dim")]
-    previous = 0
-    for number, on_line in by_line.items():
-        text = _text(source, number)
-        if not text:
-            continue
-        if previous and number > previous + 1:
+    places = {number: source.place(Position(number, 0)) for number in by_line if _text(source, number)}
+    gutter = max((len(str(place.line)) for place in places.values()), default=0)
+    margin = f"{'':>{gutter}} |"
+    several_cells = len({place.cell for place in places.values()}) > 1
+    shown: list[str] = []
+    previous: Place | None = None
+    for number, place in places.items():
+        if previous is None or place.cell != previous.cell:
+            shown.append(paint(f"{margin} cell {place.cell}" if several_cells else margin, "dim"))
+        elif place.line > previous.line + 1:
             shown.append(paint("...", "dim"))
-        previous = number
-        line = _Line(text, on_line[0].span.start.column)
-        shown.append(f"{paint(f'{number:>{gutter}} |', 'dim')} {line.shown}".rstrip())
-        shown += [f"{paint(f'{chr(32):>{gutter}} |', 'dim')} {under}" for under in _underlined(line, on_line, paint)]
-    return shown if previous else []
+        previous = place
+        line = _Line(_text(source, number), by_line[number][0].span.start.column)
+        shown.append(f"{paint(f'{place.line:>{gutter}} |', 'dim')} {line.shown}".rstrip())
+        shown += [f"{paint(margin, 'dim')} {under}" for under in _underlined(line, by_line[number], paint)]
+    return shown
 
 
 def _text(source: SourceFile, number: int) -> str:

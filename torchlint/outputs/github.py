@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from torchlint.finding import Finding, Severity
+from torchlint.finding import Finding, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.places import placed, relative_path
+from torchlint.source import SourceFile
 
 _COMMANDS = {
     Severity.ERROR: "error",
@@ -21,26 +21,23 @@ def render(outcome: Outcome, style: Style) -> str:
 
 
 def _command(file: LintedFile, finding: Finding) -> str:
-    start, end = finding.span.start, finding.span.end
     properties = {
         "title": f"{finding.code} {finding.name}",
-        "file": _path(file.source.path),
-        "line": start.line,
-        "col": start.column + 1,
-        "endLine": end.line,
-        "endColumn": end.column + 1,
+        "file": relative_path(file.source.path),
+        **_region(file.source, finding.span),
     }
     listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
-    message = f"{finding.message}\nhelp: {finding.help}" if finding.help else finding.message
-    return f"::{_COMMANDS[finding.severity]} {listed}::{_data(message)}"
+    message = placed(finding.message, file.source, finding.span.start)
+    full = f"{message}\nhelp: {finding.help}" if finding.help else message
+    return f"::{_COMMANDS[finding.severity]} {listed}::{_data(full)}"
 
 
-def _path(path: str) -> str:
-    """Relative to the working folder where it can be, since GitHub knows no other paths."""
-    try:
-        return Path(path).absolute().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return Path(path).as_posix()
+def _region(source: SourceFile, span: Span) -> dict[str, int]:
+    """Where to annotate; of a notebook, whose file is JSON, it is a line."""
+    if source.is_notebook:
+        return {"line": source.file_line(span.start.line)}
+    start, end = span.start, span.end
+    return {"line": start.line, "col": start.column + 1, "endLine": end.line, "endColumn": end.column + 1}
 
 
 def _data(text: str) -> str:

@@ -1,16 +1,17 @@
-"""The Language Server Protocol's form: an array of `PublishDiagnosticsParams`, one a file with findings."""
+"""The Language Server Protocol's form: an array of `PublishDiagnosticsParams`, one a file or cell with findings."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torchlint.docs import address
-from torchlint.finding import Finding, Severity, Span
-from torchlint.outputs import LintedFile, Outcome, Style, utf16_range
+from torchlint.finding import Finding, Fix, Severity, Span
+from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.places import utf16_range
 from torchlint.source import SourceFile
 
 Location = dict[str, Any]
@@ -21,12 +22,12 @@ _SEVERITIES = {Severity.ERROR: 1, Severity.WARNING: 2, Severity.INFORMATION: 3, 
 
 def render(outcome: Outcome, style: Style) -> str:
     """Indented JSON in ASCII, so that it survives any pipe."""
-    return json.dumps([_published(file) for file in outcome.files], indent=2) + "\n"
+    return json.dumps([published for file in outcome.files for published in _published(file)], indent=2) + "\n"
 
 
 def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str, Any]:
     """The protocol's `Diagnostic` for a finding, in the document in which `locate` finds its span."""
-    found = {
+    found: dict[str, Any] = {
         "range": locate(finding.span)["range"],
         "severity": _SEVERITIES[finding.severity],
         "code": finding.code,
@@ -42,21 +43,37 @@ def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str
             "help": finding.help,
         },
     }
+    if finding.fix is not None:
+        found["data"]["fix"] = _fix(finding.fix, locate)
     if href := address(finding.name, finding.code):
         found["codeDescription"] = {"href": href}
     return found
 
 
-def _published(file: LintedFile) -> dict[str, Any]:
-    uri = Path(file.source.path).absolute().as_uri()
-    locate = partial(_location, uri, file.source)
-    return {"uri": uri, "diagnostics": [diagnostic(finding, locate) for finding in file.findings]}
+def _fix(fix: Fix, locate: Callable[[Span], Location]) -> dict[str, Any]:
+    """A fix, with its edits as the protocol's `WorkspaceEdit`."""
+    changes: dict[str, list[dict[str, Any]]] = {}
+    for edit in fix.edits:
+        place = locate(edit.span)
+        changes.setdefault(place["uri"], []).append({"range": place["range"], "newText": edit.content})
+    return {"title": fix.message, "safety": fix.safety.value, "edit": {"changes": changes}}
 
 
-def _location(uri: str, source: SourceFile, span: Span) -> Location:
+def _published(file: LintedFile) -> Iterator[dict[str, Any]]:
+    """One for the file; of a notebook one for each cell with findings, `#cell3` at the end of its URI."""
+    locate = partial(_location, file.source)
+    by_uri: dict[str, list[dict[str, Any]]] = {}
+    for finding in file.findings:
+        by_uri.setdefault(locate(finding.span)["uri"], []).append(diagnostic(finding, locate))
+    for uri, diagnostics in by_uri.items():
+        yield {"uri": uri, "diagnostics": diagnostics}
+
+
+def _location(source: SourceFile, span: Span) -> Location:
     start, end = utf16_range(source, span)
+    cell = source.place(span.start).cell
     return {
-        "uri": uri,
+        "uri": Path(source.path).absolute().as_uri() + ("" if cell is None else f"#cell{cell}"),
         "range": {
             "start": {"line": start[0], "character": start[1]},
             "end": {"line": end[0], "character": end[1]},

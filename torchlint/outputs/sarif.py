@@ -8,8 +8,9 @@ from importlib.metadata import version
 from typing import Any
 
 from torchlint.docs import REPOSITORY, address, markdown
-from torchlint.finding import Category, Confidence, Finding, Meta, Severity, Span
-from torchlint.outputs import LintedFile, Outcome, Style, relative_uri, utf16_range
+from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Related, Safety, Severity, Span
+from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.places import placed, relative_uri, utf16_range
 from torchlint.source import SourceFile
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -83,33 +84,55 @@ def _rule(meta: Meta) -> dict[str, Any]:
 
 
 def _result(source: SourceFile, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
-    text = f"{finding.message}\n{finding.help}" if finding.help else finding.message
-    result = {
+    message = placed(finding.message, source, finding.span.start)
+    result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": _LEVELS[finding.severity],
         "rank": _RANKS[finding.confidence],
-        "message": {"text": text},
+        "message": {"text": f"{message}\n{finding.help}" if finding.help else message},
         "locations": [_location(source, finding.span)],
         "relatedLocations": [
-            {"id": number, **_location(source, related.span), "message": {"text": related.message}}
-            for number, related in enumerate(finding.related, 1)
+            {"id": number, **_location(source, item.span), "message": {"text": _said(source, item)}}
+            for number, item in enumerate(finding.related, 1)
         ],
         "partialFingerprints": {"torchlint/v1": finding.fingerprint},
     }
     if finding.code in indices:
         result["ruleIndex"] = indices[finding.code]
+    if finding.fix is not None and not source.is_notebook:  # whose text is not that of the file
+        result["fixes"] = [_fix(source, finding.fix)]
     return result
 
 
+def _fix(source: SourceFile, fix: Fix) -> dict[str, Any]:
+    replacements = [
+        {"deletedRegion": _region(source, edit.span), "insertedContent": {"text": edit.content}} for edit in fix.edits
+    ]
+    return {
+        "description": {"text": fix.message if fix.safety is Safety.SAFE else f"{fix.message} (unsafe)"},
+        "artifactChanges": [{"artifactLocation": _artifact(source), "replacements": replacements}],
+    }
+
+
+def _said(source: SourceFile, related: Related) -> str:
+    return placed(related.message, source, related.span.start)
+
+
 def _location(source: SourceFile, span: Span) -> dict[str, Any]:
+    return {"physicalLocation": {"artifactLocation": _artifact(source), "region": _region(source, span)}}
+
+
+def _region(source: SourceFile, span: Span) -> dict[str, int]:
+    """A region of the file; of a notebook, whose file is JSON, it is a line."""
+    if source.is_notebook:
+        return {"startLine": source.file_line(span.start.line)}
     start, end = utf16_range(source, span)
-    region = {
+    return {
         "startLine": start[0] + 1,
         "startColumn": start[1] + 1,
         "endLine": end[0] + 1,
         "endColumn": end[1] + 1,
     }
-    return {"physicalLocation": {"artifactLocation": _artifact(source), "region": region}}
 
 
 def _artifact(source: SourceFile) -> dict[str, str]:

@@ -17,6 +17,7 @@ _SEVERITIES = {1: Severity.ERROR, 2: Severity.WARNING, 3: Severity.INFORMATION, 
 _DUPLICATES = 200
 """A fingerprint counts equal lines; so many are tried."""
 STALE = "the finding does not match the source any more: lint again"
+NOTEBOOK = "it is in a notebook, and only scripts and modules can be verified: export it as a script, and lint that"
 
 
 class FindingsError(Exception):
@@ -41,8 +42,10 @@ def read(path: Path) -> list[Subject]:
 
 def _subjects(published: dict[str, Any]) -> Iterator[Subject]:
     given = _path(published["uri"])
-    found = _here(given)
-    source, problem = _source(found, given)
+    if SourceFile(given, b"").is_notebook:
+        source, problem = _notebook(given, urlparse(published["uri"]).fragment), NOTEBOOK
+    else:
+        source, problem = _source(_here(given), given)
     for diagnostic in published["diagnostics"]:
         finding = _finding(diagnostic, source)
         stale = "" if problem or _matches(finding, source) else STALE
@@ -68,6 +71,11 @@ def _here(given: str) -> Path | None:
         if candidate.is_file():
             return candidate
     return None
+
+
+def _notebook(given: str, cell: str) -> SourceFile:
+    """What a report calls the cell; its text is not needed."""
+    return SourceFile(f"{given}#{cell}" if cell else given, b"")
 
 
 def _source(found: Path | None, given: str) -> tuple[SourceFile, str]:
@@ -114,7 +122,8 @@ def _span(data: dict[str, dict[str, int]], source: SourceFile) -> Span:
 def _position(data: dict[str, int], source: SourceFile) -> Position:
     """From UTF-16 columns, as the Language Server Protocol counts, to code points."""
     line, character = int(data["line"]), int(data["character"])
-    before = source.line(line + 1).encode("utf-16-le", "surrogatepass")[: character * 2]
+    text = source.line(line + 1) if source.data else ""
+    before = text.encode("utf-16-le", "surrogatepass")[: character * 2]
     return Position(line + 1, len(before.decode("utf-16-le", "replace")))
 
 

@@ -6,8 +6,8 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +15,7 @@ from torchlint.verify.claims import Claim
 from torchlint.verify.evidence import Evidence, EvidenceError, read
 
 PLAN = "plan.json"
+CONDITIONS = "conditions.json"
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,22 @@ class Limits:
     max_steps: int = 40
     max_seconds: float = 120.0
     stop: str = "soft"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What runs that are compared have in common: a seed; and what not: texts that run in place of files.
+
+    The texts are by the real paths of the files.
+    """
+
+    seed: int
+    texts: Mapping[str, bytes] = field(default_factory=dict)
+
+    def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """What they add to an environment: the order of sets, and a pytest that lets Python load its test modules."""
+        options = f"{environment.get('PYTEST_ADDOPTS', '')} --assert=plain".strip()
+        return {"PYTHONHASHSEED": environment.get("PYTHONHASHSEED", str(self.seed)), "PYTEST_ADDOPTS": options}
 
 
 class FolderError(Exception):
@@ -54,7 +71,9 @@ class Folder:
         """What was asked of the probe, as JSON values."""
         return json.loads((self.path / PLAN).read_text("utf-8"))
 
-    def write_plan(self, claims: Sequence[Claim], root: Path, limits: Limits) -> None:
+    def write_plan(
+        self, claims: Sequence[Claim], root: Path, limits: Limits, conditions: Conditions | None = None
+    ) -> None:
         """Tell the probe what to look at."""
         files = list(dict.fromkeys(claim.file for claim in claims))
         plan = {
@@ -66,8 +85,17 @@ class Folder:
             "max_steps": limits.max_steps,
             "max_seconds": limits.max_seconds,
             "stop": limits.stop,
+            "compared": conditions is not None,
         }
         (self.path / PLAN).write_text(json.dumps(plan), "utf-8")
+        if conditions is not None:
+            self._write_conditions(conditions)
+
+    def _write_conditions(self, conditions: Conditions) -> None:
+        names = {path: f"text-{number}" for number, path in enumerate(conditions.texts)}
+        for path, name in names.items():
+            (self.path / name).write_bytes(conditions.texts[path])
+        (self.path / CONDITIONS).write_text(json.dumps({"seed": conditions.seed, "texts": names}), "utf-8")
 
     def is_about(self, claims: Sequence[Claim]) -> bool:
         """Whether the plan was made for these claims."""
@@ -76,6 +104,12 @@ class Folder:
     def booted(self) -> list[int]:
         """The processes that have found the boot hook."""
         return sorted(int(path.name.partition("-")[2]) for path in self.path.glob("boot-*"))
+
+    def replaced(self, conditions: Conditions) -> frozenset[str]:
+        """Those of the files in whose place another text did run."""
+        return frozenset(
+            path for number, path in enumerate(conditions.texts) if (self.path / f"loaded-text-{number}").exists()
+        )
 
     def evidence(self) -> tuple[list[Evidence], list[str]]:
         """What the processes wrote, and what is wrong with the rest; those that did nothing are left out."""

@@ -50,15 +50,16 @@ class Ended:
         return f"exit code {self.code}"
 
 
-def launch(command: Sequence[str], folder: Folder, limits: Limits) -> Ended:
+def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Mapping[str, str] | None = None) -> Ended:
     """Run the program to its end, the end of its budget, or a signal; raises `LaunchError`.
 
-    What it prints goes to standard error. When this returns, nothing of it is left running.
+    What it prints goes to standard error; its environment has these `variables` too. When this returns, nothing of it
+    is left running.
     """
     started = time.monotonic()
     with _signals_noted() as noted:
         try:
-            process = _start(command, folder)
+            process = _start(command, {**_environment(os.environ, folder), **(variables or {})})
         except OSError as error:
             raise LaunchError(f"cannot run {command[0]}: {error.strerror}") from None
         with _terminal_of(process):
@@ -70,13 +71,13 @@ def launch(command: Sequence[str], folder: Folder, limits: Limits) -> Ended:
     return Ended(process.returncode, seconds, timed_out and not noted, noted[0] if noted else 0)
 
 
-def _start(command: Sequence[str], folder: Folder) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     options: dict[str, Any] = {}
     if os.name == "posix":
         options = {"preexec_fn": _in_own_group}
     else:
         options = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
-    return subprocess.Popen(command, env=_environment(os.environ, folder), stdout=sys.stderr.fileno(), **options)
+    return subprocess.Popen(command, env=environment, stdout=sys.stderr.fileno(), **options)
 
 
 def _environment(environment: Mapping[str, str], folder: Folder) -> dict[str, str]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchlint.finding import Finding
 from torchlint.source import SourceFile
 from torchlint.verify.claims import Claim, claim
+from torchlint.verify.comparison import Comparison
 from torchlint.verify.evidence import Evidence
-from torchlint.verify.folder import Folder, FolderError, Limits
+from torchlint.verify.folder import Conditions, Folder, FolderError, Limits
 from torchlint.verify.launch import Ended, launch
+from torchlint.verify.proof import Proof
 from torchlint.verify.verdict import VERIFIABLE, Answer, Verdict, inconclusive, verdict
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED_EARLY = range(5)
@@ -20,20 +22,25 @@ NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED_EARLY = range(5)
 
 @dataclass(frozen=True)
 class Subject:
-    """A finding to verify, the text that it is about, and why it cannot be judged; empty where it can."""
+    """A finding to verify, the text that it is about, and why it cannot be judged; empty where it can.
+
+    `fixed` is the text with its fix made, and the other fixes of the file; None if it has none.
+    """
 
     finding: Finding
     source: SourceFile
     problem: str = ""
+    fixed: SourceFile | None = None
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A finding with its verdict."""
+    """A finding with its verdict, and what another run said of its fix, if there was one."""
 
     finding: Finding
     source: SourceFile
     verdict: Verdict
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,10 @@ class Verification:
     notes: tuple[str, ...]
     """What the user should know, in sentences."""
     exit_code: int
+    replaced: frozenset[str] = field(default=frozenset())
+    """The real paths of files in whose place another text ran."""
+    comparison: Comparison | None = None
+    """With the program as the fixes make it."""
 
     def count(self, answer: Answer) -> int:
         return sum(item.verdict.answer is answer for item in self.judged)
@@ -64,19 +75,40 @@ def verify(
     limits: Limits,
     announce: Callable[[str], None] = lambda text: None,
 ) -> Verification:
-    """Run the program and judge the findings; raises `LaunchError`.
+    """Run the program, if that can tell anything, and judge the findings; raises `LaunchError`.
 
     `root` is the folder of the user's own code; `announce` is told where the evidence is while the program runs.
     """
+    nothing = nothing_to_verify(command, subjects)
+    return nothing if nothing is not None else run(command, subjects, root, limits, announce)
+
+
+def nothing_to_verify(command: Sequence[str], subjects: Sequence[Subject]) -> Verification | None:
+    """The verification of findings that no run can judge; None if there are others."""
     case = _Case.of(subjects)
-    if not any(claim.rule in VERIFIABLE for claim in case.claims.values()):
-        return Verification(tuple(command), case.judged((), ()), None, (), (_nothing(subjects),), NOTHING_CONFIRMED)
+    if any(claim.rule in VERIFIABLE for claim in case.claims.values()):
+        return None
+    return Verification(tuple(command), case.judged((), ()), None, (), (_nothing(subjects),), NOTHING_CONFIRMED)
+
+
+def run(
+    command: Sequence[str],
+    subjects: Sequence[Subject],
+    root: Path,
+    limits: Limits,
+    announce: Callable[[str], None],
+    conditions: Conditions | None = None,
+) -> Verification:
+    """Run the program, under the conditions of a comparison if it is for one, and judge the findings."""
+    case = _Case.of(subjects)
     folder = Folder()
     try:
-        folder.write_plan(list(case.claims.values()), root, limits)
+        folder.write_plan(list(case.claims.values()), root, limits, conditions)
         announce(f"evidence is in {folder.path} until the report")
-        ended = launch(command, folder, limits)
-        return _judged(case, folder, tuple(command), ended, limits)
+        variables = {} if conditions is None else conditions.variables(os.environ)
+        ended = launch(command, folder, limits, variables)
+        verification = _judged(case, folder, tuple(command), ended, limits)
+        return verification if conditions is None else replace(verification, replaced=folder.replaced(conditions))
     finally:
         folder.remove()
 

@@ -81,6 +81,11 @@ def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
     module, _, name = _JUDGES[claim.rule].partition(":")
     judge: Judge = getattr(import_module(f"torchlint.verify.judges.{module}"), name)
     verdicts = [replace(_judged(judge, claim, evidence), device=evidence.process.device) for evidence in processes]
+    return strongest(verdicts)
+
+
+def strongest(verdicts: Sequence[Verdict]) -> Verdict:
+    """What processes or runs say together: one that saw the defect is enough."""
     return min(verdicts, key=lambda item: _ORDER.index(item.answer), default=not_reached("nothing was observed"))
 
 

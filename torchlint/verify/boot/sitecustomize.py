@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    Callback = Callable[[ModuleType], None]
+
 PLAN = "TORCHLINT_VERIFY"
 """The environment variable that names the folder of a verification."""
+
+CONDITIONS = "conditions.json"
+"""What runs that are compared have in common, and what not; there is none where nothing is compared."""
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -38,27 +43,29 @@ def _chain() -> None:
 class _AfterImport(MetaPathFinder):
     """Calls back when a module has been imported, and is out of the way otherwise."""
 
-    def __init__(self, callbacks: dict[str, Callable[[ModuleType], None]]) -> None:
-        self._callbacks = callbacks
+    def __init__(self, callbacks: Sequence[tuple[str, Callback]]) -> None:
+        self._callbacks: dict[str, list[Callback]] = {}
+        for name, callback in callbacks:
+            self._callbacks.setdefault(name, []).append(callback)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname not in self._callbacks:
             return None
-        callback = self._callbacks.pop(fullname)
+        callbacks = self._callbacks.pop(fullname)
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(spec.loader, callback)
+            spec.loader = _CallingLoader(spec.loader, callbacks)
         return spec
 
 
 class _CallingLoader(Loader):
-    """A module's own loader, and a call once the module has been executed."""
+    """A module's own loader, and calls once the module has been executed."""
 
-    def __init__(self, loader: Loader, callback: Callable[[ModuleType], None]) -> None:
+    def __init__(self, loader: Loader, callbacks: list[Callback]) -> None:
         self._loader = loader
-        self._callback = callback
+        self._callbacks = callbacks
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -68,7 +75,8 @@ class _CallingLoader(Loader):
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._callback(module)
+        for callback in self._callbacks:
+            callback(module)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._loader, name)
@@ -92,7 +100,12 @@ def _boot(folder: str) -> None:
 
     with contextlib.suppress(OSError), open(os.path.join(folder, f"boot-{os.getpid()}"), "w"):
         pass  # without the folder the verification is over
-    sys.meta_path.insert(0, _AfterImport({"torch": torch_imported, "torch._dynamo": dynamo_imported}))
+    callbacks = [("torch", torch_imported), ("torch._dynamo", dynamo_imported)]
+    if os.path.exists(os.path.join(folder, CONDITIONS)):
+        from torchlint_probe import conditions
+
+        callbacks = [*conditions.meet(os.path.join(folder, CONDITIONS)), *callbacks]
+    sys.meta_path.insert(0, _AfterImport(callbacks))
 
 
 if os.environ.get(PLAN):

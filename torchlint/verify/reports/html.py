@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from html import escape
 from importlib.metadata import version
 
+from torchlint.outputs.page import page
 from torchlint.source import SourceError
+from torchlint.verify.comparison import Comparison, shown
 from torchlint.verify.evidence import Evidence
-from torchlint.verify.reports.plots import plot, svg
+from torchlint.verify.proof import Outcome
+from torchlint.verify.reports.plots import Plot, comparisons, plot, svg
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import VERIFIABLE, Answer
 
@@ -17,35 +20,21 @@ _CONTEXT = 3
 """Lines of code before and after the flagged one."""
 
 _CSS = """
-:root { color-scheme: light; --line: #d8dee4; --dim: #59636e; --confirmed: #b3261e; --refuted: #1a7f37;
-        --inconclusive: #9a6700; --not-reached: #59636e; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1f2328; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin: 0; }
-code, pre { font: 13px/1.45 ui-monospace, monospace; }
-pre { background: #f6f8fa; border-radius: 6px; overflow-x: auto; padding: .6rem; margin: .6rem 0; }
-pre mark { background: #ffebe9; color: inherit; display: block; }
-article { border: 1px solid var(--line); border-left: 5px solid var(--colour); border-radius: 6px; margin: 1rem 0;
-          padding: .8rem 1rem; }
+pre mark { display: block; }
 .verdict { color: var(--colour); font-weight: 700; }
-.confirmed { --colour: var(--confirmed); } .refuted { --colour: var(--refuted); }
-.inconclusive { --colour: var(--inconclusive); } .not-reached { --colour: var(--not-reached); }
-.dim { color: var(--dim); } dl { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .5rem 0; }
+.confirmed { --colour: var(--red); } .refuted { --colour: var(--green); }
+.inconclusive { --colour: var(--yellow); } .not-reached { --colour: var(--dim); }
+dl { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .5rem 0; }
 dt { color: var(--dim); } dl div { display: flex; gap: .4rem; } dd { margin: 0; font-variant-numeric: tabular-nums; }
 figure { margin: 0; } svg { height: auto; max-width: 100%; }
-table { border-collapse: collapse; } td { padding: .1rem .8rem .1rem 0; }
+table { border-collapse: collapse; } td, th { padding: .1rem .8rem .1rem 0; text-align: left; }
 """
 
 
 def render(verification: Verification) -> str:
     """The page."""
-    body = "\n".join([_head(verification), *_articles(verification), _foot()])
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        # an icon of nothing: browsers would ask the server for one
-        '<link rel="icon" href="data:,">\n'
-        f"<title>torchlint verify</title>\n<style>{_CSS}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
-    )
+    body = "\n".join([_head(verification), *_comparison(verification.comparison), *_articles(verification), _foot()])
+    return page("torchlint verify", body, _CSS)
 
 
 def _head(verification: Verification) -> str:
@@ -74,6 +63,24 @@ def _table(verification: Verification) -> str:
     return f"<table>{cells}</table>"
 
 
+def _comparison(comparison: Comparison | None) -> Iterator[str]:
+    """The program as it is beside the program with the fixes."""
+    if comparison is None:
+        return
+    rows = "".join(
+        f'<tr><td class="dim">{escape(item.label)}</td><td>{shown(item.before)}</td><td>{shown(item.after)}</td></tr>'
+        for item in comparison.quantities
+    )
+    yield (
+        f"<section>\n<h2>As it is, and with the fixes</h2>\n<p>Runs: {escape(', '.join(comparison.order))}; seed "
+        f"{comparison.seed}. With the fixes: {escape(comparison.ended.description)}.</p>\n"
+        f"<table><tr><th></th><th>as it is</th><th>with the fixes</th></tr>{rows}</table>"
+    )
+    for number, drawn in enumerate(comparisons(comparison)):
+        yield _figure(drawn, f"comparison-{number}")
+    yield "</section>"
+
+
 def _articles(verification: Verification) -> Iterator[str]:
     busiest = max(verification.evidence, key=lambda evidence: evidence.steps, default=None)
     for number, judged in enumerate(verification.judged):
@@ -90,8 +97,17 @@ def _article(judged: Judged, number: int, evidence: Evidence | None) -> str:
         f'<span class="dim">{escape(finding.path)}:{finding.span.start.line}</span></h2>\n'
         f"<p>{escape(finding.message)}</p>\n{_code(judged)}\n"
         f"<p><b>{escape(_sentence(verdict.reason))}</b>{first}{escape(device)}</p>\n"
-        f"{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"
+        f"{_fix(judged)}{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"
     )
+
+
+def _fix(judged: Judged) -> str:
+    if judged.proof is None:
+        return ""
+    outcome, fix = judged.proof.outcome, judged.finding.fix
+    about = "" if fix is None else f" ({fix.safety.value}: {fix.message})"
+    title = "No fix" if outcome is Outcome.NO_FIX else f"Fix {outcome.value}"
+    return f"<p><b>{escape(title)}</b>{escape(about)}: {escape(judged.proof.reason)}.</p>\n"
 
 
 def _sentence(text: str) -> str:
@@ -127,11 +143,13 @@ def _plot(judged: Judged, number: int, evidence: Evidence | None) -> str:
     silent = judged.verdict.answer is Answer.NOT_REACHED or judged.finding.name not in VERIFIABLE
     if evidence is None or silent:
         return ""
-    drawn = plot(judged.finding.name, evidence)
+    return _figure(plot(judged.finding.name, evidence), f"plot-{number}")
+
+
+def _figure(drawn: Plot, name: str) -> str:
     if drawn.is_empty:
         return ""
-    title = f"<figcaption>{escape(drawn.title)}</figcaption>"
-    return f"<figure>{title}{svg(drawn, f'plot-{number}')}</figure>\n"
+    return f"<figure><figcaption>{escape(drawn.title)}</figcaption>{svg(drawn, name)}</figure>\n"
 
 
 def _foot() -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
+from torchlint.verify.comparison import Comparison, busiest, points
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import Answer
@@ -34,6 +36,7 @@ def report(verification: Verification) -> dict[str, Any]:
         "notes": list(verification.notes),
         "counts": {answer.value: verification.count(answer) for answer in Answer},
         "exit_code": verification.exit_code,
+        "comparison": None if verification.comparison is None else _comparison(verification.comparison),
         "findings": [_finding(judged) for judged in verification.judged],
     }
 
@@ -67,4 +70,36 @@ def _finding(judged: Judged) -> dict[str, Any]:
         "evidence": dict(verdict.numbers),
         "first_step": verdict.first_step,
         "device": verdict.device,
+        "fix": _fix(judged),
     }
+
+
+def _fix(judged: Judged) -> dict[str, Any] | None:
+    if judged.proof is None:
+        return None
+    fix = judged.finding.fix
+    return {
+        "outcome": judged.proof.outcome.value,
+        "reason": judged.proof.reason,
+        "message": fix.message if fix is not None else "",
+        "safety": fix.safety.value if fix is not None else "",
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    ended = comparison.ended
+    return {
+        "order": list(comparison.order),
+        "seed": comparison.seed,
+        "fixed_program": {"exit_code": ended.code, "ended": ended.description, "seconds": round(ended.seconds, 3)},
+        "quantities": [
+            {"name": item.name, "unit": item.unit, "before": item.before, "after": item.after}
+            for item in comparison.quantities
+        ],
+        "losses": {"before": _losses(comparison.before), "after": _losses(comparison.after)},
+    }
+
+
+def _losses(processes: Sequence[Evidence]) -> list[list[float]]:
+    process = busiest(processes)
+    return [] if process is None else [[step, loss] for step, loss in points(process, "loss")]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torchlint.verify.comparison import Comparison, busiest, points
 from torchlint.verify.evidence import Evidence
 
 _SIZE = (8.0, 2.6)
@@ -33,11 +34,12 @@ class Curve:
 
 @dataclass(frozen=True)
 class Plot:
-    """A title and what is drawn under it."""
+    """A title and what is drawn under it. An axis that does not start `from_zero` starts where the values do."""
 
     title: str
     unit: str
     curves: tuple[Curve, ...]
+    from_zero: bool = True
 
     @property
     def is_empty(self) -> bool:
@@ -96,6 +98,25 @@ _PLOTS = {
 }
 
 
+def comparisons(comparison: Comparison) -> tuple[Plot, ...]:
+    """Curves of both forms of the program."""
+    drawn = (
+        ("Loss that went backward at each step", "loss", "loss", False),
+        ("Gradient norm at each measured step", "norm of sampled gradients", "norm", True),
+        ("Autograd graphs alive at each step", "graphs", "graphs", True),
+    )
+    forms = (("as it is", busiest(comparison.before)), ("with the fixes", busiest(comparison.after)))
+    return tuple(
+        Plot(
+            title,
+            unit,
+            tuple(Curve(name, points(form, key), dots=key == "norm") for name, form in forms if form is not None),
+            from_zero,
+        )
+        for title, unit, key, from_zero in drawn
+    )
+
+
 def svg(plot: Plot, name: str) -> str:
     """The plot as an SVG element; `name` makes its identifiers unique in a page."""
     import matplotlib as mpl
@@ -113,7 +134,8 @@ def svg(plot: Plot, name: str) -> str:
                 continue
             target = axes.twinx() if curve.right else axes
             lines += _draw(target, curve, number, name)
-        axes.set_ylim(bottom=0)
+        if plot.from_zero:
+            axes.set_ylim(bottom=0)
         axes.legend(handles=lines, loc="best", frameon=False)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})

@@ -39,6 +39,8 @@ def _judge(result: dict[str, Any], judged: Judged) -> None:
         "firstStep": verdict.first_step,
         "device": verdict.device,
     }
+    if judged.proof is not None:
+        result["properties"]["fix"] = {"outcome": judged.proof.outcome.value, "reason": judged.proof.reason}
     if verdict.answer is Answer.REFUTED:
         result["suppressions"] = [
             {"kind": "external", "status": "accepted", "justification": f"refuted by a run: {verdict.reason}"}

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from torchlint.colours import Paint, painter
 from torchlint.outputs import printable
+from torchlint.verify.comparison import Comparison, shown
+from torchlint.verify.proof import Outcome
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import Answer
 
@@ -14,6 +16,12 @@ ROLES = {
     Answer.REFUTED: "hint",
     Answer.NOT_REACHED: "dim",
     Answer.INCONCLUSIVE: "warning",
+}
+OUTCOMES = {
+    Outcome.PROVEN: "hint",
+    Outcome.NOT_PROVEN: "warning",
+    Outcome.NOTHING_TO_PROVE: "dim",
+    Outcome.NO_FIX: "dim",
 }
 _WIDTH = max(len(answer.value) for answer in Answer)
 
@@ -25,6 +33,8 @@ def render(verification: Verification, colour: bool) -> str:
     if lines:
         lines.append("")
     lines += [f"{paint('note:', 'hint')} {printable(note)}" for note in verification.notes]
+    if verification.comparison is not None:
+        lines += [*_compared(verification.comparison, paint), ""]
     lines.append(_summary(verification))
     return "".join(f"{line}\n" for line in lines)
 
@@ -39,11 +49,38 @@ def _of(judged: Judged, paint: Paint) -> Iterator[str]:
         yield f"{'':{_WIDTH}}    {paint(printable(text), 'code')}"
     first = "" if verdict.first_step is None else f" (first at step {verdict.first_step + 1:,})"
     yield f"{'':{_WIDTH}}    {printable(verdict.reason)}{first}"
+    if judged.proof is not None:
+        yield f"{'':{_WIDTH}}    {_fix(judged, paint)}"
+
+
+def _fix(judged: Judged, paint: Paint) -> str:
+    """`fix proven (unsafe: drop the argument): 13 retained graphs before, 0 after, in 40 steps`"""
+    assert judged.proof is not None
+    outcome, fix = judged.proof.outcome, judged.finding.fix
+    about = f" ({fix.safety.value}: {fix.message})" if fix is not None else ""
+    title = "no fix" if outcome is Outcome.NO_FIX else f"fix {outcome.value}"
+    return f"{paint(title, OUTCOMES[outcome])}{printable(about)}: {printable(judged.proof.reason)}"
+
+
+def _compared(comparison: Comparison, paint: Paint) -> Iterator[str]:
+    """Which runs there were, and a table of what was measured in them."""
+    yield f"runs: {', '.join(comparison.order)}; seed {comparison.seed}"
+    quantities = comparison.quantities
+    rows = [(item.label, shown(item.before), shown(item.after)) for item in quantities]
+    rows.insert(0, ("", "as it is", "with fixes"))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for number, (name, before, after) in enumerate(rows):
+        line = f"{name:<{widths[0]}}  {before:>{widths[1]}}  {after:>{widths[2]}}"
+        yield paint(line, "title") if not number else line
 
 
 def _summary(verification: Verification) -> str:
     counts = [f"{verification.count(answer)} {answer.value}" for answer in Answer if verification.count(answer)]
     found = ", ".join(counts) or "no findings"
+    proofs = [judged.proof.outcome for judged in verification.judged if judged.proof is not None]
+    if verification.comparison is not None:
+        proven, unproven = (proofs.count(outcome) for outcome in (Outcome.PROVEN, Outcome.NOT_PROVEN))
+        found += f"; fixes: {proven} proven, {unproven} not proven"
     ended = verification.ended
     if ended is None:
         return f"{found}."

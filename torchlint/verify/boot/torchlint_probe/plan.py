@@ -11,7 +11,10 @@ from torchlint_probe.claim import Claim
 
 @dataclass(frozen=True)
 class Plan:
-    """`key` signs the evidence; `max_seconds` and `max_steps` are 0 where there is no limit."""
+    """`key` signs the evidence; `max_seconds` and `max_steps` are 0 where there is no limit.
+
+    What the program computes is `compared` with what another run of it does.
+    """
 
     folder: str
     key: bytes
@@ -22,6 +25,7 @@ class Plan:
     max_steps: int
     max_seconds: float
     hard: bool
+    compared: bool
 
     @classmethod
     def read(cls, folder: str) -> Plan:
@@ -37,4 +41,5 @@ class Plan:
             data["max_steps"],
             data["max_seconds"],
             data["stop"] == "hard",
+            data["compared"],
         )

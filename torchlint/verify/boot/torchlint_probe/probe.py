@@ -25,6 +25,7 @@ from torchlint_probe.ledger import Ledger
 from torchlint_probe.ledgers import Ledgers
 from torchlint_probe.lines import Lines, Watch
 from torchlint_probe.log import Log
+from torchlint_probe.losses import Losses
 from torchlint_probe.memory import Meter
 from torchlint_probe.plan import Plan
 from torchlint_probe.reach import Reach
@@ -106,6 +107,7 @@ class Probe:
         self.caches = Caches()
         self.anomaly = Anomaly()
         self.timeline = Timeline()
+        self.losses = Losses()
         self.error = self.trouble = ""
         self.finished = False
         self.budget = Budget(self.plan, self.log.write)
@@ -201,6 +203,8 @@ class Probe:
         for root in roots:
             if root.grad_fn is not None and KEY not in root.grad_fn.metadata:
                 root.grad_fn.metadata[KEY] = Root(self.graphs)
+        if self.plan.compared:
+            self.losses.add(roots)
         self.anomaly.before_backward()
         self.ledgers.before_backward(roots, site, self.steps)
         if "retain-graph-in-loop" in self.rules:
@@ -320,6 +324,7 @@ class Probe:
         if ledger.norm is not None:
             record["norm"], record["fresh"] = ledger.norm, ledger.fresh
             ledger.norm = None
+        self.losses.end_step(record)
         self.timeline.add(self.steps, record)
 
     # -- switches

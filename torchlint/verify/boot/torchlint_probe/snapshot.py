@@ -18,6 +18,7 @@ FORMAT = 1
 def evidence(probe: Probe) -> dict[str, Any]:
     """Everything, with counts by site; a site is a number in `stacks`."""
     probe.meter.settle(probe.finished)
+    probe.losses.settle(probe.finished)
     return {
         "format": FORMAT,
         "process": probe.environment(),

@@ -15,10 +15,11 @@ class Timeline:
         self.stride = 1
 
     def add(self, step: int, record: dict[str, Any]) -> None:
-        """Keep the record of a step, or not."""
+        """Keep the record of a step, or not. It is kept itself: some of its numbers are known later."""
         if step % self.stride:
             return
-        self.records.append({"step": step, **record})
+        record["step"] = step
+        self.records.append(record)
         if len(self.records) >= _RECORDS:
             self.records = self.records[1::2]
             self.stride *= 2

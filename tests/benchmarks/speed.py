@@ -1,0 +1,235 @@
+"""What torchlint costs beside ruff, TorchFix and LibCST's bare parse on the same files, measured in one run.
+
+`python tests/benchmarks/speed.py` fetches pinned packages once, runs everything in turn for five rounds, and prints
+Markdown tables of the medians; `--write` puts them into the README, except for that of the rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.benchmarks import corpus, costs, linters
+from tests.benchmarks.costs import Command
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("torchlint", "ruff", "parse", "torchfix", "growth", "rules")
+COPIES = (1, 10)
+LINES = (1_000, 5_000, 20_000)
+BLOCK = re.compile(r"(?<=<!-- speed -->\n).*?(?=<!-- /speed -->)", re.S)
+
+TORCHLINT, WARM, RUFF = "torchlint", "torchlint, second run", "ruff"
+TORCHFIX, PARSE, LINT = "TorchFix", "bare parse", "torchlint, one process"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What is measured on which tree; `work` is a folder for copies and caches that is empty at first."""
+
+    tree: Path
+    name: str
+    work: Path
+    cache: Path
+    parts: frozenset[str] = frozenset(PARTS)
+    rounds: int = 5
+    lines: tuple[int, ...] = LINES
+    say: Callable[[str], object] = lambda text: None
+
+    def sections(self) -> dict[str, str]:
+        """Markdown by what it is about; a part that was not asked for, or cannot be had, is missing."""
+        self.say("looking which files are parsed")
+        files = corpus.python_files(self.tree)
+        triage = linters.triage(files, self.work)
+        found = {
+            "tree": self._whole_tree(triage),
+            "subset": self._subset(files) if "torchfix" in self.parts else "",
+            "files": self._growth_by_files(files) if "growth" in self.parts else "",
+            "lines": self._growth_by_lines() if "growth" in self.parts else "",
+            "rules": rules_table(triage) if "rules" in self.parts else "",
+        }
+        return {about: text for about, text in found.items() if text}
+
+    def _whole_tree(self, triage: linters.Triage) -> str:
+        commands = self._linters(self.tree, warm=True)
+        parsed = triage.paths
+        if "parse" in self.parts and parsed:
+            commands[PARSE] = linters.single("parse", parsed, self.work)
+            commands[LINT] = linters.single("lint", parsed, self.work)
+        if not commands:
+            return ""
+        lines = sum(lines for _, lines, _ in triage.wanted)
+        title = f"{triage.files:,} files, {triage.lines:,} lines"
+        table = costs.costs_table(title, self._measured(title, commands), (RUFF, PARSE))
+        notes = [f"In {self.name}. Of these files torchlint parses {len(parsed):,}, with {lines:,} lines."]
+        if PARSE in commands:
+            notes.append(f"*{PARSE}* is LibCST alone on exactly those, with the garbage collector paused;")
+            notes.append(f"*{LINT}* is torchlint on them.")
+        if not linters.has_cache():
+            notes.append("This torchlint keeps no cache: a second run costs the same.")
+        return f"{costs.paragraph(*notes)}\n{table}"
+
+    def _linters(self, tree: Path, *, warm: bool = False) -> dict[str, Command]:
+        """torchlint, cold and warm, and ruff, as far as they are wanted."""
+        commands = {}
+        if "torchlint" in self.parts:
+            commands[TORCHLINT] = linters.torchlint(tree, self.work)
+            if warm and linters.has_cache():
+                commands[WARM] = linters.torchlint(tree, self.work, cached=True)
+                self.say("filling the cache")
+                costs.run(commands[WARM])
+        if "ruff" in self.parts:
+            if ruff := linters.ruff(tree, self.work):
+                commands[RUFF] = ruff
+            else:
+                self.say("ruff is left out, it is not installed")
+        return commands
+
+    def _subset(self, files: Iterable[Path]) -> str:
+        """Beside TorchFix, which takes long: on the files that call a `backward`."""
+        training = corpus.training(files)
+        if not training:
+            return ""
+        folder = corpus.copied(training, self.tree, self.work / "training")
+        torchfix = linters.torchfix(folder, self.work, self.cache, self.say)
+        if torchfix is None:
+            return ""
+        title = f"the {len(training):,} files with `{corpus.TRAINING.decode()}`"
+        try:
+            measured = self._measured(title, {**self._linters(folder), TORCHFIX: torchfix})
+        except costs.Failed as error:
+            self.say(f"this table is left out: {error}")
+            return ""
+        note = f"{TORCHFIX} {linters.TORCHFIX.partition('==')[2]} takes long, so on a part only."
+        return f"{note}\n\n" + costs.costs_table(title, measured, (TORCHFIX,))
+
+    def _growth_by_files(self, files: list[Path]) -> str:
+        """A tenth of the files, and ten copies of it."""
+        sample = corpus.sample(files)
+        commands = {}
+        for copies in COPIES:
+            folder = self.work / f"copies-{copies}"
+            for number in range(copies):
+                corpus.copied(sample, self.tree, folder / f"copy{number}")
+            commands[f"{copies * len(sample):,} files"] = linters.torchlint(folder, self.work)
+        measured = self._measured("more files", commands)
+        reference = next(iter(commands))
+        note = f"More files: every {corpus.SAMPLE}th of them, and {COPIES[-1]} copies of those."
+        return f"{note}\n\n" + costs.costs_table("torchlint", measured, (reference,))
+
+    def _growth_by_lines(self) -> str:
+        """Longer files, beside their bare parse; without the start of Python, which would hide the growth."""
+        commands: dict[str, Command] = {}
+        titles = []
+        for text in map(corpus.long_file, self.lines):
+            titles.append(f"{text.count(chr(10)):,} lines")
+            file = self.work / f"training_{len(titles)}.py"
+            file.write_text(text, "utf-8")
+            for kind in ("parse", "lint"):
+                commands[f"{kind} of {titles[-1]}"] = linters.single(kind, [file], self.work)
+        measured = self._measured("longer files", commands)
+        rows = []
+        for title in titles:
+            parse, lint = (measured[f"{kind} of {title}"] for kind in ("parse", "lint"))
+            spent = [costs.seconds(parse.work), costs.seconds(lint.work), costs.ratio(lint.work, parse.work)]
+            rows.append([title, *spent, *map(costs.megabytes, (parse.peak, lint.peak))])
+        heads = ["one training file", "bare parse, CPU s", "torchlint, CPU s", "ratio", "its peak MB", "torchlint's"]
+        note = "Longer files: definitions of the fixtures, over and over under new names; without the start of Python."
+        return f"{note}\n\n" + costs.table(heads, rows)
+
+    def _measured(self, about: str, commands: dict[str, Command]) -> dict[str, costs.Cost]:
+        self.say(f"{about}:")
+        return costs.side_by_side(commands, self.rounds, lambda text: self.say(f"  {text}"))
+
+
+def rules_table(triage: linters.Triage) -> str:
+    """How many files and lines each default rule has parsed, and how many it alone."""
+    rows = []
+    for rule in triage.rules:
+        wanted = [lines for _, lines, names in triage.wanted if rule in names]
+        alone = [lines for _, lines, names in triage.wanted if names == (rule,)]
+        rows.append([rule, *(f"{number:,}" for number in (len(wanted), sum(wanted), len(alone), sum(alone)))])
+    total = sum(lines for _, lines, _ in triage.wanted)
+    rows.append(["any of them", f"{len(triage.wanted):,}", f"{total:,}", costs.MISSING, costs.MISSING])
+    return costs.table(["rule", "files it wants", "lines", "files it alone wants", "lines"], rows)
+
+
+# -- the command ----------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    arguments = parsed(sys.argv[1:])
+    tree = arguments.tree
+    try:
+        if tree is None:
+            tree = corpus.fetched(arguments.cache, say=say)
+        name = ", ".join(corpus.PINS).replace("==", " ") if arguments.tree is None else tree.name
+        with tempfile.TemporaryDirectory() as work:
+            benchmark = Benchmark(
+                tree.resolve(),
+                name,
+                Path(work).resolve(),
+                arguments.cache,
+                frozenset(arguments.only),
+                arguments.rounds,
+                say=say,
+            )
+            sections = benchmark.sections()
+    except (corpus.Unavailable, costs.Failed) as error:
+        sys.exit(str(error))
+    print("\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
+    if arguments.write:
+        sections.pop("rules", None)
+        write(ROOT / "README.md", "\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
+
+
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torchlint-benchmarks"
+    parser.add_argument("--cache", type=lambda text: Path(text).resolve(), default=default, help="where to fetch to")
+    parser.add_argument("--tree", type=Path, help="measure on this folder instead of the pinned packages")
+    parser.add_argument("--only", type=parts, default=PARTS, help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured")
+    parser.add_argument("--write", action="store_true", help="write the tables into the README")
+    return parser.parse_args(arguments)
+
+
+def parts(text: str) -> tuple[str, ...]:
+    chosen = tuple(text.split(","))
+    if unknown := set(chosen) - set(PARTS):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: not one of {', '.join(PARTS)}")
+    return chosen
+
+
+def heading(only: tuple[str, ...], rounds: int) -> str:
+    """How the numbers came about."""
+    command = "python tests/benchmarks/speed.py --write" + (f" --only {','.join(only)}" if only != PARTS else "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    how = f"medians of {rounds} rounds" if rounds > 1 else "one round"
+    return costs.paragraph(
+        f"Measured by `{command}` in one run, in turn, {how}, on {cores} cores:",
+        f"{linters.versions()}; default rules.",
+        "CPU is that of all processes together, peak memory that of the largest one.",
+    )
+
+
+def write(readme: Path, block: str) -> None:
+    """Replace what is between the markers."""
+    text, number = BLOCK.subn(lambda _: block, readme.read_text("utf-8"))
+    if number != 1:
+        sys.exit(f"{readme.name} needs one `<!-- speed -->` and one `<!-- /speed -->`, each on a line of its own")
+    readme.write_text(text, "utf-8")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

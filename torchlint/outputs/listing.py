@@ -1,0 +1,67 @@
+"""Lines of source as HTML: numbered, around the places of a finding, which are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from torchlint.finding import Finding, Position, Related, Span
+from torchlint.source import Place, SourceError, SourceFile
+
+_CONTEXT = 2
+"""Lines of code before and after a finding."""
+
+
+def listing(source: SourceFile, finding: Finding) -> str:
+    """The finding with the lines around it, and the lines of its other halves; empty for one about the whole file."""
+    if finding.span.start == finding.span.end:
+        return ""
+    try:
+        lines = source.lines
+    except SourceError:
+        return ""
+    if not lines[-1]:  # what comes after the newline at the end
+        lines = lines[:-1]
+    return f"<pre>{''.join(_lines(source, lines, finding))}</pre>\n"
+
+
+def _lines(source: SourceFile, lines: list[str], finding: Finding) -> Iterator[str]:
+    previous: Place | None = None
+    for number in _numbers(source, len(lines), finding):
+        place = source.place(Position(number, 0))
+        if previous is None or place.cell != previous.cell:
+            yield "" if place.cell is None else f'<span class="dim">cell {place.cell}</span>\n'
+        elif place.line > previous.line + 1:
+            yield '<span class="dim">  ...</span>\n'
+        previous = place
+        yield f'<span class="dim">{place.line:>5}</span>  {_marked(lines[number - 1], number, finding)}\n'
+
+
+def _numbers(source: SourceFile, last: int, finding: Finding) -> list[int]:
+    """The lines to show: of the context those in the finding's own cell."""
+    line = finding.span.start.line
+    around = range(line - _CONTEXT, line + _CONTEXT + 1)
+    context = {number for number in around if 0 < number <= last and source.cell(number) is source.cell(line)}
+    others = {related.span.start.line for related in finding.related}
+    return sorted(number for number in context | others if 0 < number <= last)
+
+
+def _marked(line: str, number: int, finding: Finding) -> str:
+    """A line with the places of the finding in it, and what is said of those that are not its own."""
+    related = [item for item in finding.related if item.span.start.line == number]
+    if finding.span.start.line == number:
+        marked = _mark(line, finding.span, "mark")
+    elif related:
+        marked = _mark(line, related[0].span, "u")
+    else:
+        marked = escape(line)
+    return marked + "".join(_said(item) for item in related)
+
+
+def _mark(line: str, span: Span, tag: str) -> str:
+    start, end = span.start.column, span.end.column if span.end.line == span.start.line else len(line)
+    return f"{escape(line[:start])}<{tag}>{escape(line[start:end])}</{tag}>{escape(line[end:])}"
+
+
+def _said(related: Related) -> str:
+    return f'  <i class="dim">{escape(related.message)}</i>'

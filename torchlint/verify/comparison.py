@@ -1,0 +1,135 @@
+"""The program as it is beside the program with fixes: what the fixes changed, in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from torchlint.verify.evidence import Evidence
+from torchlint.verify.launch import Ended
+
+_WARMING_UP = 2
+"""Steps whose time is left out: they hold what is done once."""
+
+Points = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number of both forms of the program; None where it was not measured."""
+
+    name: str
+    unit: str
+    before: float | None
+    after: float | None
+
+    @property
+    def label(self) -> str:
+        """For people: the name with the unit."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+def shown(value: float | None) -> str:
+    """A number for people; `-` where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs of both forms of the program, in their order, under one seed."""
+
+    order: tuple[str, ...]
+    seed: int
+    before: tuple[Evidence, ...]
+    after: tuple[Evidence, ...]
+    ended: Ended
+    """How the last run with the fixes ended."""
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """What is compared."""
+        return tuple(Quantity(name, unit, of(self.before), of(self.after)) for (name, unit), of in _QUANTITIES.items())
+
+
+def points(evidence: Evidence, key: str) -> Points:
+    """What was recorded under `key`, by step."""
+    return [(record["step"], record[key]) for record in evidence.series if key in record]
+
+
+def busiest(processes: Sequence[Evidence]) -> Evidence | None:
+    """The process that made most steps."""
+    return max(processes, key=lambda item: item.steps, default=None)
+
+
+def _values(processes: Sequence[Evidence], key: str, skipped: int = 0) -> list[float]:
+    return [value for item in processes for _, value in points(item, key)[skipped:]]
+
+
+def _median(processes: Sequence[Evidence], key: str, skipped: int = 0) -> float | None:
+    values = _values(processes, key, skipped)
+    return median(values) if values else None
+
+
+def _peak(processes: Sequence[Evidence]) -> float | None:
+    return max(_values(processes, "peak") or _values(processes, "memory"), default=None)
+
+
+def _end(processes: Sequence[Evidence], key: str, place: int) -> float | None:
+    """The first value (`place` 0) or the last one (-1) of the busiest process."""
+    process = busiest(processes)
+    found = points(process, key) if process is not None else []
+    return found[place][1] if found else None
+
+
+def _growth(processes: Sequence[Evidence], key: str) -> float | None:
+    """By how much the busiest process has more at each step, in the last two thirds of the run."""
+    process = busiest(processes)
+    found = points(process, key) if process is not None else []
+    found = found[len(found) // 3 :]
+    if len(found) < 2 or found[-1][0] == found[0][0]:
+        return None
+    return (found[-1][1] - found[0][1]) / (found[-1][0] - found[0][0])
+
+
+_QUANTITIES: dict[tuple[str, str], Callable[[Sequence[Evidence]], float | None]] = {
+    ("steps", ""): lambda runs: float(max((item.steps for item in runs), default=0)),
+    ("live graphs more a step", ""): lambda runs: _growth(runs, "graphs"),
+    ("memory more a step", "bytes"): lambda runs: _growth(runs, "memory"),
+    ("peak memory", "bytes"): _peak,
+    ("step time, median", "ms"): lambda runs: _median(runs, "ms", _WARMING_UP),
+    ("gradient norm, median", ""): lambda runs: _median(runs, "norm"),
+    ("first loss", ""): lambda runs: _end(runs, "loss", 0),
+    ("last loss", ""): lambda runs: _end(runs, "loss", -1),
+}
+
+
+def comparable(before: Sequence[Evidence], after: Sequence[Evidence]) -> list[tuple[Evidence, Evidence]]:
+    """The processes of two runs that are known to be the same one: the only ones of their rank."""
+    ones, others = _only(before), _only(after)
+    return [(ones[rank], others[rank]) for rank in ones if rank in others]
+
+
+def _only(processes: Sequence[Evidence]) -> dict[str, Evidence]:
+    counts = Counter(item.process.rank for item in processes)
+    return {item.process.rank: item for item in processes if counts[item.process.rank] == 1}
+
+
+def first_difference(pairs: Sequence[tuple[Evidence, Evidence]]) -> int | None:
+    """The first step at which losses or gradient norms are not the same to the bit; None if all are."""
+    return min((step for pair in pairs if (step := _differs(*pair)) is not None), default=None)
+
+
+def _differs(one: Evidence, other: Evidence) -> int | None:
+    """Steps that only one of them has made do not count."""
+    last = min(one.steps, other.steps)
+    for key in ("loss", "norm"):
+        first, second = dict(points(one, key)), dict(points(other, key))
+        steps = [int(step) for step in first.keys() | second.keys() if step <= last]
+        different = [step for step in steps if first.get(step) != second.get(step)]
+        if different:
+            return min(different)
+    return None

@@ -1,0 +1,82 @@
+"""Where a finding is once its file has been edited."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import takewhile
+
+from torchlint.finding import Finding, Position, Span
+from torchlint.source import SourceFile
+
+_ALIKE = 0.5
+"""A line that is so much like one that it has taken the place of is what became of it."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """From the places of one text to those of another that was made from it."""
+
+    before: SourceFile
+    after: SourceFile
+
+    def finding(self, finding: Finding) -> Finding | None:
+        """The finding in the other text; None if the line that it starts on is gone."""
+        span = self._span(finding.span)
+        if span is None:
+            return None
+        related = [(item, self._span(item.span)) for item in finding.related]
+        kept = tuple(replace(item, span=moved) for item, moved in related if moved is not None)
+        return replace(finding, path=self.after.path, span=span, related=kept)
+
+    def _span(self, span: Span) -> Span | None:
+        start = self._position(span.start)
+        if start is None:
+            return None
+        return Span(start, max(start, self._position(span.end) or start))
+
+    def _position(self, place: Position) -> Position | None:
+        number = self._lines.get(place.line)
+        if number is None:
+            return None
+        before, after = self.before.line(place.line), self.after.line(number)
+        return Position(number, _column(before, after, place.column))
+
+    @cached_property
+    def _lines(self) -> dict[int, int]:
+        """The new numbers of lines that are still there; how far they are indented does not matter."""
+        before, after = ([line.strip() for line in source.lines] for source in (self.before, self.after))
+        lines: dict[int, int] = {}
+        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+        for kind, start, end, new_start, new_end in matcher.get_opcodes():
+            if kind == "equal":
+                lines |= {start + offset + 1: new_start + offset + 1 for offset in range(end - start)}
+            elif kind == "replace":
+                for number in range(start, end):
+                    place = _most_alike(before[number], after[new_start:new_end])
+                    lines |= {} if place is None else {number + 1: new_start + place + 1}
+        return lines
+
+
+def _most_alike(line: str, others: Sequence[str]) -> int | None:
+    ratios = [difflib.SequenceMatcher(None, line, other).ratio() for other in others]
+    best = max(range(len(ratios)), key=ratios.__getitem__)
+    return best if ratios[best] >= _ALIKE else None
+
+
+def _column(before: str, after: str, column: int) -> int:
+    """Where a column of a line is after an edit somewhere in it: counted from the end that the edit left alone."""
+    start = _shared(before, after)
+    if column < start:
+        return column
+    end = _shared(before[::-1], after[::-1])
+    if column >= len(before) - end:
+        return column + len(after) - len(before)
+    return start
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
