@@ -37,8 +37,9 @@ LAYERS = (
     {"walk"},
     {"engine"},
     {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
+    {"pools", "dispatch"},
     {"runner", "baseline", "changes", "ignores"},
-    {"verify"},
+    {"verify", "remote"},
     {"server", "testing"},
     {"cli"},
 )

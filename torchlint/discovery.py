@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchlint import ignorefiles
 from torchlint.config import Configurations
-from torchlint.ignorefiles import Patterns
+from torchlint.ignorefiles import Folder, Patterns
 from torchlint.settings import Settings
 
 SUFFIXES = (".py", ".ipynb")
@@ -46,8 +46,7 @@ class Discovery:
         for path in paths:
             if not os.path.lexists(path):
                 raise FileNotFoundError(f"path does not exist: {path}")
-            for target in self._below(path) if path.is_dir() else self._named(path):
-                real = os.path.realpath(target.path)
+            for target, real in self._below(path) if path.is_dir() else self._named(path):
                 if real not in found or (found[real].path.is_symlink() and not target.path.is_symlink()):
                     found[real] = target
         return sorted(found.values(), key=lambda target: target.path.parts)
@@ -57,12 +56,13 @@ class Discovery:
         settings = self._configurations.of_folder(path.parent)
         return None if self._is_left_out(path.absolute(), False, settings) else settings
 
-    def _named(self, path: Path) -> Iterator[Target]:
+    def _named(self, path: Path) -> Iterator[tuple[Target, str]]:
         settings = self.settings_of(path)
         if settings is not None:
-            yield Target(path, settings)
+            yield Target(path, settings), os.path.realpath(path)
 
-    def _below(self, argument: Path) -> Iterator[Target]:
+    def _below(self, argument: Path) -> Iterator[tuple[Target, str]]:
+        """The targets below a folder, each with its real path."""
         top = argument.absolute()
         if self._is_left_out(top, True, self._configurations.of_folder(top)):
             return
@@ -70,21 +70,24 @@ class Discovery:
         stack = [(argument, ignorefiles.above(top))]
         while stack:
             folder, git = stack.pop()
-            settings = self._configurations.of_folder(folder)
-            git = ignorefiles.entering(folder.absolute(), git)
-            ours[settings] = ours.get(settings) or self._ours(settings, top)
+            settings, real = self._configurations.of_folder(folder), os.path.realpath(folder)
             try:
                 entries = list(os.scandir(folder))
             except OSError as error:
-                yield Target(folder, settings, f"folder cannot be read: {error.strerror}")
+                yield Target(folder, settings, f"folder cannot be read: {error.strerror}"), real
                 continue
             if folder != argument and any(entry.name == "pyvenv.cfg" for entry in entries):
                 continue
-            for path, is_folder in _wanted(folder, entries, git, ours[settings]):
-                if is_folder:
+            absolute = folder.absolute()
+            git = ignorefiles.entering(absolute, git)
+            ours[settings] = ours.get(settings) or self._ours(settings, top)
+            for entry in _wanted(entries, ignorefiles.Folder(absolute, git, ours[settings])):
+                path = folder / entry.name
+                if entry.is_dir(follow_symlinks=False):
                     stack.append((path, git))
                 else:
-                    yield Target(path, settings)
+                    is_link = entry.is_symlink()
+                    yield Target(path, settings), os.path.realpath(path) if is_link else os.path.join(real, entry.name)
 
     def _is_left_out(self, path: Path, is_folder: bool, settings: Settings) -> bool:
         """Whether a path that the caller names is not to be linted, or anything below it."""
@@ -102,18 +105,16 @@ class Discovery:
         )
 
 
-def _wanted(
-    folder: Path, entries: Iterable[os.DirEntry[str]], *sources: Sequence[Patterns]
-) -> Iterator[tuple[Path, bool]]:
+def _wanted(entries: Iterable[os.DirEntry[str]], folder: Folder) -> Iterator[os.DirEntry[str]]:
     """The folders and files of a folder that neither Git nor our own patterns ignore."""
     for entry in entries:
-        path, is_folder = folder / entry.name, entry.is_dir(follow_symlinks=False)
-        if is_folder or _is_source(path):
-            absolute = path.absolute()
-            if not any(ignorefiles.is_ignored(absolute, is_folder, layers) for layers in sources):
-                yield path, is_folder
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if (is_folder or _is_source(entry)) and not folder.ignores(entry.name, is_folder):
+            yield entry
 
 
-def _is_source(path: Path) -> bool:
+def _is_source(entry: os.DirEntry[str]) -> bool:
     """Whether an entry is Python source, or a link that should lead to some; other kinds of entry are not."""
-    return path.suffix in SUFFIXES and (path.is_file() or (path.is_symlink() and not os.path.isdir(path)))
+    if not entry.name.endswith(SUFFIXES) or entry.name in SUFFIXES:
+        return False
+    return entry.is_file(follow_symlinks=False) or (entry.is_symlink() and not os.path.isdir(entry))

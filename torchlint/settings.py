@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,13 +31,31 @@ class Settings:
 
     def selection(self, path: Path) -> Selection:
         """What to look for in the file `path`; raises `registry.UnknownRule`."""
+        return self._selection(self._ignored(path))
+
+    def choice(self, path: Path) -> str:
+        """All that `selection` of a file is made of, as text: equal texts mean equal selections."""
+        ignored = self._ignored(path)
+        if ignored not in self._choices:
+            parts = (self.select, self.ignore, self.extend_select, self.preview, self.rules, ignored)
+            self._choices[ignored] = json.dumps(parts, sort_keys=True)
+        return self._choices[ignored]
+
+    def _ignored(self, path: Path) -> tuple[str, ...]:
+        """What is not to be looked for in this file only."""
+        if not self.per_file_ignores:
+            return ()
         inside = relative(path, self.root)
         ignored = [selectors for spec, selectors in self._ignored_files if inside and spec.match_file(inside)]
-        return self._selection(tuple(dict.fromkeys(name for names in ignored for name in names)))
+        return tuple(dict.fromkeys(name for names in ignored for name in names))
 
     @cached_property
     def _ignored_files(self) -> list[tuple[GitIgnoreSpec, tuple[str, ...]]]:
         return [(GitIgnoreSpec.from_lines([pattern]), names) for pattern, names in self.per_file_ignores]
+
+    @cached_property
+    def _choices(self) -> dict[tuple[str, ...], str]:
+        return {}
 
     @cached_property
     def _selections(self) -> dict[tuple[str, ...], Selection]:

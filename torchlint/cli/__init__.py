@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import click
 
+from torchlint.cli.cache import cache
 from torchlint.cli.check import EXIT_CODES, FINDINGS, check
 from torchlint.cli.explain import explain
 from torchlint.cli.options import HELP
@@ -53,7 +54,7 @@ def cli() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (check, explain, server, verify):
+for command in (cache, check, explain, server, verify):
     cli.add_command(command)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchlint.changes import Changes
     from torchlint.discovery import Target
     from torchlint.outputs import LintedFile, Outcome
-    from torchlint.runner import Progress
+    from torchlint.runner import Means, Progress
 
 _OPTIONS = (
     click.option(
@@ -80,11 +80,11 @@ class Adoption:
             if getattr(self, name):
                 raise click.UsageError(f"--{name.replace('_', '-')} needs files: it cannot be used with `-`")
 
-    def run(self, targets: list[Target], progress: Progress) -> Outcome:
+    def run(self, targets: list[Target], progress: Progress, means: Means) -> Outcome:
         """Lint the targets that count, and do what was asked for; what is still to be reported."""
-        targets, reported = self._lint(targets, progress, self._say)
+        targets, reported = self._lint(targets, progress, means, self._say)
         if self.add_ignores:
-            return self._with_ignores(targets, reported)
+            return self._with_ignores(targets, reported, means)
         return reported
 
     def of_stdin(self, outcome: Outcome) -> Outcome:
@@ -93,7 +93,7 @@ class Adoption:
         return outcome if baseline is None else baseline.without_known(outcome)
 
     def _lint(
-        self, targets: list[Target], progress: Progress, say: Callable[[str], None]
+        self, targets: list[Target], progress: Progress, means: Means, say: Callable[[str], None]
     ) -> tuple[list[Target], Outcome]:
         from torchlint.runner import run
 
@@ -102,7 +102,7 @@ class Adoption:
             targets = changes.only(targets)
             if not targets:
                 say(f"no files have changed since {self.since}")
-        outcome = run(targets, progress)
+        outcome = run(targets, progress, means=means)
         if baseline is not None:
             outcome = self._compared(baseline, targets, outcome, say)
         return targets, outcome if changes is None else changes.narrowed(outcome, targets)
@@ -142,7 +142,7 @@ class Adoption:
             )
         return baseline.without_known(outcome)
 
-    def _with_ignores(self, targets: list[Target], outcome: Outcome) -> Outcome:
+    def _with_ignores(self, targets: list[Target], outcome: Outcome, means: Means) -> Outcome:
         """Until there is no more to excuse: a line with a new comment has changed, for baseline and --since too."""
         by_path = {str(target.path): target for target in targets}
         left = {file.source.path: file for file in outcome.files}
@@ -150,7 +150,8 @@ class Adoption:
         todo = list(left.values())
         while counts := {file.source.path: count for file in todo if (count := self._add(file, by_path))}:
             added.update({path: added.get(path, 0) + count for path, count in counts.items()})
-            again = self._lint([by_path[path] for path in counts], lambda done, total: None, lambda text: None)[1]
+            changed = [by_path[path] for path in counts]
+            again = self._lint(changed, lambda done, total: None, means, lambda text: None)[1]
             todo = list(again.files)
             left = {path: file for path, file in left.items() if path not in counts}
             left.update({file.source.path: file for file in todo})

@@ -11,6 +11,7 @@ import click
 
 from torchlint.cli.adoption import Adoption, adoption_options
 from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
+from torchlint.cli.speed import Speed, speed_options
 from torchlint.outputs import FORMATS, LintedFile, Style, render
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class _Options:
     update_baseline: bool
     since: str | None
     add_ignores: bool
+    jobs: int | None
+    no_cache: bool
+    executor: str | None
 
     @property
     def fixing(self) -> Fixing | None:
@@ -69,6 +73,10 @@ class _Options:
     def adoption(self) -> Adoption:
         return Adoption(self.baseline, self.update_baseline, self.since, self.add_ignores, self.quiet)
 
+    @property
+    def speed(self) -> Speed:
+        return Speed(self.jobs, self.no_cache, self.executor, self.quiet)
+
     def check(self, *, stdin: bool) -> None:
         """Refuse what contradicts itself; raises `UsageError`."""
         if self.statistics and self.output_format not in ("text", "concise"):
@@ -78,6 +86,7 @@ class _Options:
         if self.diff and (self.fix or self.fix_only):
             raise click.UsageError("--diff shows what --fix would write: leave one out")
         self.adoption.check(stdin=stdin)
+        self.speed.check()
         if self.fixing and self.adoption.narrows:
             raise click.UsageError(f"fixes are made for all findings: leave out {self.adoption.narrows}")
 
@@ -114,6 +123,7 @@ class _Options:
 @click.option("--fix-only", is_flag=True, help="Like --fix, but list nothing.")
 @click.option("--diff", is_flag=True, help="Show what the fixes would change, and write nothing.")
 @adoption_options
+@speed_options
 @click.pass_context
 def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None:
     """Lint files, and all .py and .ipynb files below folders that Git would not ignore.
@@ -186,10 +196,10 @@ def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations
     targets = Discovery(configurations, options.exclude).files(paths)
     if not targets and not options.quiet:
         click.echo("warning: no Python files found under the given paths", err=True)
-    with Progress(sys.stderr, quiet=options.quiet) as progress:
+    with options.speed.means(configurations) as means, Progress(sys.stderr, quiet=options.quiet) as progress:
         if options.fixing:
-            return run(targets, progress, options.fixing)
-        return options.adoption.run(targets, progress)
+            return run(targets, progress, options.fixing, means)
+        return options.adoption.run(targets, progress, means)
 
 
 def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outcome:

@@ -68,10 +68,12 @@ def errors_of_the_user() -> Iterator[None]:
 def _is_of_the_user(error: Exception) -> bool:
     """Asked only when something went wrong, since the linter may not have been imported."""
     from torchlint.baseline import BaselineError
+    from torchlint.cache import CacheError
     from torchlint.config import ConfigError
+    from torchlint.dispatch import Refused
     from torchlint.git import GitError
     from torchlint.registry import RegistryError, UnknownRule
     from torchlint.writing import WriteError
 
-    own = (ConfigError, RegistryError, UnknownRule, BaselineError, GitError, WriteError)
+    own = (ConfigError, RegistryError, UnknownRule, BaselineError, GitError, WriteError, CacheError, Refused)
     return isinstance(error, (*own, FileNotFoundError))

@@ -240,7 +240,7 @@ def _linted(root: Path, select: tuple[str, ...], fixed: bool) -> list[Subject]:
     from torchlint.fixes import Fixing
     from torchlint.notebook import SUFFIX as NOTEBOOK_SUFFIX
     from torchlint.progress import Progress
-    from torchlint.runner import run
+    from torchlint.runner import Means, run
     from torchlint.settings import Overrides
 
     _names(select)
@@ -248,7 +248,7 @@ def _linted(root: Path, select: tuple[str, ...], fixed: bool) -> list[Subject]:
     found = Discovery(Configurations(Overrides(select))).files([shown])
     targets = [target for target in found if target.path.suffix != NOTEBOOK_SUFFIX]
     with Progress(sys.stderr) as progress:
-        outcome = run(targets, progress, Fixing(unsafe=True) if fixed else None)
+        outcome = run(targets, progress, Fixing(unsafe=True) if fixed else None, Means(jobs=None))
     return [subject for file in outcome.files for subject in _subjects(file)]
 
 

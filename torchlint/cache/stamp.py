@@ -1,0 +1,29 @@
+"""How a file is known again: by what the system says of it, or by its content."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+Status = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Which content a file had, and what the system said of the file while it had it."""
+
+    status: Status
+    digest: str
+
+
+def status_of(path: Path) -> Status:
+    """What changes when a file is written, even if its size and modification time are set back."""
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def digest_of(data: bytes) -> str:
+    import hashlib  # not worth its time in a run without a cache
+
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,78 @@
+"""The options for how a run is done, none of which changes what it finds: --jobs, --no-cache and --executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from torchlint.cli.options import Command
+
+if TYPE_CHECKING:
+    from torchlint.config import Configurations
+    from torchlint.runner import Means
+
+_OPTIONS = (
+    click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Lint in so many processes; by default as many as pay.",
+    ),
+    click.option("--no-cache", is_flag=True, help="Neither use nor write what earlier runs have found."),
+    click.option(
+        "--executor",
+        metavar="dask://HOST:PORT",
+        help="Lint on the workers of this Dask scheduler. They get the content of the files, and need no disk.",
+    ),
+)
+
+
+def speed_options(command: Command) -> Command:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Speed:
+    """With what a run is done."""
+
+    jobs: int | None
+    no_cache: bool
+    executor: str | None
+    quiet: bool
+
+    def check(self) -> None:
+        """Refuse what makes no sense together."""
+        if self.jobs is not None and self.executor is not None:
+            raise click.UsageError("--jobs is for this machine, --executor for others: leave one out")
+
+    @contextmanager
+    def means(self, configurations: Configurations) -> Iterator[Means]:
+        """The means; what the run has learned is kept, even if it was interrupted. Raises `remote.Unreachable`."""
+        from torchlint.cache import Cache, CacheError
+        from torchlint.remote import connected
+        from torchlint.runner import Means
+
+        cache = None if self.no_cache else Cache(cache_root(configurations))
+        with connected(self.executor) if self.executor else nullcontext() as executor:
+            try:
+                yield Means(self.jobs, executor, cache)
+            finally:
+                try:
+                    if cache is not None:
+                        cache.save()
+                except CacheError as error:
+                    if not self.quiet:
+                        click.echo(f"warning: {error}", err=True)
+
+
+def cache_root(configurations: Configurations) -> Path:
+    """Where the cache of the working folder is: beside the configuration file that counts there, or else in it."""
+    return configurations.of_folder(Path.cwd()).root

@@ -1,0 +1,106 @@
+"""Processes to work in: how many pay, how they start, and how they end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a run that needs no processes does not import what they need
+    from concurrent.futures import Executor
+    from multiprocessing.context import BaseContext
+
+_WORTH_A_FORK = 250_000
+_WORTH_A_START = 2_000_000
+"""Bytes of source that take longer to lint than a process takes to start: a copy of this one, or a new one."""
+
+
+def usable_cpus() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "process_cpu_count"):
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processes_that_pay(files: int, size: int) -> int:
+    """How many processes so many files, of so many bytes, are worth; fewer than two mean: this one."""
+    most = min(usable_cpus(), files // 2, size // _WORTH_A_FORK)
+    if most > 1 and not _may_fork():
+        most = min(most, size // _WORTH_A_START)
+    return max(1, most)
+
+
+@contextmanager
+def processes(count: int) -> Iterator[Executor]:
+    """Processes that outlive neither the block nor this process, and leave Ctrl-C to it."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import active_children
+
+    others = set(active_children())
+    executor = ProcessPoolExecutor(count, _context(), _prepare)
+    try:
+        with _interrupts_held():
+            executor.submit(int)  # starts them
+        yield executor
+    except BaseException:
+        for child in set(active_children()) - others:
+            child.kill()
+        raise
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _context() -> BaseContext:
+    """A copy of this process is ready at once, since it has imported everything; but threads do not survive that."""
+    import multiprocessing
+
+    if _may_fork():
+        return multiprocessing.get_context("fork")
+    unsafe = sys.platform == "linux" and multiprocessing.get_start_method(allow_none=True) is None
+    return multiprocessing.get_context("forkserver" if unsafe else None)
+
+
+def _may_fork() -> bool:
+    """Where that is safe and nobody has chosen otherwise."""
+    import multiprocessing
+    import threading
+
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    return sys.platform == "linux" and threading.active_count() == 1 and chosen in (None, "fork")
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """What is started here is never interrupted; this process is, a moment later."""
+    import signal
+
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _prepare() -> None:
+    import signal
+    import threading
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """If the parent is killed, nobody else would end this process."""
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
