@@ -87,15 +87,19 @@ class Surroundings(Protocol):
         """Whether a backward pass may show that anything that is called has a graph."""
 
 
+_NOT, _HANDED, _MADE = range(3)
+"""Whether a value has a graph: not as far as is known, if what the function is handed has one, or anyway."""
+
+
 class _Value:
     """What may be a tensor."""
 
     __slots__ = ("apart", "bases", "changed", "container", "label", "leaf", "outer", "overwritten", "saved", "tracked")
 
-    def __init__(self, *bases: _Value, tracked: bool = False, container: bool = False) -> None:
+    def __init__(self, *bases: _Value, tracked: int = _NOT, container: bool = False) -> None:
         self.bases = bases
         """What it may share its storage with, or may be."""
-        self.tracked: bool = tracked or any(base.tracked for base in bases)
+        self.tracked: int = tracked or max((base.tracked for base in bases), default=_NOT)
         self.container = container
         self.apart = False
         """Whether autograd does not see what is done to it: a leaf's `.data`."""
@@ -126,8 +130,8 @@ _Maybe = _Value | None
 _Names = dict[str, _Maybe]
 
 
-def _tracked(values: Iterable[_Maybe]) -> bool:
-    return any(value is not None and value.tracked for value in values)
+def _tracked(values: Iterable[_Maybe]) -> int:
+    return max((value.tracked for value in values if value is not None), default=_NOT)
 
 
 class Reading:
@@ -157,7 +161,7 @@ class Reading:
             saves=any(value.saved for value in self._handed),
             keeps_result=any(value.saved and not value.outer for value in returned),
             changes=any(value.changed for value in self._handed),
-            tracks=any(value.tracked for value in returned),
+            tracks=any(value.tracked == _MADE for value in returned),
             attributes=frozenset(value.label for value in self._held if value.changed),
         )
 
@@ -167,7 +171,7 @@ class Reading:
         self.leaf_changed |= not self._without_grad and target.is_leaf()
         for value in target.storage():
             value.changed = True
-            value.tracked |= tracked
+            value.tracked = max(value.tracked, tracked)
             self.saved_changed |= value.saved
             if value.outer and self._function:
                 self.changers.add(self._function)
@@ -202,7 +206,7 @@ class Reading:
             self._hand(argument, called=called and argument.arg not in ("self", "cls"))
         for extra in (node.args.vararg, node.args.kwarg):
             if extra is not None:
-                self._names[extra.arg] = _Value(container=True, tracked=called)
+                self._names[extra.arg] = _Value(container=True, tracked=_HANDED * called)
         self.block(node.body)
         self._names, self._function, self._without_grad, self.called = outside
 
@@ -211,7 +215,7 @@ class Reading:
         if kind in _PLAIN_TYPES:
             self._names[argument.arg] = None
             return
-        value = _Value(tracked=called, container=kind.lower() in _CONTAINERS)
+        value = _Value(tracked=_HANDED * called, container=kind.lower() in _CONTAINERS)
         value.outer = True
         self._names[argument.arg] = value
         self._handed.append(value)
@@ -338,8 +342,8 @@ class Reading:
 
     def _unbound(self, name: str, label: str) -> _Value:
         """What comes from outside of the function."""
-        value = _Value(tracked=self.surroundings.is_parameter(name))
-        value.leaf, value.outer, value.label = value.tracked, True, label
+        value = _Value(tracked=_MADE * self.surroundings.is_parameter(name))
+        value.leaf, value.outer, value.label = bool(value.tracked), True, label
         self._held.append(value)
         return value
 
@@ -434,7 +438,7 @@ class Reading:
     def _lambda(self, node: ast.Lambda) -> None:
         before = dict(self._names)
         for argument in node.args.args:
-            self._names[argument.arg] = _Value(tracked=True)
+            self._names[argument.arg] = _Value(tracked=_HANDED)
         self._value(node.body)
         self._names = before
 
@@ -486,7 +490,7 @@ class Reading:
         return labels[0].rpartition(".")[2] if labels else name
 
     def _leaf(self, bases: Iterable[_Value]) -> _Value:
-        leaf = _Value(*bases, tracked=True)
+        leaf = _Value(*bases, tracked=_MADE)
         leaf.leaf = True
         return leaf
 
@@ -521,7 +525,7 @@ class Reading:
         if _tracked(inputs):
             self.handing.add(name)
         effect = self.surroundings.effect(name)
-        tracked = effect.tracks or _tracked(inputs) or self.surroundings.goes_backward
+        tracked = _MADE if effect.tracks or self.surroundings.goes_backward else _tracked(inputs)
         for attribute in effect.attributes:
             if held := self._names.get(attribute):
                 self._change(held)
