@@ -15,9 +15,8 @@ from typing import Any, Protocol
 from torchlint.operators import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS, Operator
 
 _PRODUCTS = (ast.Mult, ast.Div, ast.MatMult, ast.Pow, ast.Mod)
-_PACKAGES = frozenset(
-    "torch F nn np numpy math os linalg functional init self torch.nn.functional nn.functional".split()
-)
+_WITHOUT_GRADIENTS = frozenset("init math np numpy os random".split())
+_PACKAGES = frozenset("torch F nn linalg functional self torch.nn.functional nn.functional".split())
 _PLAIN = frozenset(
     "len int float str bool range isinstance getattr hasattr print format join keys enumerate type id".split()
 )
@@ -448,7 +447,7 @@ class Reading:
         receiver = None
         if isinstance(node.func, ast.Attribute):
             package = _dotted(node.func.value)
-            if package.rpartition(".")[2] == "init":  # what initialises does so without gradients
+            if package.rpartition(".")[2] in _WITHOUT_GRADIENTS:
                 return None
             if package not in _PACKAGES:
                 receiver = self._value(node.func.value)
