@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torchlint.operators import MODULES
+from torchlint.triage.effects import Effect, Surroundings
 from torchlint.triage.functions import Functions
 from torchlint.triage.makers import HOLDERS, Makers
-from torchlint.triage.reading import Effect, Reading, Surroundings
+from torchlint.triage.reading import Reading
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,66 @@
+"""Values of a quick reading: what they may share their storage with, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+NOT, HANDED, MADE = range(3)
+"""Whether a value has a graph: not as far as is known, if what the function is handed has one, or anyway."""
+
+
+class Value:
+    """What may be a tensor."""
+
+    __slots__ = ("apart", "bases", "changed", "container", "label", "leaf", "outer", "overwritten", "saved", "tracked")
+
+    def __init__(self, *bases: Value, tracked: int = NOT, container: bool = False) -> None:
+        self.bases = bases
+        """What it may share its storage with, or may be."""
+        self.tracked: int = tracked or max((base.tracked for base in bases), default=NOT)
+        self.container = container
+        self.apart = False
+        """Whether autograd does not see what is done to it: a leaf's `.data`."""
+        self.saved = self.changed = self.overwritten = self.leaf = self.outer = False
+        self.label = ""
+
+    def storage(self, *, seen: bool = False) -> set[Value]:
+        """Itself and all that it may share its storage with; with `seen` only where autograd sees changes of that."""
+        found: set[Value] = set()
+        stack = [self]
+        while stack:
+            value = stack.pop()
+            if value not in found and not (seen and value.apart):
+                found.add(value)
+                stack.extend(value.bases)
+        return found
+
+    def is_leaf(self) -> bool:
+        """Whether it, or what it is a view of, may be a leaf."""
+        return any(value.leaf for value in self.storage(seen=True))
+
+    def save(self) -> None:
+        """An operator keeps it for backward."""
+        for value in self.storage():
+            value.saved = True
+
+
+Maybe = Value | None
+Names = dict[str, Maybe]
+
+
+def tracked_most(values: Iterable[Maybe]) -> int:
+    """How far the most tracked of several values is."""
+    return max((value.tracked for value in values if value is not None), default=NOT)
+
+
+def either(values: Iterable[Maybe]) -> Maybe:
+    """A value that is one of several."""
+    parts = dict.fromkeys(present(values))
+    if len(parts) < 2:
+        return next(iter(parts), None)
+    return Value(*parts, container=all(part.container for part in parts))
+
+
+def present(values: Iterable[Maybe]) -> Iterator[Value]:
+    """Those that may be tensors."""
+    return (value for value in values if value is not None)
