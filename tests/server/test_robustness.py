@@ -111,7 +111,10 @@ def test_over_tcp(tmp_path: Path) -> None:
             stream.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
             stream.flush()
             assert stream.readline().startswith(b"Content-Length: ")
-        assert process.wait(30) == 0
+        try:
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
 
 def connected(port: int) -> socket.socket:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import traceback
+from asyncio import StreamWriter
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -56,6 +57,12 @@ class TorchlintServer(LanguageServer):
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         self.log(error)
+
+    def shutdown(self) -> None:
+        """End, with the connection: since Python 3.12 a socket server waits until those are closed."""
+        if isinstance(self.protocol.writer, StreamWriter):
+            self.protocol.writer.close()
+        super().shutdown()  # type: ignore[no-untyped-call]
 
     # -- settings ---------------------------------------------------------------------------------------
 
