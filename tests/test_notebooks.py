@@ -160,7 +160,7 @@ def test_form_feeds_change_no_place(bad_call: type[Rule]) -> None:
     [
         ("", 1, "the file is empty"),
         (" \n", 1, "the file is empty"),
-        ('{"cells": [\n  1,\n  ]\n}', 3, "invalid JSON"),
+        ('{"cells": [\n  1\n  2]\n}', 3, "invalid JSON"),
         ('{"cells": []}\n}', 2, "invalid JSON: Extra data"),
         ("[]", 1, "JSON without `cells`"),
         ('{"metadata": {}}', 1, "JSON without `cells`"),
