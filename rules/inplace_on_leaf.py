@@ -63,8 +63,8 @@ class InplaceOnLeaf(Rule):
     triggers = ((b"requires_grad", b"Parameter", b"parameters", b"weight", b"bias", b".grad"),)
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and triage.may_change_leaf(data)
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return triage.may_change_leaf(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         found = list(self.model.mutation.leaves_changed())

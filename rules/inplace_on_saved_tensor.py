@@ -71,10 +71,11 @@ class InplaceOnSavedTensor(Rule):
     code = "TL301"
     category = Category.CORRECTNESS
 
+    triggers = ((b"torch",),)
+
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        steps = b"backward(" in data and b"step(" in data
-        return b"torch" in data and (steps or triage.may_change_saved_tensor(data))
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return (b"backward(" in data and b"step(" in data) or triage.may_change_saved_tensor(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         mutation = self.model.mutation

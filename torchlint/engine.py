@@ -16,6 +16,7 @@ from torchlint.registry import (
     Selection,
     metas,
 )
+from torchlint.rule import Rule
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.suppress import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions
 
@@ -71,7 +72,7 @@ def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
 def _lint_text(source: SourceFile, selection: Selection, pieces: Pieces | None = None) -> list[Finding]:
     suppressions = Suppressions(source)
     crashes = Crashes(source)
-    active = [rule for rule in selection.rules if rule.may_fire(source.code)]
+    active = looking(selection.rules, source.code)
     found: list[Finding] = []
     if active:
         from torchlint.walk import walk  # LibCST takes longer to import than most runs take
@@ -82,6 +83,13 @@ def _lint_text(source: SourceFile, selection: Selection, pieces: Pieces | None =
         ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
         found += suppressions.findings(selection.checks, ran, [*metas(), *rules])
     return found + crashes.findings
+
+
+def looking(rules: Iterable[type[Rule]], data: bytes) -> list[type[Rule]]:
+    """The rules that look at a file of these bytes: those that may fire, if it has to be parsed for one of them."""
+    able = [rule for rule in rules if rule.may_fire(data)]
+    quick_first = sorted(able, key=lambda rule: "is_worth_a_parse" in vars(rule))
+    return able if any(rule.is_worth_a_parse(data) for rule in quick_first) else []
 
 
 def unreadable(path: str, reason: str) -> Finding:

@@ -70,6 +70,14 @@ class Rule:
         """Whether a file of these bytes could have a finding; must be cheap, and never wrongly no."""
         return all(any(literal in data for literal in group) for group in cls.triggers)
 
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether a file in which this rule may fire has to be parsed if no other rule needs that.
+
+        May take a while, though far less than the parse; must never be wrongly no.
+        """
+        return True
+
     def report(
         self,
         node: cst.CSTNode,

@@ -18,6 +18,7 @@ from pathlib import Path
 import libcst as cst
 
 from torchlint import Selection, SourceFile, lint, select
+from torchlint.engine import looking
 from torchlint.source import SourceError
 
 ROUNDS = 5
@@ -36,7 +37,7 @@ def to_parse(paths: Iterator[Path], selection: Selection) -> Iterator[SourceFile
             cst.parse_module(source.text)
         except (OSError, SourceError, cst.ParserSyntaxError):
             continue
-        if any(rule.may_fire(source.data) for rule in selection.rules):
+        if looking(selection.rules, source.code):
             yield source
 
 

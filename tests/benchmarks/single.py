@@ -37,7 +37,7 @@ def lint_all(paths: Iterable[Path]) -> None:
 
 
 def triage(paths: Iterable[Path]) -> dict[str, object]:
-    """The number of files and of their lines, and those that are parsed: path, lines, rules that want it."""
+    """The number of files and of their lines, and those that are parsed: path, lines, rules that want that."""
     rules = select().rules
     total, wanted = [0, 0], []
     for path in paths:
@@ -48,7 +48,7 @@ def triage(paths: Iterable[Path]) -> dict[str, object]:
             continue
         lines = code.count(b"\n")
         total = [total[0] + 1, total[1] + lines]
-        if names := [rule.rule_name() for rule in rules if rule.may_fire(code)]:
+        if names := [rule.rule_name() for rule in rules if rule.may_fire(code) and rule.is_worth_a_parse(code)]:
             wanted.append([str(path), lines, names])
     return {"rules": [rule.rule_name() for rule in rules], "files": total[0], "lines": total[1], "wanted": wanted}
 
