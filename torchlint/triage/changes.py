@@ -38,7 +38,7 @@ class _Anything:
 
     def effect(self, name: str) -> Effect:
         makers = self.file.makers
-        is_local = name in makers.functions or not makers.made(name)[0].isdisjoint(makers.classes)
+        is_local = name in self.file.functions.names or not makers.made(name)[0].isdisjoint(makers.classes)
         if is_local and name not in self.file.changers:
             return Effect(saves=True, keeps_result=True, tracks=True)
         return self.file.effect(name)
@@ -114,7 +114,7 @@ class _File:
         return known
 
     def _effect(self, name: str) -> Effect:
-        if name in self.makers.functions:
+        if name in self.functions.names:
             return self._of_functions(self.functions.named(name))
         made, in_place = self.makers.made(name)
         found = Effect(changes=in_place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
@@ -24,9 +24,13 @@ class Functions:
         self.data = data
 
     @cached_property
-    def _starts(self) -> list[tuple[int, int]]:
-        """Offset and indentation of every `def`."""
-        return [(found.start(), len(found[1])) for found in _DEF.finditer(self.data)]
+    def _starts(self) -> list[tuple[int, int, str]]:
+        """Offset, indentation and name of every `def`."""
+        return [(found.start(), len(found[1]), found[2].decode()) for found in _DEF.finditer(self.data)]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(name for _, _, name in self._starts)
 
     def changing(self) -> Iterator[tuple[int, bytes]]:
         """Offset and text of each outermost function that changes something; the whole file if no function does."""
@@ -48,8 +52,8 @@ class Functions:
         """Start and end of the outermost function around a place, or of the file."""
         indent = self._indent(place)
         found = None
-        for index in range(bisect_right(self._starts, (place, 0)) - 1, -1, -1):
-            start, own = self._starts[index]
+        for index in range(bisect_left(self._starts, (place,)) - 1, -1, -1):
+            start, own, _ = self._starts[index]
             if own < indent:
                 end = self._end(start, own)
                 if end > place:
@@ -61,8 +65,8 @@ class Functions:
     def named(self, name: str, within: tuple[int, int] | None = None) -> Iterator[bytes]:
         """The text of every function of a name, in the whole file or between two offsets."""
         low, high = within or (0, len(self.data))
-        for start, indent in self._starts:
-            if low <= start < high and _DEF.match(self.data, start)[2] == name.encode():  # type: ignore[index]
+        for start, indent, own in self._starts:
+            if own == name and low <= start < high:
                 yield self.data[start : self._end(start, indent)]
 
     def _indent(self, place: int) -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from torchlint.operators import MODULES, MODULES_WITHOUT_PARAMETERS, OPERATORS
+from torchlint.operators import MODULES, MODULES_WITHOUT_PARAMETERS
 from torchlint.triage.functions import finds
 
 HOLDERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
@@ -27,15 +27,7 @@ _GRAPHS = (
 _PARAMETER = re.compile(rb".*?(\w+)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](\w+)")
 _BINDING = re.compile(rb"^[ \t]*(?:self\.)?(\w+)[ \t]*(?::[^=\n(]+)?=(?!=)", re.M)
 _CLASS = re.compile(rb"^[ \t]*class[ \t]+(\w+)", re.M)
-_FUNCTION = re.compile(rb"\bdef[ \t]+(\w+)")
 _MADE = re.compile(rb"(\w+)\(")
-
-SAVING_RESULT = frozenset(
-    name.partition(".")[0] if name.endswith((".dim", ".other")) else name.rpartition(".")[2]
-    for name, operator in OPERATORS.items()
-    if any("result" in kept for kept in operator.saves.values())
-)
-"""Operators that keep their result, by the name that they are called by."""
 
 
 class Makers:
@@ -54,10 +46,6 @@ class Makers:
     def go_backward(self) -> bool:
         """Whether a backward pass may show that what the file calls is tracked."""
         return b"backward(" in self.data
-
-    @cached_property
-    def functions(self) -> frozenset[str]:
-        return frozenset(name.decode() for name in _FUNCTION.findall(self.data))
 
     @cached_property
     def classes(self) -> dict[str, tuple[int, int]]:
