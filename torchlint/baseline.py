@@ -12,11 +12,10 @@ from pathlib import Path
 from torchlint.discovery import Target
 from torchlint.finding import Finding
 from torchlint.outputs import Outcome
-from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE
+from torchlint.registry import ABOUT_FILES, INTERNAL_ERROR
 from torchlint.writing import write
 
 VERSION = 1
-_BROKEN = {check.name for check in (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR)}
 
 Key = tuple[str, str, str]
 
@@ -77,7 +76,7 @@ class Baseline:
         A file that cannot be read, and a rule that was not selected, say nothing about their entries.
         """
         found = {self._entry(finding).key for finding in outcome.findings}
-        broken = {self._shown(finding.path) for finding in outcome.findings if finding.name in _BROKEN}
+        broken = {self._shown(finding.path) for finding in outcome.findings if finding.name in ABOUT_FILES}
         looked_for = {path: names for path, names in self._looked_for(targets) if path not in broken}
         return [entry for entry in self.entries if entry.key not in found and self._is_gone(entry, looked_for)]
 

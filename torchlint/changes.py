@@ -14,10 +14,8 @@ from torchlint.discovery import Target
 from torchlint.finding import Finding, Position, Span
 from torchlint.git import EVERYTHING, Change, Repository, top_of
 from torchlint.outputs import LintedFile, Outcome
-from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE
+from torchlint.registry import ABOUT_FILES
 from torchlint.source import SourceError, SourceFile
-
-_ABOUT_THE_FILE = {check.name for check in (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR)}
 
 
 class Changes:
@@ -52,9 +50,7 @@ class Changes:
         return tuple(
             finding
             for finding in file.findings
-            if finding.name in _ABOUT_THE_FILE
-            or changed.touch(finding)
-            or finding.fingerprint not in before.fingerprints
+            if finding.name in ABOUT_FILES or changed.touch(finding) or finding.fingerprint not in before.fingerprints
         )
 
     def _change(self, path: Path) -> Change | None:

@@ -14,14 +14,13 @@ import libcst as cst
 from torchlint import engine
 from torchlint.finding import Edit, Finding, Position, Span
 from torchlint.outputs import LintedFile
-from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE, Selection
+from torchlint.registry import ABOUT_FILES, Selection
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.suppress import list_of_names
 from torchlint.syntax import parse, with_deep_stack
 from torchlint.text import Text
 from torchlint.writing import write
 
-_NOT_TO_BE_EXCUSED = {check.name for check in (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR)}
 _LAYOUT = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 _Names = dict[int, set[str]]
@@ -38,7 +37,7 @@ def add(file: LintedFile, selection: Selection) -> int:
 
 def excused(source: SourceFile, findings: Iterable[Finding], selection: Selection) -> tuple[int, SourceFile]:
     """How many names were added for findings of a file, and the file with them; every one is known to be obeyed."""
-    found = [finding for finding in findings if finding.name not in _NOT_TO_BE_EXCUSED]
+    found = [finding for finding in findings if finding.name not in ABOUT_FILES]
     try:
         return _excused(source, found, lambda edited: engine.lint(edited, selection))
     except (SourceError, SyntaxProblem, SyntaxError, tokenize.TokenError):

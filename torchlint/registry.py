@@ -40,7 +40,8 @@ INTERNAL_ERROR = Meta(
 ENGINE_CHECKS = (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR, UNUSED_SUPPRESSION, UNKNOWN_SUPPRESSION)
 """What the engine itself reports, beside the rules."""
 
-_ALWAYS_ON = (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR)
+ABOUT_FILES = frozenset(check.name for check in (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR))
+"""What is said of a file rather than of code in it: always on."""
 _CODE = re.compile(r"[A-Z]{2,5}\d{3}")
 
 
@@ -63,7 +64,7 @@ class Selection:
     """What is to be looked for: rules, the engine's own checks by name, and the rules' options."""
 
     rules: tuple[type[Rule], ...]
-    checks: frozenset[str] = frozenset(meta.name for meta in _ALWAYS_ON)
+    checks: frozenset[str] = ABOUT_FILES
     options: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict)
 
 
@@ -171,9 +172,8 @@ def select(
     names -= named(ignored)
     known = {meta.name: meta for meta in metas()}
     names = {name for name in names if preview or name in explicit or not known[name].preview}
-    always = {meta.name for meta in _ALWAYS_ON}
     return Selection(
         rules=tuple(rule for rule in rules() if rule.rule_name() in names),
-        checks=frozenset(always | {meta.name for meta in ENGINE_CHECKS if meta.name in names}),
+        checks=ABOUT_FILES | {meta.name for meta in ENGINE_CHECKS if meta.name in names},
         options=dict(options or {}),
     )
