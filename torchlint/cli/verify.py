@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
+from torchlint.outputs import counted
 
 if TYPE_CHECKING:
     from torchlint.outputs import LintedFile
@@ -89,8 +90,8 @@ _INSTALL = 'torch is not installed here: pip install "torchlint[verify]"'
 @click.option(
     "--fixed",
     is_flag=True,
-    help="Run the program again with the fixes made, safe and unsafe ones, in a scratch copy of the sources, and say "
-    "which of them are proven to help, and what they change.",
+    help="Run the program again with the fixes made, safe and unsafe ones, which are put in place of the "
+    "sources in memory only, and say which of them are proven to help, and what they change.",
 )
 @click.option(
     "--pairs",
@@ -276,10 +277,7 @@ def _ask(command: tuple[str, ...], subjects: list[Subject], limits: Limits, runs
     ends = [f"{steps:,} steps"] * bool(steps) + [f"{seconds:g} seconds"] * bool(seconds)
     until = f" until {' or '.join(ends)}" if ends else ""
     often = "" if runs == 1 else f" {runs} times, with and without fixes, each"
-    _say(
-        f"{len(subjects):,} finding{'' if len(subjects) == 1 else 's'} to verify; "
-        f"runs{often}{until}: {shlex.join(command)}"
-    )
+    _say(f"{counted(len(subjects), 'finding')} to verify; runs{often}{until}: {shlex.join(command)}")
     if yes:
         return
     if not sys.stdin.isatty():
