@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import Command
+from torchlint.cli.options import all_of
+from torchlint.outputs import counted
 
 if TYPE_CHECKING:
     from torchlint.baseline import Baseline
@@ -46,10 +47,7 @@ _OPTIONS = (
 )
 
 
-def adoption_options(command: Command) -> Command:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+adoption_options = all_of(_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ class Adoption:
         if self.update_baseline:
             baseline = baseline.updated(targets, outcome)
             baseline.write()
-            say(f"Wrote {_counted(len(baseline.entries), 'finding')} to {self.baseline}.")
+            say(f"Wrote {counted(len(baseline.entries), 'finding')} to {self.baseline}.")
         elif gone := len(baseline.obsolete(targets, outcome)):
             entries = "1 entry" if gone == 1 else f"{gone:,} entries"
             say(
@@ -155,7 +153,7 @@ class Adoption:
             todo = list(again.files)
             left = {path: file for path, file in left.items() if path not in counts}
             left.update({file.source.path: file for file in todo})
-        self._say(f"Added {_counted(sum(added.values()), 'ignore')} in {_counted(len(added), 'file')}.")
+        self._say(f"Added {counted(sum(added.values()), 'ignore')} in {counted(len(added), 'file')}.")
         return replace(outcome, files=tuple(left[path] for path in by_path if path in left))
 
     def _add(self, file: LintedFile, targets: dict[str, Target]) -> int:
@@ -172,7 +170,3 @@ class Adoption:
     def _say(self, text: str) -> None:
         if not self.quiet:
             click.echo(text, err=True)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,17 @@ HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_widt
 
 def _comma_list(ctx: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(item.strip() for value in values for item in value.split(",") if item.strip())
+
+
+def all_of(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    """One decorator for several options, which `--help` lists in their order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def list_option(name: str, help: str, metavar: str = "RULES") -> Callable[[Command], Command]:

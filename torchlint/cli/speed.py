@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import Command
+from torchlint.cli.options import all_of
 
 if TYPE_CHECKING:
     from torchlint.config import Configurations
@@ -33,10 +33,7 @@ _OPTIONS = (
 )
 
 
-def speed_options(command: Command) -> Command:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+speed_options = all_of(_OPTIONS)
 
 
 @dataclass(frozen=True)
