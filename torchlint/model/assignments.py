@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from torchlint.knowledge import GradMode
 from torchlint.model.calls import Calls
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.expressions import operator_of, target_text
 from torchlint.model.values import (
     Container,
-    GradMode,
     Phi,
     Plain,
     Tensor,

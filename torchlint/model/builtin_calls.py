@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import libcst as cst
 
-from torchlint.model import knowledge
+from torchlint import knowledge
 from torchlint.model.externals import Externals
 from torchlint.model.summaries import Arguments
 from torchlint.model.values import (

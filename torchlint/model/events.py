@@ -8,7 +8,12 @@ from typing import Generic, TypeVar
 
 import libcst as cst
 
-from torchlint.model.values import GradMode, Tensor, Unknown, Value
+from torchlint.knowledge import GradMode
+from torchlint.model.values import (
+    Tensor,
+    Unknown,
+    Value,
+)
 
 Path = tuple[tuple[object, int], ...]
 """The arms of the branches that lead to an event: pairs of a branch and the number of its arm."""

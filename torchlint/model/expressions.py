@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import libcst as cst
 
-from torchlint.model import hints
+from torchlint import hints
+from torchlint.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Branch, Compute, GradRead, Loop, Read
-from torchlint.model.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
 from torchlint.model.machine import Machine
 from torchlint.model.values import (
     Container,

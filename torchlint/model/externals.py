@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import libcst as cst
 
-from torchlint.model import hints, knowledge
+from torchlint import hints, knowledge
+from torchlint.knowledge import GradMode
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Fresh, Grad, MemoryProbe
 from torchlint.model.methods import Methods
 from torchlint.model.summaries import Arguments
@@ -16,7 +17,6 @@ from torchlint.model.values import (
     Context,
     External,
     Function,
-    GradMode,
     Module,
     Optimizer,
     Plain,

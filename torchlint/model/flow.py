@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import libcst as cst
 
-from torchlint.model import hints
+from torchlint import hints
+from torchlint.knowledge import GradMode
 from torchlint.model.assignments import Assignments
 from torchlint.model.definitions import Definitions, FunctionInfo, dotted
 from torchlint.model.events import Branch, Exit, Loop, Returned, Try
@@ -16,7 +17,6 @@ from torchlint.model.values import (
     Class,
     Context,
     Function,
-    GradMode,
     Module,
     Phi,
     Plain,

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Backward, Call, Compute, Event, Step
-from torchlint.model.knowledge import GRAD_MODES, SET_GRAD_MODE
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program
 from torchlint.model.tracking import Tracking, ancestry
-from torchlint.model.values import Answer, GradMode, Phi, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Answer,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
 
 
 @dataclass(frozen=True)

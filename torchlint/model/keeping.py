@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.knowledge import GradMode
 from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking, ancestry, is_forward
 from torchlint.model.values import (
     Answer,
     Container,
-    GradMode,
     Instance,
     Module,
     Phi,

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import libcst as cst
 
+from torchlint.knowledge import GradMode
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.events import Event, Item, Loop, Path
 from torchlint.model.values import (
@@ -15,7 +16,6 @@ from torchlint.model.values import (
     External,
     Frame,
     Function,
-    GradMode,
     Instance,
     Module,
     Optimizer,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import libcst as cst
 
-from torchlint.model import hints, knowledge
+from torchlint import hints, knowledge
 from torchlint.model.definitions import ClassInfo, dotted
 from torchlint.model.events import Call, Clear, Compute, GradRead, Keep, MayClear
 from torchlint.model.summaries import Arguments

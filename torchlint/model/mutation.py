@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.hints import INFERENCE
+from torchlint.knowledge import GradMode
 from torchlint.model.events import (
     Backward,
     Compute,
@@ -17,13 +19,11 @@ from torchlint.model.events import (
     Step,
     exclusive,
 )
-from torchlint.model.hints import INFERENCE
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking, called_like_module, has_parameters, storages
 from torchlint.model.values import (
     Answer,
-    GradMode,
     Module,
     Optimizer,
     Phi,

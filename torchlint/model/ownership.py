@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchlint.model import hints
+from torchlint import hints
 from torchlint.model.events import (
     Backward,
     Clear,

@@ -9,10 +9,14 @@ from functools import cached_property
 
 import libcst as cst
 
+from torchlint.knowledge import GradMode
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Event, Item, events_in
 from torchlint.model.flow import Interpreter
-from torchlint.model.values import Frame, GradMode, Value
+from torchlint.model.values import (
+    Frame,
+    Value,
+)
 from torchlint.operators import INPLACE
 from torchlint.syntax import Tree
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.model import hints
+from torchlint import hints
+from torchlint.knowledge import GradMode
 from torchlint.model.events import (
     Backward,
     Call,
@@ -27,7 +28,6 @@ from torchlint.model.program import Trace
 from torchlint.model.tracking import called_like_module, is_forward
 from torchlint.model.values import (
     Answer,
-    GradMode,
     Instance,
     Tensor,
     Unknown,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.model import hints
+from torchlint import hints
 from torchlint.model.events import Backward, Event, Grad, Loop, MayClear, Returned, Step, exclusive
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import LOSSES, Tracking

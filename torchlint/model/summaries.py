@@ -6,17 +6,16 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from torchlint.model import hints
+from torchlint import hints
+from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
 from torchlint.model.definitions import ClassInfo, FunctionInfo, dotted
 from torchlint.model.events import Inlined
 from torchlint.model.expressions import Expressions
-from torchlint.model.knowledge import GRAD_MODES, SET_GRAD_MODE
 from torchlint.model.machine import MAX_DEPTH, MAX_STATEMENTS, Snapshot
 from torchlint.model.values import (
     Container,
     Frame,
     Function,
-    GradMode,
     Instance,
     Module,
     Optimizer,

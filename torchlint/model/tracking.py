@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from torchlint.model import hints, knowledge
+from torchlint import hints, knowledge
+from torchlint.knowledge import GradMode
 from torchlint.model.events import Path
 from torchlint.model.values import (
     Answer,
     Container,
     External,
     Function,
-    GradMode,
     Instance,
     Module,
     Optimizer,

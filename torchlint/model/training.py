@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import libcst as cst
 
-from torchlint.model import hints, knowledge
+from torchlint import hints, knowledge
+from torchlint.knowledge import GradMode
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Backward, Clear, Fresh, Loop, Step
 from torchlint.model.summaries import Arguments, Summaries
@@ -15,7 +16,6 @@ from torchlint.model.values import (
     Container,
     External,
     Function,
-    GradMode,
     Instance,
     Module,
     Optimizer,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.model import hints
+from torchlint import hints
 from torchlint.model.assignments import names_read
 from torchlint.model.definitions import dotted
 from torchlint.model.events import (

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from torchlint.knowledge import GradMode
+
 if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo, FunctionInfo
 
@@ -21,14 +23,6 @@ class Answer(Enum):
 
     def __bool__(self) -> bool:
         raise TypeError("compare an Answer with `is`")
-
-
-class GradMode(Enum):
-    """Whether operators record a graph at a point of the program."""
-
-    ON = "on"
-    OFF = "off"
-    UNKNOWN = "unknown"
 
 
 class Value:

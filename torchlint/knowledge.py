@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 
-from torchlint.model.values import GradMode
 from torchlint.operators import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
+
+
+class GradMode(Enum):
+    """Whether operators record a graph at a point of the program."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
 
 # https://docs.pytorch.org/docs/stable/torch.html#locally-disabling-gradient-computation
 GRAD_MODES = {
