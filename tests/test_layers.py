@@ -21,6 +21,7 @@ LAYERS = (
         "notebook",
         "source",
         "pieces",
+        "collector",
         "colours",
         "depth",
         "git",

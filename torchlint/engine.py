@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchlint.collector import collector_paused
 from torchlint.finding import Finding, fingerprint
 from torchlint.notebook import Cell
 from torchlint.problems import Crashes, file_finding, internal_finding, problem_finding
@@ -89,7 +90,8 @@ def looking(rules: Iterable[type[Rule]], data: bytes) -> list[type[Rule]]:
     """The rules that look at a file of these bytes: those that may fire, if it has to be parsed for one of them."""
     able = [rule for rule in rules if rule.may_fire(data)]
     quick_first = sorted(able, key=lambda rule: "is_worth_a_parse" in vars(rule))
-    return able if any(rule.is_worth_a_parse(data) for rule in quick_first) else []
+    with collector_paused():
+        return able if any(rule.is_worth_a_parse(data) for rule in quick_first) else []
 
 
 def unreadable(path: str, reason: str) -> Finding:

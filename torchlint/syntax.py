@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gc
 import re
 import sys
 import threading
@@ -18,6 +17,7 @@ import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 from torchlint import depth
+from torchlint.collector import collector_paused
 from torchlint.finding import Position, Span
 from torchlint.pieces import Pieces
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
@@ -62,18 +62,6 @@ def with_deep_stack(work: Callable[[], Result]) -> Result:
     if failure:
         raise failure[0]
     return outcome[0]
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Without the garbage collector LibCST parses nearly twice as fast."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
@@ -140,7 +128,9 @@ _child_fields: dict[type, tuple[str, ...]] = {}
 
 def _fields_of(kind: type) -> tuple[str, ...]:
     names = tuple(
-        item.name for item in fields(kind) if item.name not in _LAYOUT and not item.name.startswith("whitespace")
+        item.name
+        for item in fields(kind)
+        if item.name not in _LAYOUT and not item.name.startswith("whitespace") and item.type not in (str, "str")
     )
     _child_fields[kind] = names
     return names
@@ -150,7 +140,8 @@ def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The semantic children of a node in source order: no white space, commas or brackets."""
     found: list[cst.CSTNode] = []
     kind = type(node)
-    for name in _child_fields.get(kind) or _fields_of(kind):
+    names = _child_fields.get(kind)
+    for name in _fields_of(kind) if names is None else names:
         value = getattr(node, name)
         if value.__class__ in _SEQUENCES:
             found.extend(value)

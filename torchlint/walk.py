@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import libcst as cst
 
+from torchlint.collector import collector_paused
 from torchlint.finding import Finding, Meta, Position, Related, Span
 from torchlint.model import Model
 from torchlint.pieces import Pieces
@@ -13,7 +14,7 @@ from torchlint.problems import Crashes
 from torchlint.rule import OptionValue, Report, Rule
 from torchlint.source import SourceFile
 from torchlint.suppress import Suppressions
-from torchlint.syntax import Tree, collector_paused, parse, with_deep_stack
+from torchlint.syntax import Tree, parse, with_deep_stack
 
 Handler = Callable[[cst.CSTNode], object]
 

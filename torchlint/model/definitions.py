@@ -138,14 +138,16 @@ class Definitions:
     def _loop_names(self) -> dict[int, set[str]]:
         """For each loop the names, worked out for all loops at once."""
         found: dict[int, set[str]] = {}
+        if self.tree.by_type.keys().isdisjoint(_LOOPS):
+            return found
         for node in self.tree.of_type(*_ASSIGNING, cst.Expr):
             names = _assigned_in(node)
             if not names:
                 continue
             for item in (node, *self.tree.ancestors(node)):
-                if isinstance(item, (cst.For, cst.While)):
+                if type(item) in _LOOPS:
                     found.setdefault(id(item), set()).update(names)
-                elif isinstance(item, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+                elif type(item) in _SCOPES:
                     break
         return found
 
@@ -206,6 +208,8 @@ class Definitions:
         return f"{target}{dot}{rest}"
 
 
+_LOOPS = (cst.For, cst.While)
+_SCOPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _ASSIGNING = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.WithItem, cst.NamedExpr)
 
 
@@ -270,14 +274,15 @@ def _assigned_attributes(target: cst.BaseExpression) -> Iterator[cst.Attribute]:
 
 def dotted(node: cst.CSTNode | None) -> str:
     """`a.b.c` of a chain of names, or an empty string."""
+    if type(node) is cst.Name:
+        return node.value
     parts: list[str] = []
-    while isinstance(node, cst.Attribute):
+    while type(node) is cst.Attribute:  # exactly, since `isinstance` takes long with LibCST's abstract classes
         parts.append(node.attr.value)
         node = node.value
-    if isinstance(node, cst.Subscript):
-        node = node.value
-        return dotted(node) if not parts else ""
-    if not isinstance(node, cst.Name):
+    if type(node) is cst.Subscript:
+        return dotted(node.value) if not parts else ""
+    if type(node) is not cst.Name:
         return ""
     parts.append(node.value)
     return ".".join(reversed(parts))
