@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint import Category, Rule
+from torchlint import Category, Rule, triage
 
 
 class ClearedBeforeStep(Rule):
@@ -58,6 +58,10 @@ class ClearedBeforeStep(Rule):
     code = "TL102"
     category = Category.CORRECTNESS
     triggers = ((b"backward(",), (b"step(",), (b"zero_grad",))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return triage.goes_backward(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         for cleared in self.model.protocol.cleared_gradients():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint import Category, Rule, Safety, edits
+from torchlint import Category, Rule, Safety, edits, triage
 
 
 class EmptyCacheInLoop(Rule):
@@ -58,6 +58,10 @@ class EmptyCacheInLoop(Rule):
     code = "TL401"
     category = Category.PERFORMANCE
     triggers = ((b"empty_cache",),)
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return triage.may_empty_cache_in_loop(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         for emptied in self.model.upkeep.caches_emptied():

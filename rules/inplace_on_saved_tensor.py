@@ -75,7 +75,7 @@ class InplaceOnSavedTensor(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return (b"backward(" in data and b"step(" in data) or triage.may_change_saved_tensor(data)
+        return (b"step(" in data and triage.goes_backward(data)) or triage.may_change_saved_tensor(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         mutation = self.model.mutation

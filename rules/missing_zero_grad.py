@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint import Category, Rule
+from torchlint import Category, Rule, triage
 
 
 class MissingZeroGrad(Rule):
@@ -60,6 +60,10 @@ class MissingZeroGrad(Rule):
     code = "TL101"
     category = Category.CORRECTNESS
     triggers = ((b"backward(",), (b"step(", b".grad"))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return triage.goes_backward(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         for stale in self.model.protocol.stale_gradients():

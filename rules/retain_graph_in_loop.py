@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule, edits, triage
 
 
 class RetainGraphInLoop(Rule):
@@ -61,6 +61,10 @@ class RetainGraphInLoop(Rule):
     code = "TL202"
     category = Category.SUSPICIOUS
     triggers = ((b"retain_graph",), (b"backward(",))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return triage.goes_backward(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         for unused in self.model.retention.unused():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint import Category, Rule
+from torchlint import Category, Rule, triage
 
 
 class StepWithoutBackward(Rule):
@@ -55,6 +55,10 @@ class StepWithoutBackward(Rule):
     code = "TL103"
     category = Category.SUSPICIOUS
     triggers = ((b"backward(",), (b"step(",))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return triage.goes_backward(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         for empty in self.model.protocol.empty_steps():

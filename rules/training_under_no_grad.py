@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule, edits, triage
 
 
 class TrainingUnderNoGrad(Rule):
@@ -62,6 +62,10 @@ class TrainingUnderNoGrad(Rule):
     code = "TL104"
     category = Category.CORRECTNESS
     triggers = ((b"backward(",), (b"no_grad", b"inference_mode", b"set_grad_enabled"))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return triage.goes_backward(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         for loss in self.model.grad_modes.losses_without_graph():

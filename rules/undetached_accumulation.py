@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint import Category, Confidence, Rule, Severity
+from torchlint import Category, Confidence, Rule, Severity, triage
 
 
 class UndetachedAccumulation(Rule):
@@ -67,6 +67,10 @@ class UndetachedAccumulation(Rule):
     code = "TL201"
     category = Category.CORRECTNESS
     triggers = ((b"torch",), (b"backward(", b".eval("), (b"append", b"+", b"extend", b"cat", b"stack", b"update"))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return triage.may_keep_graph(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         for kept in self.model.keeping.kept_graphs():

@@ -1,4 +1,4 @@
-"""Bytes -> whether a question about tensors is worth a parse: a coarse reading, long before the model's exact one.
+"""Bytes -> whether a question is worth a parse: a coarse reading, long before the model's exact one.
 
 LibCST reads 26,000 lines a second, and most files that change something in place change counters, lists and buffers. So
 this looks at bytes first (is there anything that autograd could follow, and where is something changed in place?), and
@@ -11,9 +11,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from torchlint.triage import searches
 from torchlint.triage.changes import Changes
+from torchlint.triage.outline import Outline
 
-__all__ = ["may_change_leaf", "may_change_saved_tensor"]
+__all__ = [
+    "goes_backward",
+    "may_change_leaf",
+    "may_change_saved_tensor",
+    "may_empty_cache_in_loop",
+    "may_keep_graph",
+]
 
 
 def may_change_saved_tensor(data: bytes) -> bool:
@@ -24,6 +32,22 @@ def may_change_saved_tensor(data: bytes) -> bool:
 def may_change_leaf(data: bytes) -> bool:
     """Whether a file may change a leaf in place that requires grad."""
     return _changes(data).leaf
+
+
+@lru_cache(maxsize=1)
+def goes_backward(data: bytes) -> bool:
+    """Whether a file calls `backward`."""
+    return b"backward(" in data and searches.goes_backward(Outline.of(data))
+
+
+def may_empty_cache_in_loop(data: bytes) -> bool:
+    """Whether a file may empty the cache in every iteration of a loop."""
+    return goes_backward(data) or searches.repeats(Outline.of(data), "empty_cache")
+
+
+def may_keep_graph(data: bytes) -> bool:
+    """Whether a file may keep tensors with their graphs in a loop, or from call to call of what trains."""
+    return goes_backward(data) or searches.keeps_while_evaluating(Outline.of(data))
 
 
 @lru_cache(maxsize=1)

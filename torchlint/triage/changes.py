@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from torchlint.operators import MODULES
-from torchlint.triage.effects import Effect, Surroundings
-from torchlint.triage.functions import Functions
-from torchlint.triage.makers import HOLDERS, Makers
+from torchlint.triage.effects import ALL, NONE, Effect, Positions, Surroundings
+from torchlint.triage.facts import Facts
+from torchlint.triage.makers import Makers, have_graphs
+from torchlint.triage.outline import UNREADABLE, Function, Outline
+from torchlint.triage.places import Places
 from torchlint.triage.reading import Reading
 
 
@@ -22,123 +22,107 @@ class Changes:
 
     @classmethod
     def of(cls, data: bytes) -> Changes:
-        if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        makers = Makers(data)
-        return _File(Functions(data), makers).read() if makers.have_graphs else cls(False, False)
+        return _File(Outline.of(data)).read() if have_graphs(data) else cls(False, False)
 
 
-class _Anything:
-    """Surroundings in which functions do and are handed the worst, since that costs nothing: most pass even so."""
-
-    def __init__(self, file: _File) -> None:
-        self.file = file
-        self.is_parameter = file.is_parameter
-        self.goes_backward = file.goes_backward
-
-    def effect(self, name: str) -> Effect:
-        makers = self.file.makers
-        is_local = name in self.file.functions.names or not makers.made(name)[0].isdisjoint(makers.classes)
-        if is_local and name not in self.file.changers:
-            return Effect(saves=True, keeps_result=True, tracks=True)
-        return self.file.effect(name)
-
-    def is_called(self, name: str) -> bool:
-        return True
-
-
-class _File:
+class _File(Facts):
     """A file as its functions see it."""
 
-    def __init__(self, functions: Functions, makers: Makers) -> None:
-        self.functions = functions
-        self.makers = makers
+    def __init__(self, outline: Outline) -> None:
+        super().__init__(Makers(outline), outline)
+        self.places = Places(self.outline)
         self.saved = self.leaf = False
+        self.changes: dict[str, Effect] = {}
+        """What functions change in place of what they are handed, and of what objects hold."""
         self.anything = _Anything(self)
-        self.changers: set[str] = set()
-        """The functions known to change in place what they are handed, or what objects hold."""
-        self._effects: dict[str, Effect] = {}
-        self._called: dict[str, bool] = {}
-        self._readings: dict[int, Reading] = {}
+        self._effects: dict[tuple[str, frozenset[str] | None], Effect] = {}
+        self._handed: dict[str, Positions] = {}
 
     def read(self) -> Changes:
         """Read the functions that change something, those that call them, and so on."""
-        todo = list(self.functions.changing())
+        todo = list(self.places.functions())
         while todo and not (self.saved and self.leaf):
-            changers = {name for item in todo for name in self._read(*item)} - self.changers
-            self.changers |= changers
-            self._readings.clear()
-            todo = [item for name in changers for item in self.functions.calling(name.encode())]
+            found = [change for function in todo for change in self._read(function)]
+            news = [(name, change) for name, change in found if self._learn(name, change)]
+            todo = list(dict.fromkeys(function for name, change in news for function in self._users(name, change)))
         return Changes(self.saved, self.leaf)
 
-    def _read(self, start: int, text: bytes) -> set[str]:
-        """Read a function; which functions in it change what they are handed, or what objects hold."""
-        reading = self._roughly(start, text)
+    def _learn(self, name: str, change: Effect) -> bool:
+        """Whether it is news what a function changes."""
+        known = self.changes.get(name, Effect())
+        self.changes[name] = known | change
+        return self.changes[name] != known
+
+    def _users(self, name: str, change: Effect) -> Iterator[Function | None]:
+        """The functions that call one of a name, and in which what it changes may have been kept."""
+        held = [label.encode() for label in change.attributes]
+        if name == "__call__":
+            users = self.outline.parts
+        else:
+            users = [] if name.startswith("__") else list(self.places.calls(name.encode()))
+        for user in users:
+            text = self.outline.text(user) if user else self.outline.statements
+            if change.changes or any(label in text for label in held):
+                yield user
+
+    def _read(self, function: Function | None) -> Iterable[tuple[str, Effect]]:
+        """Read a function; what it changes of what it is handed, or of what objects hold."""
+        reading = self._reading(function, self.anything)
         if reading.saved_changed or reading.leaf_changed:
-            reading = _reading(text, self)
+            reading = self._reading(function, self)
         self.saved |= reading.saved_changed
         self.leaf |= reading.leaf_changed
-        return reading.changers
+        if function is not None:
+            effect = reading.effect()
+            if effect.changes or effect.attributes:
+                yield function.name, Effect(changes=effect.changes, attributes=effect.attributes)
 
-    def _roughly(self, start: int, text: bytes) -> Reading:
-        """A function, read as if the worst could be said of others."""
-        known = self._readings.get(start)
-        if known is None:
-            known = self._readings[start] = _reading(text, self.anything)
-        return known
+    def _reading(self, function: Function | None, around: Surroundings, *, called: bool = False) -> Reading:
+        """A function that was read, or what is outside of all; of what cannot be read, the worst is assumed."""
+        reading = Reading(around, function, called=called)
+        try:
+            reading.block(self.outline.tree(function).body)
+        except UNREADABLE:
+            reading.saved_changed = reading.leaf_changed = True
+        return reading
 
     # -- what functions have around them ----------------------------------------------------------------
 
-    @property
-    def goes_backward(self) -> bool:
-        return self.makers.go_backward
-
-    def is_parameter(self, name: str) -> bool:
-        return name in self.makers.parameters
-
-    def is_called(self, name: str) -> bool:
-        if self.makers.go_backward or name == "forward":
-            return self.makers.go_backward
-        known = self._called.get(name)
+    def handed(self, name: str) -> Positions:
+        if self.goes_backward:
+            return ALL
+        known = self._handed.get(name)
         if known is None:
-            self._called[name] = False
-            callers = self.functions.calling(name.encode())
-            known = self._called[name] = any(name in self._roughly(*caller).handing for caller in callers)
+            self._handed[name] = ALL  # meanwhile, for functions that call each other
+            callers = [caller for caller in self.places.calls(name.encode()) if caller is None or caller.name != name]
+            known = NONE.union(*(self._reading(caller, self).handing.get(name, NONE) for caller in callers))
+            self._handed[name] = known
         return known
 
-    def effect(self, name: str) -> Effect:
-        known = self._effects.get(name)
+    def effect(self, name: str, classes: frozenset[str] | None = None) -> Effect:
+        known = self._effects.get((name, classes))
         if known is None:
-            self._effects[name] = Effect(saves=True, tracks=True)  # what calls itself, while that is found out
-            known = self._effects[name] = self._effect(name)
+            self._effects[name, classes] = Effect(saves=ALL, tracks=True)  # what calls itself, meanwhile
+            known = Effect()
+            for function in self.outline.by_name.get(name, ()):
+                if classes is None or function.owner in classes:
+                    known |= self._reading(function, self, called=True).effect()
+            self._effects[name, classes] = known
         return known
 
-    def _effect(self, name: str) -> Effect:
-        if name in self.functions.names:
-            return self._of_functions(self.functions.named(name))
-        made, in_place = self.makers.made(name)
-        found = Effect(changes=in_place)
-        for item in made:
-            if item in MODULES:
-                found |= Effect("input" in MODULES[item], "result" in MODULES[item], tracks=True)
-            elif item in HOLDERS:
-                found |= Effect(tracks=True)
-            elif item in self.makers.classes:
-                found |= self._of_functions(self.functions.named("forward", self.makers.classes[item]))
-        return found
 
-    def _of_functions(self, texts: Iterable[bytes]) -> Effect:
-        found = Effect()
-        for text in texts:
-            found |= _reading(text, self.anything, called=True).effect()
-        return found
+_WORST = Effect(saves=ALL, keeps_result=True, tracks=True, leaf=True)
 
 
-def _reading(text: bytes, surroundings: Surroundings, *, called: bool = False) -> Reading:
-    """A function that was read; of one that cannot be read, the worst is assumed."""
-    reading = Reading(surroundings, called=called)
-    try:
-        reading.block(ast.parse(b"if 1:\n" + text if text[:1] in b" \t" else text).body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        reading.saved_changed = reading.leaf_changed = True
-    return reading
+class _Anything(Facts):
+    """Surroundings in which functions do and are handed the worst, since that costs nothing: most pass even so."""
+
+    def __init__(self, file: _File) -> None:
+        super().__init__(file.makers, file.outline)
+        self.file = file
+
+    def effect(self, name: str, classes: frozenset[str] | None = None) -> Effect:
+        return self.file.changes.get(name, Effect()) | _WORST
+
+    def handed(self, name: str) -> Positions:
+        return ALL if self.goes_backward or self.file.places.is_called(name.encode()) else NONE

@@ -6,29 +6,41 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from torchlint.triage.effects import Surroundings
-from torchlint.triage.known import NOT_TENSORS, PRODUCTS, SHARING
+from torchlint.operators import MODULES
+from torchlint.triage.effects import Effect, Positions, Surroundings
+from torchlint.triage.known import NOT_TENSORS, PRODUCTS, RECURRENT, SAVING, SHARING
 from torchlint.triage.names import dotted
-from torchlint.triage.values import HANDED, MADE, Maybe, Names, Value, either, present, tracked_most
+from torchlint.triage.outline import Function
+from torchlint.triage.values import HANDED, MADE, NOT, Maybe, Names, Value, either, present, tracked_most
+
+_WEIGHTS = ("weight", "bias")
 
 
 class Expressions:
     """Reads expressions, and binds their values to names."""
 
-    def __init__(self, surroundings: Surroundings, *, called: bool = False) -> None:
-        """`called`: what the function is handed has graphs."""
+    def __init__(self, surroundings: Surroundings, function: Function | None, *, called: bool = False) -> None:
+        """`function`: what is read, unless it is the rest of a file; `called`: what it is handed has graphs."""
         self.surroundings = surroundings
+        self.owner = function.owner if function else ""
+        self._outermost = function.name if function else ""
         self.called = called
         self.saved_changed = False
         self.leaf_changed = False
-        self.changers: set[str] = set()
-        """The functions that change in place what they are handed, or what objects hold."""
-        self.handing: set[str] = set()
-        """What is called with something that has a graph."""
+        self.handing: dict[str, Positions] = {}
+        """What is called with something that has a graph, and at which positions."""
         self._function = ""
         self._names: Names = {}
-        self._without_grad = 0
-        self._handed: list[Value] = []
+        self._without_grad = False
+        self._infers = False
+        self._kept: list[Value] = []
+        """What was kept for backward so far."""
+        self._left: set[Value] = set()
+        """What was kept on ways that have left the function."""
+        self._nested: dict[str, Effect] = {}
+        """What the functions do that are defined in the function."""
+        self._handed: list[tuple[Value, Positions]] = []
+        """What the function is handed, and where."""
         self._held: list[Value] = []
         self._returned: list[Value] = []
 
@@ -39,9 +51,7 @@ class Expressions:
         for value in target.storage():
             value.changed = True
             value.tracked = max(value.tracked, tracked)
-            self.saved_changed |= value.saved
-            if value.outer and self._function:
-                self.changers.add(self._function)
+            self.saved_changed |= value.saved and value.computed and not self._infers
 
     def _step(self, *amounts: ast.expr) -> None:
         """`p -= lr * p.grad`: what is changed by a gradient is a leaf."""
@@ -56,14 +66,33 @@ class Expressions:
             self._unpack(target, value, source)
         elif isinstance(target, ast.Subscript):
             self._put(target, value)
+        elif isinstance(target, ast.Attribute) and target.attr == "requires_grad":
+            self._require_grad(self._value(target.value))
         elif name := dotted(target):
             self._names[name] = value
+            if value is not None and not (value.label or value.computed or value.outer):
+                value.label = name
+
+    def _require_grad(self, value: Maybe) -> None:
+        """What something is told to become: a leaf."""
+        if value is not None:
+            value.leaf, value.tracked = True, MADE
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Maybe, source: ast.expr | None) -> None:
         apart = isinstance(source, (ast.Tuple, ast.List)) and len(source.elts) == len(target.elts)
         for index, item in enumerate(target.elts):
             part = self._value(source.elts[index]) if apart else value  # type: ignore[union-attr]
+            if part is not None and not apart:
+                part = self._component(part) if part.whole else Value(part, computed=part.computed)
             self._bind(item.value if isinstance(item, ast.Starred) else item, part)
+
+    def _component(self, whole: Value) -> Value:
+        """A part of what a module gave; of a module that is not known to give tensors the model knows no graph."""
+        part = Value(whole)
+        made = (whole.whole, *self.surroundings.made(whole.whole, self.owner))
+        if not self.surroundings.goes_backward and RECURRENT.isdisjoint(made):
+            part.tracked = NOT
+        return part
 
     def _put(self, target: ast.Subscript, value: Maybe) -> None:
         owner = self._value(target.value)
@@ -99,6 +128,24 @@ class Expressions:
             self.saved_changed = True
         return value
 
+    def _keep(self, value: Value) -> None:
+        """Something keeps a value for backward."""
+        for item in value.storage():
+            if not item.saved:
+                item.saved = True
+                self._kept.append(item)
+
+    def _save(self, operator: str, given: list[Maybe], result: Value, changed: Maybe = None) -> None:
+        """An operator keeps what the gradients of its inputs need; not what it `changed` itself."""
+        for form in SAVING.get(operator, ()) if result.tracked else ():
+            values = dict(zip(form.parameters, given, strict=False))
+            for name, kept in form.saves.items():
+                if (owner := values.get(name)) is not None and (owner.tracked or owner.container):
+                    for item in kept:
+                        value = result if item == "result" else values.get(item)
+                        if value is not None and value is not changed:
+                            self._keep(value)
+
     def _unbound(self, name: str, label: str) -> Value:
         """What comes from outside of the function."""
         value = Value(tracked=MADE * self.surroundings.is_parameter(name))
@@ -113,14 +160,41 @@ class Expressions:
         if node.attr in NOT_TENSORS:
             return None
         if name.startswith("self.") or (self.surroundings.is_parameter(node.attr) and self._is_inner(node)):
-            value = self._unbound(node.attr, name)
-            if name:
-                self._names[name] = value
+            value = self._names[name] = self._unbound(node.attr, name)
+            if node.attr.startswith(_WEIGHTS) and self._is_of_torch(name.rpartition(".")[0]):
+                value.tracked, value.leaf = MADE, True
             return value
         owner = self._value(node.value)
         if owner is None:
             return None
-        return self._view(node.attr, owner) if node.attr in SHARING else Value(tracked=owner.tracked)
+        if node.attr.startswith(_WEIGHTS) and self._may_be_of_torch(owner):
+            return self._parameter(node, owner)
+        if node.attr in SHARING:
+            return self._view(node.attr, owner)
+        return self._component(owner) if owner.whole else Value(tracked=owner.tracked, computed=owner.computed)
+
+    def _may_be_of_torch(self, value: Value) -> bool:
+        """Whether a value may be one of PyTorch's own modules, or what the function is handed one as."""
+        label = self._label(value)
+        return self._is_of_torch(label) if label else value.outer and bool(value.tracked)
+
+    def _is_of_torch(self, label: str) -> bool:
+        """Whether what has a label may be one of PyTorch's own modules."""
+        return bool(label) and not MODULES.keys().isdisjoint((label, *self.surroundings.made(label, self.owner)))
+
+    def _parameter(self, node: ast.Attribute, owner: Value) -> Value:
+        """A weight or bias of a module: the same one whenever it is read."""
+        key = f"{id(owner)}.{node.attr}"
+        known = self._names.get(key)
+        if known is None:
+            known = self._names[key] = Value(tracked=MADE)
+            known.leaf = known.outer = True
+        return known
+
+    def _label(self, value: Maybe) -> str:
+        """The name by which a value came into the function, or its class: `self.layers` for a `layer` of them."""
+        labels = [item.label for item in value.storage() if item.label] if value else []
+        return labels[0] if labels else ""
 
     def _view(self, name: str, owner: Value) -> Value:
         view = Value(owner)
@@ -128,33 +202,31 @@ class Expressions:
         return view
 
     def _is_inner(self, node: ast.Attribute) -> bool:
-        """Whether an attribute is one of something that the function makes, or of what that holds."""
+        """Whether an attribute is one of something that the function makes, or whose class the file has."""
         root = self._names.get(dotted(node).partition(".")[0])
-        return root is not None and not root.outer
+        return root is not None and (not root.outer or self.surroundings.is_class(root.label))
 
     def _subscript(self, node: ast.Subscript) -> Maybe:
         owner = self._value(node.value)
         self._value(node.slice)
-        return None if owner is None else Value(owner)
+        if owner is None:
+            return None
+        if owner.whole and isinstance(node.slice, (ast.Constant, ast.UnaryOp)):
+            return self._component(owner)
+        return Value(owner, computed=owner.computed)
 
     def _binary(self, node: ast.BinOp) -> Maybe:
         left, right = self._value(node.left), self._value(node.right)
         if left is None and right is None:
             return None
         result = Value(tracked=tracked_most((left, right)))
-        if result.tracked and isinstance(node.op, PRODUCTS):
-            self._save_factors(node.op, left, right, result)
+        if result.tracked and type(node.op) in PRODUCTS:
+            self._save(PRODUCTS[type(node.op)], [left, right], result)
         return result
 
-    def _save_factors(self, op: ast.operator, left: Maybe, right: Maybe, result: Value) -> None:
-        if left and right:
-            left.save()
-            right.save()
-        elif isinstance(op, ast.Pow):
-            (left or result).save()
-        elif isinstance(op, ast.Div) and right:
-            right.save()
-            result.save()
+    def _compare(self, node: ast.Compare) -> Maybe:
+        operands = [self._value(item) for item in (node.left, *node.comparators)]
+        return Value() if any(present(operands)) else None
 
     def _unary(self, node: ast.UnaryOp) -> Maybe:
         value = self._value(node.operand)
@@ -183,8 +255,10 @@ class Expressions:
 
     def _generators(self, generators: Iterable[ast.comprehension]) -> None:
         for generator in generators:
-            iterable = self._value(generator.iter)
-            self._bind(generator.target, None if iterable is None else Value(iterable))
+            self._bind(generator.target, self._item(self._value(generator.iter)))
+
+    def _item(self, iterable: Maybe) -> Maybe:
+        return None if iterable is None else Value(iterable, computed=iterable.computed)
 
     def _inner(self, node: ast.Starred | ast.Await) -> Maybe:
         return self._value(node.value)
@@ -210,6 +284,7 @@ _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Maybe]] = {
     ast.Attribute: Expressions._attribute,
     ast.Subscript: Expressions._subscript,
     ast.BinOp: Expressions._binary,
+    ast.Compare: Expressions._compare,
     ast.UnaryOp: Expressions._unary,
     ast.IfExp: Expressions._choice,
     ast.BoolOp: Expressions._boolean,

@@ -5,24 +5,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from torchlint.knowledge import CREATOR_METHODS, CREATORS, PLAIN_METHODS
 from torchlint.operators import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS, Operator
 
-PRODUCTS = (ast.Mult, ast.Div, ast.MatMult, ast.Pow, ast.Mod)
-"""Operators in whose derivatives their operands occur."""
+PRODUCTS: dict[type[ast.operator], str] = {ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow"}
+"""Operators in whose derivatives their operands occur, by the name of the function."""
 WITHOUT_GRADIENTS = frozenset("init math np numpy os random".split())
 """Packages that autograd does not follow: `nn.init` works without gradients."""
 PACKAGES = frozenset("torch F nn linalg functional self torch.nn.functional nn.functional".split())
 """What a function is an attribute of without being a method of it."""
-PLAIN = frozenset(
-    "len int float str bool range isinstance getattr hasattr print format join keys enumerate type id".split()
+PLAIN = (PLAIN_METHODS - {"numpy"}) | frozenset(
+    "len int float str bool range isinstance hasattr print format join keys type id".split()
 )
 """They give no tensor."""
-WITHOUT_GRAPH = NOT_DIFFERENTIABLE | frozenset("zeros ones empty full arange rand randn randint eye tensor".split())
+WITHOUT_GRAPH = NOT_DIFFERENTIABLE | CREATORS | CREATOR_METHODS
 """They give a tensor without a graph."""
-BUILTINS = PLAIN | frozenset("max min sum abs round divmod pow all any slice iter next".split())
+BUILTINS = PLAIN | frozenset("round divmod pow all any slice".split())
 """Python's own, under names that operators have too."""
 CONTAINERS = frozenset(
-    "list tuple dict set sorted reversed zip map filter defaultdict OrderedDict items values".split()
+    "list tuple dict set sorted reversed zip map filter iter enumerate defaultdict OrderedDict items values".split()
 )
 """They give something that holds what they are given."""
 PLAIN_TYPES = frozenset("int float bool str bytes".split())
@@ -40,11 +41,19 @@ def _called_by(names: Iterable[str]) -> frozenset[str]:
     )
 
 
-def _kept(operator: Operator) -> set[str]:
-    return {item for kept in operator.saves.values() for item in kept if not item.startswith("result.")}
+def _forms() -> dict[str, list[Operator]]:
+    """The forms of each operator by the name that it is called by, those that save something."""
+    found: dict[str, list[Operator]] = {}
+    for name, operator in OPERATORS.items():
+        if operator.saves:
+            found.setdefault(next(iter(_called_by([name]))), []).append(operator)
+    return found
 
 
 OPERATORS_OF_TORCH = _called_by((*OPERATORS, *INPLACE, *VIEWS, *MAYBE_VIEWS))
 SHARING = _called_by((*VIEWS, *MAYBE_VIEWS))
-SAVING_INPUT = _called_by(name for name, operator in OPERATORS.items() if _kept(operator) - {"result"})
-SAVING_RESULT = _called_by(name for name, operator in OPERATORS.items() if "result" in _kept(operator))
+SAVING = _forms()
+RECURRENT = frozenset("RNN LSTM GRU RNNCell LSTMCell GRUCell".split())
+"""Modules of which not only the whole result is known to have a graph."""
+PASSING = frozenset("max min sum abs rearrange repeat reduce Variable tqdm trange track deepcopy copy".split())
+"""Functions of Python and of other packages that hand on what they are given."""

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from torchlint.operators import MODULES, MODULES_WITHOUT_PARAMETERS
-from torchlint.triage.functions import finds
+from torchlint import hints
+from torchlint.knowledge import MODULE_EVIDENCE
+from torchlint.operators import INPLACE_MODULES, MODULES, MODULES_WITHOUT_PARAMETERS
+from torchlint.triage.outline import Outline, finds
 
 HOLDERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 
@@ -18,73 +20,132 @@ def _shortest(names: Iterable[str]) -> list[str]:
     return sorted(name for name in known if not any(name != other and name.endswith(other) for other in known))
 
 
+_PARAMETER = re.compile(rb".*?(\w+)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](\w+)")
+_BINDING = re.compile(rb"^[ \t]*((?:self\.)?\w+)[ \t]*(?::[^=\n(]+)?=(?!=)", re.M)
+_IN_PLACE = re.compile(
+    rb"inplace(?![ \t]*=[ \t]*False)|(?:%s)\((?:[^()\n]*,)?[ \t]*True\b" % "|".join(INPLACE_MODULES).encode()
+)
+_EVIDENCE = [f".{name}(".encode() for name in MODULE_EVIDENCE]
+_RECEIVER = re.compile(rb"(\w+)(?:\[[^\]\n]*\])?$")
+_NAME = re.compile(rb"\w+")
+_MADE = re.compile(rb"(\w+)\(")
+_PLAIN = re.compile(rb"\s*[A-Za-z_]\w*(?:\.\w+)*\s*")
+_AFTER = (b".", b",", b":", b" :")
+
 _GRAPHS = (
     b"Parameter",
+    b"Module",
+    b"def forward(",
     b"requires_grad",
     b"backward(",
+    *_EVIDENCE,
     *(name.encode() + b"(" for name in _shortest(MODULES.keys() - MODULES_WITHOUT_PARAMETERS | HOLDERS)),
 )
-_PARAMETER = re.compile(rb".*?(\w+)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](\w+)")
-_BINDING = re.compile(rb"^[ \t]*(?:self\.)?(\w+)[ \t]*(?::[^=\n(]+)?=(?!=)", re.M)
-_CLASS = re.compile(rb"^[ \t]*class[ \t]+(\w+)", re.M)
-_MADE = re.compile(rb"(\w+)\(")
+
+
+def have_graphs(data: bytes) -> bool:
+    """Whether there is anything in a file that autograd could follow."""
+    return b"torch" in data and any(text in data for text in _GRAPHS)
 
 
 class Makers:
     """Facts about a whole file that the reading of one of its functions needs."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self._made: dict[str, tuple[frozenset[str], bool]] = {}
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self.data = outline.data
+        self._made: dict[tuple[str, str], tuple[tuple[str, ...], bool]] = {}
+        self._attributes: dict[str, bool] = {}
 
     @cached_property
-    def have_graphs(self) -> bool:
-        """Whether there is anything in the file that autograd could follow."""
-        return b"torch" in self.data and any(text in self.data for text in _GRAPHS)
+    def used_as_modules(self) -> frozenset[str]:
+        """Names and attributes of which the file calls what modules have: `net.eval()`."""
+        places = (place for text in _EVIDENCE for place in finds(self.data, text))
+        found = (_RECEIVER.search(self.data, self._line_start(place), place) for place in places)
+        return frozenset(item[1].decode() for item in found if item)
 
-    @cached_property
-    def go_backward(self) -> bool:
-        """Whether a backward pass may show that what the file calls is tracked."""
-        return b"backward(" in self.data
-
-    @cached_property
-    def classes(self) -> dict[str, tuple[int, int]]:
-        """Where each class of the file is: from its start to the next class."""
-        found = list(_CLASS.finditer(self.data))
-        ends = [*(item.start() for item in found[1:]), len(self.data)]
-        return {item[1].decode(): (item.start(), end) for item, end in zip(found, ends, strict=False)}
+    def is_attribute(self, name: str) -> bool:
+        """Whether objects hold something of a name, as far as the file shows, rather than inherit a method."""
+        known = self._attributes.get(name)
+        if known is None:
+            shown = name in self.kept or any(b".%s%s" % (name.encode(), after) in self.data for after in _AFTER)
+            known = self._attributes[name] = shown or bool(hints.MODULE.search(name))
+        return known
 
     @cached_property
     def parameters(self) -> frozenset[str]:
         """Names and attributes that are bound to parameters, and those by which modules hold theirs."""
-        lines = (self._line(place) for text in (b"arameter(", b"requires_grad") for place in finds(self.data, text))
+        makers = (b"arameter(", b"requires_grad", *(b"%s(" % alias.encode() for alias in self._parameter_aliases()))
+        lines = (self._line(place) for text in makers for place in finds(self.data, text))
         found = (_PARAMETER.match(line) for line in lines)
-        return frozenset((item[1] or item[2]).decode() for item in found if item) | {"weight", "bias"}
+        return frozenset((item[1] or item[2]).decode() for item in found if item)
 
-    def made(self, name: str) -> tuple[frozenset[str], bool]:
-        """What is called where a name or attribute is bound (`Conv2d` for `self.conv`), and if in place."""
-        known = self._made.get(name)
+    def _parameter_aliases(self) -> Iterator[str]:
+        return (alias for alias, name in self.outline.aliases.items() if name == "Parameter")
+
+    def made(self, name: str, owner: str = "") -> tuple[tuple[str, ...], bool]:
+        """What is called where a name or attribute is bound (`Conv2d` for `self.conv`), and if in place.
+
+        `owner`: the class whose methods bind the attribute, or those of its bases and of what inherits from it.
+        """
+        known = self._made.get((name, owner))
         if known is None:
-            text = b"".join(self._bound(name.encode()))
-            made = frozenset(item.decode() for item in _MADE.findall(text))
-            known = self._made[name] = made, b"inplace" in text
+            self._made[name, owner] = (), False  # what is bound to itself, meanwhile
+            values = [self._statement(*span) for span in self._bound(name, owner)]
+            called = [item.decode() for value in values for item in _MADE.findall(value)]
+            texts = [
+                *values,
+                *(self.outline.text(each) for item in called for each in self.outline.by_name.get(item, ())),
+            ]
+            plain = [_NAME.findall(value)[-1].decode() for value in values if _PLAIN.fullmatch(value)]
+            inner = [self.made(item) for item in plain if item in self._bindings]
+            made = [
+                *plain,
+                *called,
+                *(item for part, _ in inner for item in part),
+                *self._made_in(texts[len(values) :]),
+            ]
+            in_place = any(map(_IN_PLACE.search, texts)) or any(flag for _, flag in inner)
+            known = tuple(self.outline.aliases.get(item, item) for item in dict.fromkeys(made)), in_place
+            self._made[name, owner] = known
         return known
 
+    def _made_in(self, functions: Iterable[bytes]) -> Iterator[str]:
+        """The modules that functions make, whose results are bound."""
+        return (name for text in functions for item in _MADE.findall(text) if (name := item.decode()) in MODULES)
+
     @cached_property
-    def _bindings(self) -> dict[bytes, list[tuple[int, int]]]:
-        """Start and end of what binds each name or attribute, up to the value."""
-        found: dict[bytes, list[tuple[int, int]]] = {}
+    def _bindings(self) -> dict[str, list[tuple[int, int]]]:
+        """Start and end of what binds each name or attribute of `self`, up to the value."""
+        found: dict[str, list[tuple[int, int]]] = {}
         for item in _BINDING.finditer(self.data):
-            found.setdefault(item[1], []).append(item.span())
+            found.setdefault(item[1].decode(), []).append(item.span())
         return found
 
-    def _bound(self, name: bytes) -> Iterator[bytes]:
-        """The values that a name or attribute is bound to, as text."""
-        return (self._statement(*span) for span in self._bindings.get(name, ()))
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """Names that the file binds, attributes among them."""
+        return frozenset(name.removeprefix("self.") for name in self._bindings)
+
+    def _bound(self, name: str, owner: str) -> list[tuple[int, int]]:
+        """The values that a name or attribute is bound to."""
+        base, dot, attribute = name.rpartition(".")
+        found = self._bindings.get(f"self.{attribute}" if dot else name, [])
+        if base == "self" and owner:
+            kin = self.outline.kin(owner)
+            found = [span for span in found if self._owner(span[0]) in kin] or found
+        return found or self._bindings.get(attribute, [])
+
+    def _owner(self, place: int) -> str:
+        function = self.outline.around(place)
+        return function.owner if function else ""
 
     def _line(self, place: int) -> bytes:
         end = self.data.find(b"\n", place)
-        return self.data[self.data.rfind(b"\n", 0, place) + 1 : end if end >= 0 else len(self.data)]
+        return self.data[self._line_start(place) : end if end >= 0 else len(self.data)]
+
+    def _line_start(self, place: int) -> int:
+        return self.data.rfind(b"\n", 0, place) + 1
 
     def _statement(self, start: int, place: int) -> bytes:
         """The text from a place to the end of the statement whose line begins at `start`."""

@@ -30,5 +30,10 @@ def switches_off(node: ast.expr) -> bool:
     return last(node.func if isinstance(node, ast.Call) else node) in ("no_grad", "inference_mode")
 
 
+def switches_on(node: ast.expr) -> bool:
+    """Whether a context or call may switch gradients on."""
+    return last(node.func if isinstance(node, ast.Call) else node) in ("enable_grad", "set_grad_enabled")
+
+
 def is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value

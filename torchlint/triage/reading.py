@@ -8,14 +8,16 @@ without being known saves nothing, as the model takes it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
+from torchlint.hints import INFERENCE
+from torchlint.operators import MODULES
 from torchlint.triage.calls import Calls
-from torchlint.triage.effects import Effect
+from torchlint.triage.effects import ALL, NONE, Effect, Positions
 from torchlint.triage.known import CONTAINERS, PLAIN_TYPES, PRODUCTS
-from torchlint.triage.names import annotated_as, switches_off
-from torchlint.triage.values import HANDED, MADE, Names, Value, either, tracked_most
+from torchlint.triage.names import annotated_as, switches_off, switches_on
+from torchlint.triage.values import HANDED, MADE, Maybe, Names, Value, either
 
 
 class Reading(Calls):
@@ -25,10 +27,11 @@ class Reading(Calls):
         """What calling the function does that was read."""
         returned = [value for item in self._returned for value in item.storage()]
         return Effect(
-            saves=any(value.saved for value in self._handed),
-            keeps_result=any(value.saved and not value.outer for value in returned),
-            changes=any(value.changed for value in self._handed),
+            saves=NONE.union(*(at for value, at in self._handed if value.saved or value in self._left)),
+            changes=NONE.union(*(at for value, at in self._handed if value.changed)),
+            keeps_result=any((value.saved or value in self._left) and not value.outer for value in returned),
             tracks=any(value.tracked == MADE for value in returned),
+            leaf=any(value.leaf for value in returned),
             attributes=frozenset(value.label for value in self._held if value.changed),
         )
 
@@ -41,27 +44,45 @@ class Reading(Calls):
                 self._parts(statement)
 
     def _function_def(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        outside = self._names, self._function, self._without_grad, self.called
-        called = self.called or self.surroundings.is_called(node.name)
+        outside = self._names, self._function, self._without_grad, self._infers, self.called
+        nested = bool(self._function)
+        if nested:
+            around = self._handed, self._returned
+            self._handed, self._returned = [], []
+        handed = ALL if self.called else self.surroundings.handed(node.name)
         self._names, self._function, self.called = dict(self._names), node.name, False
-        self._without_grad += any(switches_off(item) for item in node.decorator_list)
-        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
-            self._hand(argument, called=called and argument.arg not in ("self", "cls"))
-        for extra in (node.args.vararg, node.args.kwarg):
-            if extra is not None:
-                self._names[extra.arg] = Value(container=True, tracked=HANDED * called)
+        self._without_grad = any(switches_off(item) for item in node.decorator_list)
+        self._infers = self._infers or bool(INFERENCE.search(node.name))
+        self._parameters(node.args, handed)
         self.block(node.body)
-        self._names, self._function, self._without_grad, self.called = outside
+        if nested:
+            self._nested[node.name] = self.effect()
+            self._handed, self._returned = around
+        self._names, self._function, self._without_grad, self._infers, self.called = outside
 
-    def _hand(self, argument: ast.arg, *, called: bool) -> None:
+    def _parameters(self, node: ast.arguments, handed: Positions) -> None:
+        positional = [*node.posonlyargs, *node.args]
+        first = 1 if positional and positional[0].arg in ("self", "cls") else 0
+        for index, argument in enumerate((*positional, *node.kwonlyargs), -first):
+            at: Positions = frozenset({index, argument.arg})
+            self._hand(argument, at, called=index >= 0 and not handed.isdisjoint(at | ALL))
+        for extra in (node.vararg, node.kwarg):
+            if extra is not None:
+                value = Value(container=True, tracked=HANDED * bool(handed), computed=bool(handed))
+                self._names[extra.arg] = value
+                self._handed.append((value, ALL))
+
+    def _hand(self, argument: ast.arg, at: Positions, *, called: bool) -> None:
         kind = annotated_as(argument.annotation)
         if kind in PLAIN_TYPES:
             self._names[argument.arg] = None
             return
-        value = Value(tracked=HANDED * called, container=kind.lower() in CONTAINERS)
+        value = Value(tracked=HANDED * called, container=kind.lower() in CONTAINERS, computed=called)
         value.outer = True
+        if kind in MODULES or self.surroundings.is_class(kind):
+            value.label = kind
         self._names[argument.arg] = value
-        self._handed.append(value)
+        self._handed.append((value, at))
 
     def _class_def(self, node: ast.ClassDef) -> None:
         self.block(node.body)
@@ -73,21 +94,50 @@ class Reading(Calls):
 
     def _if(self, node: ast.If) -> None:
         self._value(node.test)
-        before = dict(self._names)
+        before, start = dict(self._names), len(self._kept)
         self.block(node.body)
         after, self._names = self._names, before
+        kept = set(self._kept[start:])
+        for value in kept:
+            value.saved = False
+        start = len(self._kept)
         self.block(node.orelse)
-        self._merge(after)
+        kept_else = set(self._kept[start:])
+        if _leaves(node.body):
+            self._left |= kept
+            return
+        for value in kept:
+            value.saved = True
+        if _leaves(node.orelse):
+            self._names = after
+            self._left |= kept_else - kept
+            for value in kept_else - kept:
+                value.saved = False
+            return
+        self._merge(after, kept - kept_else, kept_else - kept)
 
-    def _merge(self, other: Names) -> None:
-        """From here on names are what they are, or what they are in `other`."""
+    def _merge(self, other: Names, kept_there: Set[Value] = frozenset(), kept_here: Set[Value] = frozenset()) -> None:
+        """From here on names are what they are, or what they are in `other`; each as it was kept on its own way."""
+        names = self._names
         for name, value in other.items():
-            mine = self._names.get(name, value)
-            self._names[name] = value if mine is value else either((mine, value))
+            mine = names.setdefault(name, value)
+            if mine is not value:
+                names[name] = either((self._without(mine, kept_there), self._without(value, kept_here)))
+
+    def _without(self, value: Maybe, kept: Set[Value]) -> Maybe:
+        """A value on a way where some were not kept."""
+        if value is None or not kept or kept.isdisjoint(storage := value.storage()):
+            return value
+        copy = Value(*(storage - kept - {value}), tracked=value.tracked, computed=value.computed)
+        copy.container, copy.leaf, copy.outer = value.container, value.leaf, value.outer
+        copy.label, copy.whole, copy.apart = value.label, value.whole, value.apart
+        self._handed += [(copy, at) for item, at in self._handed if item is value]
+        self._held += [copy] if value in self._held else []
+        return copy
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
         iterable = self._value(node.iter)
-        self._loop(node, lambda: self._bind(node.target, None if iterable is None else Value(iterable)))
+        self._loop(node, lambda: self._bind(node.target, self._item(iterable)))
 
     def _while(self, node: ast.While) -> None:
         self._loop(node, lambda: self._value(node.test))
@@ -104,7 +154,8 @@ class Reading(Calls):
         before = self._without_grad
         for item in node.items:
             value = self._value(item.context_expr)
-            self._without_grad += switches_off(item.context_expr)
+            off = self._without_grad or switches_off(item.context_expr)
+            self._without_grad = off and not switches_on(item.context_expr)
             if item.optional_vars is not None:
                 self._bind(item.optional_vars, value)
         self.block(node.body)
@@ -136,10 +187,14 @@ class Reading(Calls):
         if target is None:
             self._bind(node.target, Value(tracked=by.tracked) if by else None)
         elif not target.container:
-            if by and isinstance(node.op, PRODUCTS) and tracked_most((by, target)):
-                by.save()
             self._step(node.value)
             self._change(target, (by,))
+            self._save(PRODUCTS.get(type(node.op), ""), [target, by], target, changed=target)
+
+
+def _leaves(block: Sequence[ast.stmt]) -> bool:
+    """Whether a block leaves the function at its end."""
+    return bool(block) and isinstance(block[-1], (ast.Return, ast.Raise))
 
 
 _STATEMENTS: dict[type, Callable[[Reading, Any], None]] = {

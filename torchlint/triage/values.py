@@ -11,15 +11,32 @@ NOT, HANDED, MADE = range(3)
 class Value:
     """What may be a tensor."""
 
-    __slots__ = ("apart", "bases", "changed", "container", "label", "leaf", "outer", "overwritten", "saved", "tracked")
+    __slots__ = (
+        "apart",
+        "bases",
+        "changed",
+        "computed",
+        "container",
+        "label",
+        "leaf",
+        "outer",
+        "overwritten",
+        "saved",
+        "tracked",
+        "whole",
+    )
 
-    def __init__(self, *bases: Value, tracked: int = NOT, container: bool = False) -> None:
+    def __init__(self, *bases: Value, tracked: int = NOT, container: bool = False, computed: bool = True) -> None:
         self.bases = bases
         """What it may share its storage with, or may be."""
-        self.tracked: int = tracked or max((base.tracked for base in bases), default=NOT)
+        self.tracked: int = tracked or (tracked_most(bases) if bases else NOT)
         self.container = container
+        self.computed = computed
+        """Whether it is surely a tensor: the model says nothing of what it knows only as handed over."""
         self.apart = False
         """Whether autograd does not see what is done to it: a leaf's `.data`."""
+        self.whole = ""
+        """The module, as far as it has a name, that gave it as its result."""
         self.saved = self.changed = self.overwritten = self.leaf = self.outer = False
         self.label = ""
 
@@ -38,11 +55,6 @@ class Value:
         """Whether it, or what it is a view of, may be a leaf."""
         return any(value.leaf for value in self.storage(seen=True))
 
-    def save(self) -> None:
-        """An operator keeps it for backward."""
-        for value in self.storage():
-            value.saved = True
-
 
 Maybe = Value | None
 Names = dict[str, Maybe]
@@ -50,7 +62,11 @@ Names = dict[str, Maybe]
 
 def tracked_most(values: Iterable[Maybe]) -> int:
     """How far the most tracked of several values is."""
-    return max((value.tracked for value in values if value is not None), default=NOT)
+    most: int = NOT
+    for value in values:
+        if value is not None and value.tracked > most:
+            most = value.tracked
+    return most
 
 
 def either(values: Iterable[Maybe]) -> Maybe:
@@ -58,7 +74,7 @@ def either(values: Iterable[Maybe]) -> Maybe:
     parts = dict.fromkeys(present(values))
     if len(parts) < 2:
         return next(iter(parts), None)
-    return Value(*parts, container=all(part.container for part in parts))
+    return Value(*parts, container=all(part.container for part in parts), computed=False)
 
 
 def present(values: Iterable[Maybe]) -> Iterator[Value]:

@@ -1,0 +1,183 @@
+"""The outermost functions of a file and its classes, found in bytes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+_HEADER = re.compile(rb"^([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(\w+)", re.M)
+_NAME = re.compile(rb"\w+")
+_IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+\S+[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*(?:\\\n[^\n]*)*)")
+_ALIAS = re.compile(rb"(\w+)[ \t]+as[ \t]+(\w+)")
+
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python's parser raises, and what walks over its trees may raise."""
+
+
+class Function(NamedTuple):
+    """A function or method with all that is nested in it: where it stands, its name, and the class it belongs to."""
+
+    start: int
+    end: int
+    name: str
+    owner: str
+
+
+class Outline:
+    """Functions that are in no other function, in the order of the file."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.functions: list[Function] = []
+        self.bases: dict[str, frozenset[str]] = {}
+        """The classes of the file, each with the names in its list of bases."""
+        self._trees: dict[Function | None, ast.Module] = {}
+        self._families: dict[str, frozenset[str]] = {}
+        self._kin: dict[str, frozenset[str]] = {}
+        self._read()
+        self._starts = [function.start for function in self.functions]
+
+    def _read(self) -> None:
+        open_classes: list[tuple[int, str]] = []
+        end = -1
+        for found in _HEADER.finditer(self.data):
+            if found.start() < end:
+                continue
+            indent, name = len(found[1]), found[3].decode()
+            while open_classes and open_classes[-1][0] >= indent:
+                open_classes.pop()
+            if found[2]:
+                open_classes.append((indent, name))
+                self.bases[name] = self._names_until_colon(found.end())
+                continue
+            end = self._end(found.start(), indent)
+            owner = open_classes[-1][1] if open_classes else ""
+            self.functions.append(Function(found.start(), end, name, owner))
+
+    def _names_until_colon(self, start: int) -> frozenset[str]:
+        end = self.data.find(b":\n", start)
+        return frozenset(name.decode() for name in _NAME.findall(self.data, start, max(start, end)))
+
+    def _end(self, start: int, indent: int) -> int:
+        found = _outside(indent).search(self.data, self.data.find(b"\n", start) + 1)
+        return found.start() if found else len(self.data)
+
+    def around(self, place: int) -> Function | None:
+        """The function that a place is in."""
+        index = bisect_right(self._starts, place) - 1
+        return self.functions[index] if index >= 0 and place < self.functions[index].end else None
+
+    @classmethod
+    def of(cls, data: bytes) -> Outline:
+        """The outline of a file; the last one that was asked for is kept."""
+        return _outline(data)
+
+    def tree(self, function: Function | None) -> ast.Module:
+        """A function as Python parses it, or what is outside of all; raises one of `UNREADABLE`."""
+        known = self._trees.get(function)
+        if known is None:
+            known = self._trees[function] = self._parsed(function)
+        return known
+
+    def _parsed(self, function: Function | None) -> ast.Module:
+        if function is None:
+            try:
+                return ast.parse(self.statements)
+            except SyntaxError:  # a text that only looks like a function
+                return ast.parse(self.data)
+        text = self.text(function)
+        if text[:1] not in b" \t":
+            return ast.parse(text)
+        tree = ast.parse(b"if 1:\n" + text)
+        assert isinstance(tree.body[0], ast.If)
+        tree.body = tree.body[0].body
+        return tree
+
+    def text(self, function: Function) -> bytes:
+        return self.data[function.start : function.end]
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Function]]:
+        found: dict[str, list[Function]] = {}
+        for function in self.functions:
+            found.setdefault(function.name, []).append(function)
+        return found
+
+    @cached_property
+    def _imports(self) -> list[bytes]:
+        found = (
+            _IMPORT.match(self.data, self.data.rfind(b"\n", 0, place) + 1) for place in finds(self.data, b"import ")
+        )
+        return [item[1] for item in found if item]
+
+    @cached_property
+    def imports(self) -> frozenset[str]:
+        """Every name in an import."""
+        return frozenset(name.decode() for item in self._imports for name in _NAME.findall(item))
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """What is imported under another name: the name, and what it is there."""
+        return {alias.decode(): name.decode() for item in self._imports for name, alias in _ALIAS.findall(item)}
+
+    @property
+    def parts(self) -> list[Function | None]:
+        """Every function, and what is outside of all."""
+        return [*self.functions, None]
+
+    def family(self, name: str) -> frozenset[str]:
+        """The bases of a class that the file defines, theirs too."""
+        known = self._families.get(name)
+        if known is None:
+            found: set[str] = set()
+            stack = [name]
+            while stack:
+                new = self.bases.get(stack.pop(), frozenset()) & self.bases.keys() - found
+                found |= new
+                stack.extend(new)
+            known = self._families[name] = frozenset(found)
+        return known
+
+    def kin(self, name: str) -> frozenset[str]:
+        """A class, those it inherits from, and those that inherit from it."""
+        known = self._kin.get(name)
+        if known is None:
+            known = self._kin[name] = frozenset({name, *self.family(name)}) | {
+                other for other in self.bases if name in self.family(other)
+            }
+        return known
+
+    @cached_property
+    def statements(self) -> bytes:
+        """The file without what its functions do."""
+        parts, end = [], 0
+        for function in self.functions:
+            line = self.data[function.start : self.data.find(b"\n", function.start)]
+            parts += [self.data[end : function.start], line[: len(line) - len(line.lstrip())], b"def _(): ...\n"]
+            end = function.end
+        return b"".join((*parts, self.data[end:]))
+
+
+@lru_cache(maxsize=1)
+def _outline(data: bytes) -> Outline:
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return Outline(data)
+
+
+@lru_cache(maxsize=64)
+def _outside(indent: int) -> re.Pattern[bytes]:
+    """The start of a line that ends a block which is indented deeper than so many characters."""
+    return re.compile(rb"^[ \t]{0,%d}[^\s#)\]}]" % indent, re.M)
+
+
+def finds(data: bytes, text: bytes) -> Iterator[int]:
+    """Where a text stands in bytes."""
+    place = data.find(text)
+    while place >= 0:
+        yield place
+        place = data.find(text, place + len(text))

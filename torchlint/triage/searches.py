@@ -1,0 +1,189 @@
+"""Whether functions of a file call something, and in which loops: only those are read in which a word stands."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable, Iterator, Set
+
+from torchlint.hints import is_called_as_module
+from torchlint.triage.names import dotted, last, switches_off, switches_on
+from torchlint.triage.outline import UNREADABLE, Function, Outline, finds
+
+_BACKWARD = frozenset({"backward", "manual_backward"})
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_KEEPING = frozenset(
+    "append appendleft add extend insert update setdefault cat concat concatenate stack hstack vstack".split()
+)
+
+
+def goes_backward(outline: Outline) -> bool:
+    """Whether a file calls `backward`, rather than define or mention it."""
+    functions = dict.fromkeys(outline.around(place) for place in finds(outline.data, b"backward("))
+    return any(_calls_in(outline, function, _BACKWARD) for function in functions)
+
+
+def repeats(outline: Outline, name: str) -> bool:
+    """Whether a file calls something in every iteration of a loop that computes, itself or in what it calls there.
+
+    So may one that mentions it without calling it, or from an object that is called.
+    """
+    if any(_is_passed_on(outline.data, place, name) for place in finds(outline.data, name.encode())):
+        return True
+    names, done = {name}, set[str]()
+    while todo := names - done:
+        done |= todo
+        users = dict.fromkeys(user for item in todo for user in _users(outline, item))
+        for function in users:
+            if _repeats_in(outline, function, todo):
+                return True
+            if function is not None and _calls_in(outline, function, todo, _always):
+                names.add(function.owner if function.name == "__init__" else function.name)
+    return "__call__" in names
+
+
+def _repeats_in(outline: Outline, part: Function | None, names: Set[str]) -> bool:
+    """Whether a loop of a part calls something of these names in every iteration; if it cannot be read, yes."""
+    try:
+        loops = [node for node in ast.walk(outline.tree(part)) if isinstance(node, _LOOPS)]
+        return any(
+            any(_is_call(node, names) for node in _always(loop))
+            and any(_may_compute(outline, node) for node in ast.walk(loop))
+            for loop in loops
+        )
+    except UNREADABLE:
+        return True
+
+
+def _always(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a node and on no condition."""
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        yield item
+        stack.extend([item.test] if isinstance(item, (ast.If, ast.IfExp)) else ast.iter_child_nodes(item))
+
+
+def _is_passed_on(data: bytes, place: int, name: str) -> bool:
+    """Whether a name stands for a value, or gets another name."""
+    start, end = data.rfind(b"\n", 0, place) + 1, data.find(b"\n", place)
+    line, after = data[start : end if end >= 0 else len(data)], data[place + len(name) : place + len(name) + 1]
+    if b"import" in line:
+        return b" as " in line
+    return after != b"(" and not _continues(data, place) and not (after.isalnum() or after == b"_")
+
+
+def keeps_while_evaluating(outline: Outline) -> bool:
+    """Whether something is kept in a loop, with gradients on, where a model is switched to evaluation."""
+    evaluating = set(_users(outline, "eval"))
+    keeping = {part for part in outline.parts if b"for " in _text(outline, part) and _keeps(outline, part)}
+    if evaluating & keeping or not keeping:
+        return bool(keeping)
+    reaching = _reaching(outline, evaluating) & _reaching(outline, keeping)
+    return bool(reaching)
+
+
+def _reaching(outline: Outline, functions: Iterable[Function | None]) -> set[Function | None]:
+    """Functions, those that call them, and so on."""
+    found = set(functions)
+    todo = list(found)
+    while todo:
+        function = todo.pop()
+        callers = set(_users(outline, function.name)) - found if function else set()
+        found |= callers
+        todo.extend(callers)
+    return found
+
+
+def _users(outline: Outline, name: str) -> Iterator[Function | None]:
+    """The functions in which a name stands before a bracket."""
+    for place in finds(outline.data, name.encode() + b"("):
+        if outline.data[max(0, place - 4) : place] != b"def " and not _continues(outline.data, place):
+            yield outline.around(place)
+
+
+def _continues(data: bytes, place: int) -> bool:
+    """Whether a name began before a place."""
+    before = data[place - 1 : place]
+    return before.isalnum() or before == b"_"
+
+
+def _text(outline: Outline, part: Function | None) -> bytes:
+    return outline.text(part) if part else outline.statements
+
+
+def _calls_in(
+    outline: Outline,
+    part: Function | None,
+    names: Set[str],
+    nodes: Callable[[ast.AST], Iterator[ast.AST]] = ast.walk,
+) -> bool:
+    """Whether a part calls something of these names; if it cannot be read, yes."""
+    try:
+        return any(_is_call(node, names) for node in nodes(outline.tree(part)))
+    except UNREADABLE:
+        return True
+
+
+def _is_call(node: ast.AST, names: Set[str]) -> bool:
+    return isinstance(node, ast.Call) and last(node.func) in names
+
+
+def _keeps(outline: Outline, part: Function | None) -> bool:
+    """Whether a part keeps in a loop what it computes there with gradients on; if it cannot be read, yes."""
+    try:
+        loops = (node for node in _with_gradients(outline.tree(part)) if isinstance(node, (ast.For, ast.AsyncFor)))
+        return any(
+            any(map(_is_keep, nodes)) and any(_may_compute(outline, node) for node in nodes)
+            for nodes in (list(_with_gradients(loop)) for loop in loops)
+        )
+    except UNREADABLE:
+        return True
+
+
+def _may_compute(outline: Outline, node: ast.AST) -> bool:
+    """Whether a node may call a module with something, or a function of the file that does."""
+    if not isinstance(node, ast.Call) or not (node.args or node.keywords):
+        return False
+    if isinstance(node.func, ast.Attribute):
+        name = node.func.attr
+        return name in outline.by_name or dotted(node.func.value) in ("self", "cls") or is_called_as_module(name)
+    if isinstance(node.func, ast.Name):
+        name = node.func.id
+        return not (name in outline.imports or name in outline.bases or hasattr(builtins, name))
+    return True
+
+
+def _with_gradients(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a node, but for what surely runs without gradients."""
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if not _is_without_gradients(item):
+            yield item
+            stack.extend(ast.iter_child_nodes(item))
+
+
+def _is_without_gradients(node: ast.AST) -> bool:
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        off = any(switches_off(each.context_expr) for each in node.items)
+    else:
+        off = isinstance(node, _FUNCTIONS) and any(switches_off(each) for each in node.decorator_list)
+    return off and not any(_may_have_gradients(each) for part in node.body for each in ast.walk(part))  # type: ignore[attr-defined]
+
+
+def _may_have_gradients(node: ast.AST) -> bool:
+    """Whether something in a block without gradients may still run with them."""
+    return isinstance(node, _FUNCTIONS) or (isinstance(node, ast.Call) and switches_on(node))
+
+
+def _is_keep(node: ast.AST) -> bool:
+    """Whether a node may keep a value beyond an iteration."""
+    if isinstance(node, ast.Call):
+        return last(node.func) in _KEEPING
+    if isinstance(node, (ast.AugAssign, ast.Assign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        sums = isinstance(node, ast.AugAssign) or any(isinstance(item, ast.BinOp) for item in ast.walk(node.value))
+        return sums or any(isinstance(item, ast.Subscript) for target in targets for item in ast.walk(target))
+    return False
