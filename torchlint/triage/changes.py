@@ -30,7 +30,6 @@ class _File(Facts):
 
     def __init__(self, outline: Outline) -> None:
         super().__init__(Makers(outline), outline)
-        self.places = Places(self.outline)
         self.saved = self.leaf = False
         self.changes: dict[str, Effect] = {}
         """What functions change in place of what they are handed, and of what objects hold."""
@@ -40,7 +39,7 @@ class _File(Facts):
 
     def read(self) -> Changes:
         """Read the functions that change something, those that call them, and so on."""
-        todo = list(self.places.functions())
+        todo = list(Places(self.outline).functions())
         while todo and not (self.saved and self.leaf):
             found = [change for function in todo for change in self._read(function)]
             news = [(name, change) for name, change in found if self._learn(name, change)]
@@ -59,7 +58,7 @@ class _File(Facts):
         if name == "__call__":
             users = self.outline.parts
         else:
-            users = [] if name.startswith("__") else list(self.places.calls(name.encode()))
+            users = [] if name.startswith("__") else self.outline.users(name)
         for user in users:
             text = self.outline.text(user) if user else self.outline.statements
             if change.changes or any(label in text for label in held):
@@ -94,7 +93,7 @@ class _File(Facts):
         known = self._handed.get(name)
         if known is None:
             self._handed[name] = ALL  # meanwhile, for functions that call each other
-            callers = [caller for caller in self.places.calls(name.encode()) if caller is None or caller.name != name]
+            callers = [caller for caller in self.outline.users(name) if caller is None or caller.name != name]
             known = NONE.union(*(self._reading(caller, self).handing.get(name, NONE) for caller in callers))
             self._handed[name] = known
         return known
@@ -125,4 +124,4 @@ class _Anything(Facts):
         return self.file.changes.get(name, Effect()) | _WORST
 
     def handed(self, name: str) -> Positions:
-        return ALL if self.goes_backward or self.file.places.is_called(name.encode()) else NONE
+        return ALL if self.goes_backward or any(True for _ in self.outline.calls(name)) else NONE

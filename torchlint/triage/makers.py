@@ -74,7 +74,7 @@ class Makers:
 
     @cached_property
     def parameters(self) -> frozenset[str]:
-        """Names and attributes that are bound to parameters, and those by which modules hold theirs."""
+        """Names and attributes that are bound to parameters."""
         makers = (b"arameter(", b"requires_grad", *(b"%s(" % alias.encode() for alias in self._parameter_aliases()))
         lines = (self._line(place) for text in makers for place in finds(self.data, text))
         found = (_PARAMETER.match(line) for line in lines)

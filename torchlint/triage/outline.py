@@ -97,6 +97,21 @@ class Outline:
         tree.body = tree.body[0].body
         return tree
 
+    def users(self, name: str) -> list[Function | None]:
+        """The functions in which something of a name is called; None for what is outside of all."""
+        return list(dict.fromkeys(self.around(place) for place in self.calls(name)))
+
+    def calls(self, name: str) -> Iterator[int]:
+        """Where a name stands before a bracket, but for its definition."""
+        for place in finds(self.data, name.encode() + b"("):
+            if self.data[max(0, place - 4) : place] != b"def " and not self.continues(place):
+                yield place
+
+    def continues(self, place: int) -> bool:
+        """Whether a name began before a place."""
+        before = self.data[max(0, place - 1) : place]
+        return before.isalnum() or before == b"_"
+
     def text(self, function: Function) -> bytes:
         return self.data[function.start : function.end]
 

@@ -35,19 +35,6 @@ class Places:
         """Each function that changes something; None for what is outside of all functions."""
         return iter(dict.fromkeys(self.outline.around(place) for place in self._all()))
 
-    def calls(self, name: bytes) -> Iterator[Function | None]:
-        """Each function that calls something of a name."""
-        return iter(dict.fromkeys(self.outline.around(place) for place in self._called(name)))
-
-    def is_called(self, name: bytes) -> bool:
-        return any(True for _ in self._called(name))
-
-    def _called(self, name: bytes) -> Iterator[int]:
-        for place in finds(self.data, name + b"("):
-            before = self.data[max(0, place - 4) : place]
-            if before != b"def " and not (before[-1:].isalnum() or before[-1:] == b"_"):
-                yield place
-
     def _all(self) -> Iterator[int]:
         yield from self._augmented()
         yield from self._elements()

@@ -29,12 +29,12 @@ def repeats(outline: Outline, name: str) -> bool:
 
     So may one that mentions it without calling it, or from an object that is called.
     """
-    if any(_is_passed_on(outline.data, place, name) for place in finds(outline.data, name.encode())):
+    if any(_is_passed_on(outline, place, name) for place in finds(outline.data, name.encode())):
         return True
     names, done = {name}, set[str]()
     while todo := names - done:
         done |= todo
-        users = dict.fromkeys(user for item in todo for user in _users(outline, item))
+        users = dict.fromkeys(user for item in todo for user in outline.users(item))
         for function in users:
             if _repeats_in(outline, function, todo):
                 return True
@@ -65,18 +65,19 @@ def _always(node: ast.AST) -> Iterator[ast.AST]:
         stack.extend([item.test] if isinstance(item, (ast.If, ast.IfExp)) else ast.iter_child_nodes(item))
 
 
-def _is_passed_on(data: bytes, place: int, name: str) -> bool:
+def _is_passed_on(outline: Outline, place: int, name: str) -> bool:
     """Whether a name stands for a value, or gets another name."""
+    data = outline.data
     start, end = data.rfind(b"\n", 0, place) + 1, data.find(b"\n", place)
     line, after = data[start : end if end >= 0 else len(data)], data[place + len(name) : place + len(name) + 1]
     if b"import" in line:
         return b" as " in line
-    return after != b"(" and not _continues(data, place) and not (after.isalnum() or after == b"_")
+    return after != b"(" and not outline.continues(place) and not (after.isalnum() or after == b"_")
 
 
 def keeps_while_evaluating(outline: Outline) -> bool:
     """Whether something is kept in a loop, with gradients on, where a model is switched to evaluation."""
-    evaluating = set(_users(outline, "eval"))
+    evaluating = set(outline.users("eval"))
     keeping = {part for part in outline.parts if b"for " in _text(outline, part) and _keeps(outline, part)}
     if evaluating & keeping or not keeping:
         return bool(keeping)
@@ -90,23 +91,10 @@ def _reaching(outline: Outline, functions: Iterable[Function | None]) -> set[Fun
     todo = list(found)
     while todo:
         function = todo.pop()
-        callers = set(_users(outline, function.name)) - found if function else set()
+        callers = set(outline.users(function.name)) - found if function else set()
         found |= callers
         todo.extend(callers)
     return found
-
-
-def _users(outline: Outline, name: str) -> Iterator[Function | None]:
-    """The functions in which a name stands before a bracket."""
-    for place in finds(outline.data, name.encode() + b"("):
-        if outline.data[max(0, place - 4) : place] != b"def " and not _continues(outline.data, place):
-            yield outline.around(place)
-
-
-def _continues(data: bytes, place: int) -> bool:
-    """Whether a name began before a place."""
-    before = data[place - 1 : place]
-    return before.isalnum() or before == b"_"
 
 
 def _text(outline: Outline, part: Function | None) -> bytes:
