@@ -49,7 +49,6 @@ _TERMS = frozenset(
     }
 )
 LOSSES = frozenset(name for name in OPERATORS if name.endswith(("_loss", "cross_entropy", "_div", "_with_logits")))
-_RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
 
 
 class Tracking:
@@ -225,7 +224,7 @@ class Tracking:
         if (
             isinstance(whole, Tensor)
             and isinstance(whole.parents[0], Module)
-            and whole.parents[0].name.rpartition(".")[2] in _RECURRENT
+            and whole.parents[0].name.rpartition(".")[2] in knowledge.RECURRENT
         ):
             return self.tracked(whole)
         return Answer.YES if whole in self.backpropagated else Answer.UNKNOWN

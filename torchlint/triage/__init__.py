@@ -2,7 +2,8 @@
 
 LibCST reads 26,000 lines a second, and most files that change something in place change counters, lists and buffers. So
 this looks at bytes first (is there anything that autograd could follow, and where is something changed in place?), and
-reads only those functions, with Python's own parser, for what may have been saved before it is changed.
+reads only those functions, with Python's own parser, for what may have been saved before it is changed. For a rule that
+has a word, it reads the functions in which that stands: is it called, and in a loop?
 
 It must not say no where the model finds something: what it does not understand is a yes.
 """
@@ -34,7 +35,6 @@ def may_change_leaf(data: bytes) -> bool:
     return _changes(data).leaf
 
 
-@lru_cache(maxsize=1)
 def goes_backward(data: bytes) -> bool:
     """Whether a file calls `backward`."""
     return b"backward(" in data and searches.goes_backward(Outline.of(data))

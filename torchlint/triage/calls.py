@@ -215,7 +215,7 @@ class Calls(Expressions):
             return self._object(name)
         elif not self.surroundings.is_imported(name) and not hasattr(builtins, name):
             return self._module(name, arguments, itself=True)
-        return self._unknown(name, arguments.values(), passing=name in PASSING or bool(hints.LOSS.search(name)))
+        return self._unknown(name, arguments.values(), passing=_passes_on(name))
 
     def _object(self, name: str) -> Value:
         """What a class makes."""
@@ -232,7 +232,7 @@ class Calls(Expressions):
         if receiver is None:
             if name in MODULES:
                 return self._object(name)
-            return self._unknown(name, inputs, passing=name in PASSING or bool(hints.LOSS.search(name)))
+            return self._unknown(name, inputs, passing=_passes_on(name))
         if name in ("forward", "__call__"):
             return self._module(self._label(receiver) or last(func.value), arguments, itself=True)
         if receiver.outer and self.surroundings.is_kept(name):
@@ -258,6 +258,11 @@ class Calls(Expressions):
             return Value(tracked=MADE)
         computed = passing or hints.is_called_as_module(name)
         return Value(tracked=tracked_most(inputs) if passing else NOT, computed=computed)
+
+
+def _passes_on(name: str) -> bool:
+    """Whether a function of another package gives the graph of what it is given, as far as its name says."""
+    return name in PASSING or bool(hints.LOSS.search(name))
 
 
 def _is_flagged(node: ast.Call) -> bool:

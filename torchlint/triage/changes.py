@@ -60,7 +60,7 @@ class _File(Facts):
         else:
             users = [] if name.startswith("__") else self.outline.users(name)
         for user in users:
-            text = self.outline.text(user) if user else self.outline.statements
+            text = self.outline.text(user)
             if change.changes or any(label in text for label in held):
                 yield user
 

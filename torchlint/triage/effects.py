@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from torchlint.triage.values import Maybe, Value
+from torchlint.triage.values import Maybe, Value, present
 
 Positions = frozenset[int | str]
 """Arguments of a call: indices, the object not counted, and keywords."""
@@ -30,7 +30,7 @@ class Arguments:
         return [*self.positional, *self.keywords.values()]
 
     def values(self) -> list[Value]:
-        return [value for value in self.all() if value is not None]
+        return list(present(self.all()))
 
     def at(self, positions: Positions) -> Iterator[Value]:
         """The arguments at some positions."""

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from torchlint.knowledge import RECURRENT
 from torchlint.operators import MODULES
 from torchlint.triage.effects import Effect, Positions, Surroundings
-from torchlint.triage.known import NOT_TENSORS, PRODUCTS, RECURRENT, SAVING, SHARING
+from torchlint.triage.known import NOT_TENSORS, PRODUCTS, SAVING, SHARING
 from torchlint.triage.names import dotted
 from torchlint.triage.outline import Function
 from torchlint.triage.values import HANDED, MADE, NOT, Maybe, Names, Value, either, present, tracked_most
@@ -79,12 +80,14 @@ class Expressions:
             value.leaf, value.tracked = True, MADE
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Maybe, source: ast.expr | None) -> None:
-        apart = isinstance(source, (ast.Tuple, ast.List)) and len(source.elts) == len(target.elts)
+        sources = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
+        apart = len(sources) == len(target.elts)
         for index, item in enumerate(target.elts):
-            part = self._value(source.elts[index]) if apart else value  # type: ignore[union-attr]
-            if part is not None and not apart:
-                part = self._component(part) if part.whole else Value(part, computed=part.computed)
+            part = self._value(sources[index]) if apart else self._unpacked(value)
             self._bind(item.value if isinstance(item, ast.Starred) else item, part)
+
+    def _unpacked(self, value: Maybe) -> Maybe:
+        return self._component(value) if value and value.whole else self._item(value)
 
     def _component(self, whole: Value) -> Value:
         """A part of what a module gave; of a module that is not known to give tensors the model knows no graph."""

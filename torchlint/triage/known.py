@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 
 from torchlint.knowledge import CREATOR_METHODS, CREATORS, PLAIN_METHODS
 from torchlint.operators import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS, Operator
@@ -34,11 +33,9 @@ NOT_TENSORS = frozenset("shape device dtype ndim is_cuda training".split())
 """Attributes of tensors and modules that are none."""
 
 
-def _called_by(names: Iterable[str]) -> frozenset[str]:
-    """The names that operators are called by: `max` for `max.dim`, `norm` for `linalg.norm`."""
-    return frozenset(
-        name.partition(".")[0] if name.endswith((".dim", ".other")) else name.rpartition(".")[2] for name in names
-    )
+def _called_by(name: str) -> str:
+    """The name that an operator is called by: `max` for `max.dim`, `norm` for `linalg.norm`."""
+    return name.partition(".")[0] if name.endswith((".dim", ".other")) else name.rpartition(".")[2]
 
 
 def _forms() -> dict[str, list[Operator]]:
@@ -46,14 +43,12 @@ def _forms() -> dict[str, list[Operator]]:
     found: dict[str, list[Operator]] = {}
     for name, operator in OPERATORS.items():
         if operator.saves:
-            found.setdefault(next(iter(_called_by([name]))), []).append(operator)
+            found.setdefault(_called_by(name), []).append(operator)
     return found
 
 
-OPERATORS_OF_TORCH = _called_by((*OPERATORS, *INPLACE, *VIEWS, *MAYBE_VIEWS))
-SHARING = _called_by((*VIEWS, *MAYBE_VIEWS))
+OPERATORS_OF_TORCH = frozenset(map(_called_by, (*OPERATORS, *INPLACE, *VIEWS, *MAYBE_VIEWS)))
+SHARING = frozenset(map(_called_by, (*VIEWS, *MAYBE_VIEWS)))
 SAVING = _forms()
-RECURRENT = frozenset("RNN LSTM GRU RNNCell LSTMCell GRUCell".split())
-"""Modules of which not only the whole result is known to have a graph."""
 PASSING = frozenset("max min sum abs rearrange repeat reduce Variable tqdm trange track deepcopy copy".split())
 """Functions of Python and of other packages that hand on what they are given."""

@@ -61,7 +61,7 @@ class Makers:
     def used_as_modules(self) -> frozenset[str]:
         """Names and attributes of which the file calls what modules have: `net.eval()`."""
         places = (place for text in _EVIDENCE for place in finds(self.data, text))
-        found = (_RECEIVER.search(self.data, self._line_start(place), place) for place in places)
+        found = (_RECEIVER.search(self.data, self.outline.line_start(place), place) for place in places)
         return frozenset(item[1].decode() for item in found if item)
 
     def is_attribute(self, name: str) -> bool:
@@ -76,7 +76,7 @@ class Makers:
     def parameters(self) -> frozenset[str]:
         """Names and attributes that are bound to parameters."""
         makers = (b"arameter(", b"requires_grad", *(b"%s(" % alias.encode() for alias in self._parameter_aliases()))
-        lines = (self._line(place) for text in makers for place in finds(self.data, text))
+        lines = (self.outline.line(place) for text in makers for place in finds(self.data, text))
         found = (_PARAMETER.match(line) for line in lines)
         return frozenset((item[1] or item[2]).decode() for item in found if item)
 
@@ -139,13 +139,6 @@ class Makers:
     def _owner(self, place: int) -> str:
         function = self.outline.around(place)
         return function.owner if function else ""
-
-    def _line(self, place: int) -> bytes:
-        end = self.data.find(b"\n", place)
-        return self.data[self._line_start(place) : end if end >= 0 else len(self.data)]
-
-    def _line_start(self, place: int) -> int:
-        return self.data.rfind(b"\n", 0, place) + 1
 
     def _statement(self, start: int, place: int) -> bytes:
         """The text from a place to the end of the statement whose line begins at `start`."""

@@ -25,14 +25,18 @@ def annotated_as(node: ast.expr | None) -> str:
     return last(node) if node is not None else ""
 
 
+def _last_called(node: ast.expr) -> str:
+    return last(node.func if isinstance(node, ast.Call) else node)
+
+
 def switches_off(node: ast.expr) -> bool:
     """Whether a decorator or context switches gradients off."""
-    return last(node.func if isinstance(node, ast.Call) else node) in ("no_grad", "inference_mode")
+    return _last_called(node) in ("no_grad", "inference_mode")
 
 
 def switches_on(node: ast.expr) -> bool:
     """Whether a context or call may switch gradients on."""
-    return last(node.func if isinstance(node, ast.Call) else node) in ("enable_grad", "set_grad_enabled")
+    return _last_called(node) in ("enable_grad", "set_grad_enabled")
 
 
 def is_false(node: ast.expr) -> bool:

@@ -112,8 +112,16 @@ class Outline:
         before = self.data[max(0, place - 1) : place]
         return before.isalnum() or before == b"_"
 
-    def text(self, function: Function) -> bytes:
-        return self.data[function.start : function.end]
+    def text(self, function: Function | None) -> bytes:
+        """A function, or what is outside of all."""
+        return self.data[function.start : function.end] if function else self.statements
+
+    def line_start(self, place: int) -> int:
+        return self.data.rfind(b"\n", 0, place) + 1
+
+    def line(self, place: int) -> bytes:
+        end = self.data.find(b"\n", place)
+        return self.data[self.line_start(place) : end if end >= 0 else len(self.data)]
 
     @cached_property
     def by_name(self) -> dict[str, list[Function]]:
@@ -124,9 +132,7 @@ class Outline:
 
     @cached_property
     def _imports(self) -> list[bytes]:
-        found = (
-            _IMPORT.match(self.data, self.data.rfind(b"\n", 0, place) + 1) for place in finds(self.data, b"import ")
-        )
+        found = (_IMPORT.match(self.data, self.line_start(place)) for place in finds(self.data, b"import "))
         return [item[1] for item in found if item]
 
     @cached_property
@@ -171,7 +177,7 @@ class Outline:
         """The file without what its functions do."""
         parts, end = [], 0
         for function in self.functions:
-            line = self.data[function.start : self.data.find(b"\n", function.start)]
+            line = self.line(function.start)
             parts += [self.data[end : function.start], line[: len(line) - len(line.lstrip())], b"def _(): ...\n"]
             end = function.end
         return b"".join((*parts, self.data[end:]))

@@ -46,7 +46,7 @@ class Places:
     def _flags(self) -> Iterator[int]:
         """`nn.ReLU(True)`: the flag without its name."""
         for place in finds(self.data, b"True)"):
-            if _MODULE.search(self.data, self.data.rfind(b"\n", 0, place) + 1, place):
+            if _MODULE.search(self.data, self.outline.line_start(place), place):
                 yield place
 
     def _of_flag(self, place: int) -> Iterator[int]:
@@ -66,7 +66,7 @@ class Places:
     def _uses_of_what_is(self, value: bytes) -> Iterator[int]:
         """Where something is used that is bound to a value."""
         for found in finds(self.data, b"= " + value):
-            binding = _BINDING.match(self.data, self.data.rfind(b"\n", 0, found) + 1)
+            binding = _BINDING.match(self.data, self.outline.line_start(found))
             if binding:
                 yield from self._uses(binding[1]) if binding[1].startswith(b"self.") else [found]
 
@@ -89,7 +89,7 @@ class Places:
     def _binding(self, place: int) -> bytes:
         """The name that the statement around a place binds: the last one before it whose brackets are still open."""
         function = self.outline.around(place)
-        start = function.start if function else self.data.rfind(b"\n", 0, place) + 1
+        start = function.start if function else self.outline.line_start(place)
         for item in reversed(list(_BINDING.finditer(self.data, start, place))):
             text = self.data[item.end() : place]
             if text.count(b"(") + text.count(b"[") > text.count(b")") + text.count(b"]"):
@@ -99,7 +99,7 @@ class Places:
     def _augmented(self) -> Iterator[int]:
         for operator in (b"+=", b"-=", b"*=", b"/=", b"@="):
             for place in finds(self.data, operator):
-                start = self.data.rfind(b"\n", 0, place) + 1
+                start = self.outline.line_start(place)
                 target = _TARGET.match(self.data, start, place)
                 if target and not _NO_TENSOR.match(self.data, place + 2):
                     yield place
@@ -108,7 +108,7 @@ class Places:
         for text in (b"] =", b"]="):
             for place in finds(self.data, text):
                 after = place + len(text)
-                start = self.data.rfind(b"\n", 0, place) + 1
+                start = self.outline.line_start(place)
                 if self.data[after : after + 1] != b"=":
                     target = _TARGET.match(self.data, start, place + 1)
                     if target and not (target[1] and _KEY.match(target[1])):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Set
+from functools import lru_cache
 
 from torchlint.hints import is_called_as_module
 from torchlint.triage.names import dotted, last, switches_off, switches_on
@@ -18,6 +19,7 @@ _KEEPING = frozenset(
 )
 
 
+@lru_cache(maxsize=1)
 def goes_backward(outline: Outline) -> bool:
     """Whether a file calls `backward`, rather than define or mention it."""
     functions = dict.fromkeys(outline.around(place) for place in finds(outline.data, b"backward("))
@@ -44,45 +46,50 @@ def repeats(outline: Outline, name: str) -> bool:
 
 
 def _repeats_in(outline: Outline, part: Function | None, names: Set[str]) -> bool:
-    """Whether a loop of a part calls something of these names in every iteration; if it cannot be read, yes."""
-    try:
-        loops = [node for node in ast.walk(outline.tree(part)) if isinstance(node, _LOOPS)]
-        return any(
-            any(_is_call(node, names) for node in _always(loop))
-            and any(_may_compute(outline, node) for node in ast.walk(loop))
-            for loop in loops
-        )
-    except UNREADABLE:
-        return True
+    """Whether a loop of a part calls something of these names in every iteration, and computes."""
+
+    def repeats_one(loop: ast.AST) -> bool:
+        calls = any(_is_call(node, names) for node in _always(loop))
+        return calls and any(_may_compute(outline, node) for node in ast.walk(loop))
+
+    return _holds_in(outline, part, lambda tree: any(map(repeats_one, _of_types(ast.walk(tree), _LOOPS))))
 
 
-def _always(node: ast.AST) -> Iterator[ast.AST]:
-    """What is in a node and on no condition."""
+def _within(node: ast.AST, inner: Callable[[ast.AST], Iterable[ast.AST]]) -> Iterator[ast.AST]:
+    """A node and what is in it, as far as `inner` leads."""
     stack = [node]
     while stack:
         item = stack.pop()
         yield item
-        stack.extend([item.test] if isinstance(item, (ast.If, ast.IfExp)) else ast.iter_child_nodes(item))
+        stack.extend(inner(item))
+
+
+def _always(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a node and on no condition."""
+    return _within(
+        node, lambda item: [item.test] if isinstance(item, (ast.If, ast.IfExp)) else ast.iter_child_nodes(item)
+    )
+
+
+def _with_gradients(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a node, but for what surely runs without gradients."""
+    return _within(node, lambda item: (it for it in ast.iter_child_nodes(item) if not _is_without_gradients(it)))
 
 
 def _is_passed_on(outline: Outline, place: int, name: str) -> bool:
     """Whether a name stands for a value, or gets another name."""
-    data = outline.data
-    start, end = data.rfind(b"\n", 0, place) + 1, data.find(b"\n", place)
-    line, after = data[start : end if end >= 0 else len(data)], data[place + len(name) : place + len(name) + 1]
+    line, end = outline.line(place), place + len(name)
     if b"import" in line:
         return b" as " in line
+    after = outline.data[end : end + 1]
     return after != b"(" and not outline.continues(place) and not (after.isalnum() or after == b"_")
 
 
 def keeps_while_evaluating(outline: Outline) -> bool:
     """Whether something is kept in a loop, with gradients on, where a model is switched to evaluation."""
     evaluating = set(outline.users("eval"))
-    keeping = {part for part in outline.parts if b"for " in _text(outline, part) and _keeps(outline, part)}
-    if evaluating & keeping or not keeping:
-        return bool(keeping)
-    reaching = _reaching(outline, evaluating) & _reaching(outline, keeping)
-    return bool(reaching)
+    keeping = {part for part in outline.parts if b"for " in outline.text(part) and _keeps(outline, part)}
+    return not _reaching(outline, evaluating).isdisjoint(_reaching(outline, keeping))
 
 
 def _reaching(outline: Outline, functions: Iterable[Function | None]) -> set[Function | None]:
@@ -97,8 +104,12 @@ def _reaching(outline: Outline, functions: Iterable[Function | None]) -> set[Fun
     return found
 
 
-def _text(outline: Outline, part: Function | None) -> bytes:
-    return outline.text(part) if part else outline.statements
+def _holds_in(outline: Outline, part: Function | None, question: Callable[[ast.Module], bool]) -> bool:
+    """The answer to a question about a part; if it cannot be read, yes."""
+    try:
+        return question(outline.tree(part))
+    except UNREADABLE:
+        return True
 
 
 def _calls_in(
@@ -107,11 +118,12 @@ def _calls_in(
     names: Set[str],
     nodes: Callable[[ast.AST], Iterator[ast.AST]] = ast.walk,
 ) -> bool:
-    """Whether a part calls something of these names; if it cannot be read, yes."""
-    try:
-        return any(_is_call(node, names) for node in nodes(outline.tree(part)))
-    except UNREADABLE:
-        return True
+    """Whether a part calls something of these names."""
+    return _holds_in(outline, part, lambda tree: any(_is_call(node, names) for node in nodes(tree)))
+
+
+def _of_types(nodes: Iterable[ast.AST], types: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
+    return (node for node in nodes if isinstance(node, types))
 
 
 def _is_call(node: ast.AST, names: Set[str]) -> bool:
@@ -119,15 +131,14 @@ def _is_call(node: ast.AST, names: Set[str]) -> bool:
 
 
 def _keeps(outline: Outline, part: Function | None) -> bool:
-    """Whether a part keeps in a loop what it computes there with gradients on; if it cannot be read, yes."""
-    try:
-        loops = (node for node in _with_gradients(outline.tree(part)) if isinstance(node, (ast.For, ast.AsyncFor)))
-        return any(
-            any(map(_is_keep, nodes)) and any(_may_compute(outline, node) for node in nodes)
-            for nodes in (list(_with_gradients(loop)) for loop in loops)
-        )
-    except UNREADABLE:
-        return True
+    """Whether a part keeps in a loop what it computes there with gradients on."""
+
+    def keeps_in(loop: ast.AST) -> bool:
+        nodes = list(_with_gradients(loop))
+        return any(map(_is_keep, nodes)) and any(_may_compute(outline, node) for node in nodes)
+
+    loops = (ast.For, ast.AsyncFor)
+    return _holds_in(outline, part, lambda tree: any(map(keeps_in, _of_types(_with_gradients(tree), loops))))
 
 
 def _may_compute(outline: Outline, node: ast.AST) -> bool:
@@ -143,22 +154,15 @@ def _may_compute(outline: Outline, node: ast.AST) -> bool:
     return True
 
 
-def _with_gradients(node: ast.AST) -> Iterator[ast.AST]:
-    """What is in a node, but for what surely runs without gradients."""
-    stack = [node]
-    while stack:
-        item = stack.pop()
-        if not _is_without_gradients(item):
-            yield item
-            stack.extend(ast.iter_child_nodes(item))
-
-
 def _is_without_gradients(node: ast.AST) -> bool:
     if isinstance(node, (ast.With, ast.AsyncWith)):
-        off = any(switches_off(each.context_expr) for each in node.items)
+        switches = [each.context_expr for each in node.items]
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        switches = node.decorator_list
     else:
-        off = isinstance(node, _FUNCTIONS) and any(switches_off(each) for each in node.decorator_list)
-    return off and not any(_may_have_gradients(each) for part in node.body for each in ast.walk(part))  # type: ignore[attr-defined]
+        return False
+    inside = (each for part in node.body for each in ast.walk(part))
+    return any(map(switches_off, switches)) and not any(map(_may_have_gradients, inside))
 
 
 def _may_have_gradients(node: ast.AST) -> bool:
