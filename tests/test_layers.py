@@ -27,10 +27,12 @@ LAYERS = (
         "git",
         "writing",
         "operators",
+        "python",
         "hints",
     },
     {"knowledge"},
     {"triage"},
+    {"draft"},
     {"syntax"},
     {"edits"},
     {"model"},
@@ -94,7 +96,7 @@ def test_imports_point_one_way(path: Path) -> None:
 
 @pytest.mark.parametrize("path", VERIFY, ids=shown)
 def test_the_verifier_knows_findings_and_sources_and_nothing_of_how_they_were_found(path: Path) -> None:
-    known = {"finding", "source", "colours", "outputs", "verify"}
+    known = {"finding", "python", "source", "colours", "outputs", "verify"}
     if path.name == "sarif.py":
         known.add("registry")
     for module, name in imports(path):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
 import libcst as cst
 
+from torchlint.python import python_tree
 from torchlint.text import Text
 
 _INDENTED = re.compile(r"^[ \t]+[^ \t\r\n#]", re.MULTILINE)
@@ -85,9 +84,7 @@ def _split(text: str) -> list[str]:
     """The text in pieces that each end with the last line of a top-level statement; raises `SyntaxError`."""
     if _PECULIAR.search(text):
         raise _Indivisible
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        body = ast.parse(text).body
+    body = python_tree(text).body
     ends = [one.end_lineno or 0 for one, two in pairwise(body) if two.lineno > (one.end_lineno or 0)]
     if not ends:
         raise _Indivisible

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
@@ -20,6 +18,7 @@ from torchlint import depth
 from torchlint.collector import collector_paused
 from torchlint.finding import Position, Span
 from torchlint.pieces import Pieces
+from torchlint.python import python_tree
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.text import Text
 
@@ -31,7 +30,7 @@ _LAYOUT = frozenset(
     "lpar rpar lbracket rbracket lbrace rbrace header footer leading_lines lines_after_decorators comma "
     "semicolon equal star dot colon newline leading_whitespace trailing_whitespace indent ellipsis lines_after_module "
     "async_ asynchronous first_line encoding default_indent default_newline has_trailing_newline "
-    "whitespace_before_args type_parameters".split()
+    "whitespace_before_args type_parameters first_colon second_colon posonly_ind conversion start end".split()
 )
 
 _CHECK = cst.CSTNode.__post_init__
@@ -110,9 +109,7 @@ def is_python(source: SourceFile) -> bool:
 def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem | SourceError:
     """What Python itself says of the text: LibCST lists what it expected, and may be the one at fault."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(source.text)
+        python_tree(source.text)
     except SyntaxError as own:
         line, column = own.lineno or 1, max((own.offset or 1) - 1, 0)
         return SyntaxProblem(own.msg, Position(line, min(column, len(source.line(line)))))

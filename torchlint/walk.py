@@ -1,4 +1,7 @@
-"""One walk over a parsed file: rules visit its nodes and ask its model, and what they report becomes findings."""
+"""One walk over a parsed file: rules visit its nodes and ask its model, and what they report becomes findings.
+
+Most files that are worth a look have no finding. So rules look at a draft first, where all of them can.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import libcst as cst
 
 from torchlint.collector import collector_paused
+from torchlint.depth import may_be_too_deep
+from torchlint.draft import draft
 from torchlint.finding import Finding, Meta, Position, Related, Span
 from torchlint.model import Model
 from torchlint.pieces import Pieces
@@ -17,6 +22,8 @@ from torchlint.suppress import Suppressions
 from torchlint.syntax import Tree, parse, with_deep_stack
 
 Handler = Callable[[cst.CSTNode], object]
+Call = Callable[[Rule, Handler, cst.CSTNode], None]
+"""Calls a handler of a rule for a node."""
 
 
 def walk(
@@ -30,23 +37,51 @@ def walk(
     """What the rules find that no comment suppresses; raises `SyntaxProblem` and `SourceError`."""
 
     def work() -> list[Finding]:
+        if pieces is None and all(map(_reads_drafts, active)) and _passes(source, active, options):
+            return []
         tree = parse(source, pieces)
-        model = Model(tree)
-        rules = [rule(model, options.get(rule.rule_name())) for rule in active]
-        _dispatch(tree, rules, crashes)
-        reports = [(rule.meta(), report) for rule in rules for report in rule.reports]
+        reports = _reports(tree, active, options, crashes.call)
         return _located(tree, reports, suppressions)
 
     with collector_paused():
         return with_deep_stack(work)
 
 
-def _dispatch(tree: Tree, rules: Sequence[Rule], crashes: Crashes) -> None:
+def _reads_drafts(rule: type[Rule]) -> bool:
+    """Whether a rule sees in a draft all that it looks at; one of a plugin may ask how a number is written."""
+    return rule.__module__.startswith("torchlint.rules.")
+
+
+def _passes(source: SourceFile, active: Sequence[type[Rule]], options: Mapping[str, Mapping[str, OptionValue]]) -> bool:
+    """Whether a draft shows that a file has no findings; of whatever is odd about it the parsed file will tell."""
+    if may_be_too_deep(source.code):
+        return False
+    try:
+        return not _reports(Tree(draft(source.text), source), active, options, _call)
+    except Exception:  # no draft of it can be made, a rule crashed, or wants to know the layout around a finding
+        return False
+
+
+def _call(rule: Rule, handler: Handler, node: cst.CSTNode) -> None:
+    handler(node)
+
+
+def _reports(
+    tree: Tree, active: Sequence[type[Rule]], options: Mapping[str, Mapping[str, OptionValue]], call: Call
+) -> list[tuple[Meta, Report]]:
+    """What rules report of a tree."""
+    model = Model(tree)
+    rules = [rule(model, options.get(rule.rule_name())) for rule in active]
+    _dispatch(tree, rules, call)
+    return [(rule.meta(), report) for rule in rules for report in rule.reports]
+
+
+def _dispatch(tree: Tree, rules: Sequence[Rule], call: Call) -> None:
     """One walk over the tree that calls every rule's `visit_X` and `leave_X`."""
     visits = _handlers(rules, "visit")
     leaves = _handlers(rules, "leave")
     if leaves:
-        _dispatch_nested(tree, visits, leaves, crashes)
+        _dispatch_nested(tree, visits, leaves, call)
         return
     if set(visits) == {"Module"}:
         nodes: Iterable[cst.CSTNode] = [tree.module]
@@ -54,14 +89,14 @@ def _dispatch(tree: Tree, rules: Sequence[Rule], crashes: Crashes) -> None:
         nodes = tree.nodes
     for node in nodes:
         for rule, handler in visits.get(type(node).__name__, ()):
-            crashes.call(rule, handler, node)
+            call(rule, handler, node)
 
 
 def _dispatch_nested(
     tree: Tree,
     visits: dict[str, list[tuple[Rule, Handler]]],
     leaves: dict[str, list[tuple[Rule, Handler]]],
-    crashes: Crashes,
+    call: Call,
 ) -> None:
     open_nodes: list[cst.CSTNode] = []
 
@@ -69,12 +104,12 @@ def _dispatch_nested(
         while open_nodes and open_nodes[-1] is not parent:
             node = open_nodes.pop()
             for rule, handler in leaves.get(type(node).__name__, ()):
-                crashes.call(rule, handler, node)
+                call(rule, handler, node)
 
     for node in tree.nodes:
         close_until(tree.parent(node))
         for rule, handler in visits.get(type(node).__name__, ()):
-            crashes.call(rule, handler, node)
+            call(rule, handler, node)
         open_nodes.append(node)
     close_until(None)
 

@@ -69,6 +69,9 @@ class Expressions(Machine):
         except (ValueError, SyntaxError, AttributeError):
             return Plain(node)
 
+    def _concatenated(self, node: cst.ConcatenatedString) -> Value:
+        return Plain(node, node.evaluated_value) if node.evaluated_value is not None else self._plain(node)
+
     def _number(self, node: cst.Integer | cst.Float) -> Value:
         number = node.value.replace("_", "")
         try:
@@ -406,7 +409,7 @@ class Expressions(Machine):
         cst.Name: _name, cst.Attribute: _attribute, cst.Subscript: _subscript,
         cst.Call: lambda self, node: self.call(node),
         cst.Integer: _number, cst.Float: _number, cst.SimpleString: _literal, cst.Imaginary: _plain,
-        cst.ConcatenatedString: _plain, cst.FormattedString: _plain, cst.Ellipsis: _plain,
+        cst.ConcatenatedString: _concatenated, cst.FormattedString: _plain, cst.Ellipsis: _plain,
         cst.BinaryOperation: _binary, cst.UnaryOperation: _unary, cst.Comparison: _comparison,
         cst.BooleanOperation: _boolean, cst.IfExp: _if_expression,
         cst.Tuple: _display, cst.List: _display, cst.Set: _display, cst.Dict: _dict,

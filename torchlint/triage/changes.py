@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from torchlint.python import UNREADABLE
 from torchlint.triage.effects import ALL, NONE, Effect, Positions, Surroundings
 from torchlint.triage.facts import Facts
 from torchlint.triage.makers import Makers, have_graphs
-from torchlint.triage.outline import UNREADABLE, Function, Outline
+from torchlint.triage.outline import Function, Outline
 from torchlint.triage.places import Places
 from torchlint.triage.reading import Reading
 

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from torchlint.python import python_tree
+
 _HEADER = re.compile(rb"^([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(\w+)", re.M)
 _NAME = re.compile(rb"\w+")
 _IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+\S+[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*(?:\\\n[^\n]*)*)")
 _ALIAS = re.compile(rb"(\w+)[ \t]+as[ \t]+(\w+)")
-
-UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What Python's parser raises, and what walks over its trees may raise."""
 
 
 class Function(NamedTuple):
@@ -86,13 +85,13 @@ class Outline:
     def _parsed(self, function: Function | None) -> ast.Module:
         if function is None:
             try:
-                return ast.parse(self.statements)
+                return python_tree(self.statements)
             except SyntaxError:  # a text that only looks like a function
-                return ast.parse(self.data)
+                return python_tree(self.data)
         text = self.text(function)
         if text[:1] not in b" \t":
-            return ast.parse(text)
-        tree = ast.parse(b"if 1:\n" + text)
+            return python_tree(text)
+        tree = python_tree(b"if 1:\n" + text)
         assert isinstance(tree.body[0], ast.If)
         tree.body = tree.body[0].body
         return tree

@@ -39,7 +39,7 @@ class Places:
         yield from self._augmented()
         yield from self._elements()
         yield from self._methods()
-        yield from finds(self.data, b"out=")
+        yield from (place for place in finds(self.data, b"out=") if not self.outline.continues(place))
         for place in (*finds(self.data, b"inplace="), *self._flags()):
             yield from self._of_flag(place)
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from functools import lru_cache
 
 from torchlint.hints import is_called_as_module
+from torchlint.python import UNREADABLE
 from torchlint.triage.names import dotted, last, switches_off, switches_on
-from torchlint.triage.outline import UNREADABLE, Function, Outline, finds
+from torchlint.triage.outline import Function, Outline, finds
 
 _BACKWARD = frozenset({"backward", "manual_backward"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

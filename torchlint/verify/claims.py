@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchlint.finding import Finding, Position, Severity, Span
+from torchlint.python import python_tree
 
 Lines = tuple[int, int]
 """First and last line."""
@@ -69,7 +70,7 @@ class Claim:
 
 def claim(index: int, finding: Finding, file: str, source: bytes) -> Claim:
     """The claim of a finding in a file with this text; raises `SyntaxError` and `ValueError` as `ast.parse` does."""
-    tree = ast.parse(source)
+    tree = python_tree(source)
     statements = list(_statements(tree))
     flagged = _statement_at(statements, finding.span.start)
     related = [_statement_at(statements, item.span.start) for item in finding.related]
