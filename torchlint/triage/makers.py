@@ -21,7 +21,7 @@ def _shortest(names: Iterable[str]) -> list[str]:
 
 
 _PARAMETER = re.compile(rb".*?(\w+)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](\w+)")
-_BINDING = re.compile(rb"^[ \t]*((?:self\.)?\w+)[ \t]*(?::[^=\n(]+)?=(?!=)", re.M)
+_BINDING = re.compile(rb"\n[ \t]*(\w+|self\.\w+)(?:[ \t]*=|[ \t]*:[^=\n(]+=)(?!=)")
 _IN_PLACE = re.compile(
     rb"inplace(?![ \t]*=[ \t]*False)|(?:%s)\((?:[^()\n]*,)?[ \t]*True\b" % "|".join(INPLACE_MODULES).encode()
 )
@@ -119,7 +119,7 @@ class Makers:
         """Start and end of what binds each name or attribute of `self`, up to the value."""
         found: dict[str, list[tuple[int, int]]] = {}
         for item in _BINDING.finditer(self.data):
-            found.setdefault(item[1].decode(), []).append(item.span())
+            found.setdefault(item[1].decode(), []).append((item.start() + 1, item.end()))
         return found
 
     @cached_property

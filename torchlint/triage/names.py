@@ -7,6 +7,8 @@ import ast
 
 def dotted(node: ast.expr) -> str:
     """`a.b.c`, or nothing where there is more to it than names."""
+    if isinstance(node, ast.Name):
+        return node.id
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

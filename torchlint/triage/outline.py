@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from torchlint.python import python_tree
 
-_HEADER = re.compile(rb"^([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(\w+)", re.M)
+_HEADER = re.compile(rb"\n([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(\w+)")
 _NAME = re.compile(rb"\w+")
 _IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+\S+[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*(?:\\\n[^\n]*)*)")
 _ALIAS = re.compile(rb"(\w+)[ \t]+as[ \t]+(\w+)")
@@ -30,7 +30,8 @@ class Outline:
     """Functions that are in no other function, in the order of the file."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
+        self.data = b"\n" + data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        """The file, in which a newline is before every line: what begins with one is found twice as fast."""
         self.functions: list[Function] = []
         self.bases: dict[str, frozenset[str]] = {}
         """The classes of the file, each with the names in its list of bases."""
@@ -44,7 +45,8 @@ class Outline:
         open_classes: list[tuple[int, str]] = []
         end = -1
         for found in _HEADER.finditer(self.data):
-            if found.start() < end:
+            start = found.start() + 1
+            if start < end:
                 continue
             indent, name = len(found[1]), found[3].decode()
             while open_classes and open_classes[-1][0] >= indent:
@@ -53,17 +55,17 @@ class Outline:
                 open_classes.append((indent, name))
                 self.bases[name] = self._names_until_colon(found.end())
                 continue
-            end = self._end(found.start(), indent)
+            end = self._end(start, indent)
             owner = open_classes[-1][1] if open_classes else ""
-            self.functions.append(Function(found.start(), end, name, owner))
+            self.functions.append(Function(start, end, name, owner))
 
     def _names_until_colon(self, start: int) -> frozenset[str]:
         end = self.data.find(b":\n", start)
         return frozenset(name.decode() for name in _NAME.findall(self.data, start, max(start, end)))
 
     def _end(self, start: int, indent: int) -> int:
-        found = _outside(indent).search(self.data, self.data.find(b"\n", start) + 1)
-        return found.start() if found else len(self.data)
+        found = _outside(indent).search(self.data, max(self.data.find(b"\n", start), start))
+        return found.start() + 1 if found else len(self.data)
 
     def around(self, place: int) -> Function | None:
         """The function that a place is in."""
@@ -73,7 +75,7 @@ class Outline:
     @classmethod
     def of(cls, data: bytes) -> Outline:
         """The outline of a file; the last one that was asked for is kept."""
-        return _outline(data)
+        return _last(data)
 
     def tree(self, function: Function | None) -> ast.Module:
         """A function as Python parses it, or what is outside of all; raises one of `UNREADABLE`."""
@@ -182,17 +184,13 @@ class Outline:
         return b"".join((*parts, self.data[end:]))
 
 
-@lru_cache(maxsize=1)
-def _outline(data: bytes) -> Outline:
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return Outline(data)
+_last = lru_cache(maxsize=1)(Outline)
 
 
 @lru_cache(maxsize=64)
 def _outside(indent: int) -> re.Pattern[bytes]:
-    """The start of a line that ends a block which is indented deeper than so many characters."""
-    return re.compile(rb"^[ \t]{0,%d}[^\s#)\]}]" % indent, re.M)
+    """Where a line begins that ends a block which is indented deeper than so many characters."""
+    return re.compile(rb"\n[ \t]{0,%d}[^\s#)\]}]" % indent)
 
 
 def finds(data: bytes, text: bytes) -> Iterator[int]:

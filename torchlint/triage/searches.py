@@ -88,9 +88,13 @@ def _is_passed_on(outline: Outline, place: int, name: str) -> bool:
 
 def keeps_while_evaluating(outline: Outline) -> bool:
     """Whether something is kept in a loop, with gradients on, where a model is switched to evaluation."""
-    evaluating = set(outline.users("eval"))
-    keeping = {part for part in outline.parts if b"for " in outline.text(part) and _keeps(outline, part)}
-    return not _reaching(outline, evaluating).isdisjoint(_reaching(outline, keeping))
+    evaluating = _reaching(outline, outline.users("eval"))
+    return any(
+        b"for " in outline.text(part)
+        and not evaluating.isdisjoint(_reaching(outline, [part]))
+        and _keeps(outline, part)
+        for part in outline.parts
+    )
 
 
 def _reaching(outline: Outline, functions: Iterable[Function | None]) -> set[Function | None]:
