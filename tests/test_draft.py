@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from ast import literal_eval
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from torchlint import Category, Rule, Selection, SourceFile, lint, registry, walk
 from torchlint.draft import NoDraft, draft
 from torchlint.model import Model
-from torchlint.python import python_tree
 from torchlint.syntax import Tree, children
 
 ROOT = Path(__file__).parent.parent
@@ -192,9 +190,3 @@ def test_a_rule_of_a_plugin_sees_how_code_is_written() -> None:
     assert [found.message for found in lint(SourceFile("a.py", b"x = 0x10\n"), Selection((HexNumber,)))] == [
         "hexadecimal"
     ]
-
-
-def test_pythons_parser_says_nothing_of_what_it_merely_dislikes() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        python_tree('x = "\\d"')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ast import literal_eval
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -29,6 +28,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.python import UNREADABLE, string_value
 from torchlint.syntax import children
 
 _OPERATORS: dict[type[cst.CSTNode], str] = {
@@ -63,14 +63,18 @@ class Expressions(Machine):
 
     # -- leaves -------------------------------------------------------------------------------------
 
-    def _literal(self, node: cst.BaseExpression) -> Value:
+    def _string(self, node: cst.SimpleString) -> Value:
         try:
-            return Plain(node, literal_eval(node.value))  # type: ignore[attr-defined]
-        except (ValueError, SyntaxError, AttributeError):
+            return Plain(node, string_value(node.value))
+        except UNREADABLE:
             return Plain(node)
 
     def _concatenated(self, node: cst.ConcatenatedString) -> Value:
-        return Plain(node, node.evaluated_value) if node.evaluated_value is not None else self._plain(node)
+        left, right = self.value(node.left), self.value(node.right)
+        assert isinstance(left, Plain) and isinstance(right, Plain), "a literal"
+        if isinstance(left.constant, str) and isinstance(right.constant, str):
+            return Plain(node, left.constant + right.constant)
+        return Plain(node)
 
     def _number(self, node: cst.Integer | cst.Float) -> Value:
         number = node.value.replace("_", "")
@@ -408,7 +412,7 @@ class Expressions(Machine):
     _evaluators: ClassVar[dict[type[cst.CSTNode], Callable[..., Value]]] = {
         cst.Name: _name, cst.Attribute: _attribute, cst.Subscript: _subscript,
         cst.Call: lambda self, node: self.call(node),
-        cst.Integer: _number, cst.Float: _number, cst.SimpleString: _literal, cst.Imaginary: _plain,
+        cst.Integer: _number, cst.Float: _number, cst.SimpleString: _string, cst.Imaginary: _plain,
         cst.ConcatenatedString: _concatenated, cst.FormattedString: _plain, cst.Ellipsis: _plain,
         cst.BinaryOperation: _binary, cst.UnaryOperation: _unary, cst.Comparison: _comparison,
         cst.BooleanOperation: _boolean, cst.IfExp: _if_expression,

@@ -15,7 +15,7 @@ _TARGET = re.compile(
 """What a statement changes, up to the operator: with what follows the name, from the first bracket on."""
 _BINDING = re.compile(rb"^[ \t]*((?:self\.)?\w+)[ \t]*(?::[^=\n]+)?=(?!=)", re.M)
 _KEY = re.compile(rb"\[[ \t]*[fr]?([\"'])[^\"'\n]*\1[ \t]*\]$")
-_NO_TENSOR = re.compile(rb"[ \t]*(?:[fr]?[\"'\[]|len\()")
+_NO_TENSOR = re.compile(rb"[ \t]*(?:[fr]?[\"'\[]|len\(|\([^()\n]*,[ \t]*\))")
 _BRACKET = re.compile(rb"[()]")
 _LAST_NAME = re.compile(rb"\w+$")
 _CALLED = re.compile(rb"[^()\n]*\)\(")
