@@ -67,7 +67,7 @@ class Benchmark:
         lines = sum(lines for _, lines, _ in triage.wanted)
         title = f"{triage.files:,} files, {triage.lines:,} lines"
         table = costs.costs_table(title, self._measured(title, commands), (RUFF, PARSE))
-        notes = [f"In {self.name}. Of these files torchlint parses {len(parsed):,}, with {lines:,} lines."]
+        notes = [f"In {self.name}. torchlint looks into {len(parsed):,} of these files, with {lines:,} lines."]
         if PARSE in commands:
             notes.append(f"*{PARSE}* is LibCST alone on exactly those, with the garbage collector paused;")
             notes.append(f"*{LINT}* is torchlint on them.")
