@@ -133,7 +133,7 @@ def may_touch_gradients(method: str) -> bool:
 
 SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test valid disable")
 """Context managers that may well switch gradients off."""
-INFERENCE = _any_of("infer generat")
-"""Functions that never go backward."""
+INFERENCE = _any_of("infer generat(?!ed|or)")
+"""Functions and conditions under which nothing goes backward; not those that train a generator."""
 DEBUGGING = _any_of("debug anomal nan detect check verbose trace profil test inspect safe")
 """Names of flags that decide about debugging, not about training."""

@@ -27,6 +27,8 @@ class Event:
     mode: GradMode = field(default=GradMode.ON, init=False)
     order: int = field(default=0, init=False)
     path: Path = field(default=(), init=False)
+    passed: Path = field(default=(), init=False)
+    """The arms that it comes after, and that leave: by `return`, `raise`, `break` or `continue`."""
     loops: tuple[Loop, ...] = field(default=(), init=False)
     calls: tuple[cst.CSTNode, ...] = field(default=(), init=False)
     """The calls through which the event was reached, outermost first."""
@@ -259,6 +261,15 @@ def exclusive(first: Path, second: Path) -> bool:
     """Whether two paths never happen in one pass: they take different arms of one branch."""
     arms = dict(first)
     return any(branch in arms and arms[branch] != arm for branch, arm in second)
+
+
+def apart(first: Event, second: Event) -> bool:
+    """Whether two events never happen in one pass: on different arms, or one after the arm of the other has left."""
+    return (
+        exclusive(first.path, second.path)
+        or not set(second.passed).isdisjoint(first.path)
+        or not set(first.passed).isdisjoint(second.path)
+    )
 
 
 State = TypeVar("State")

@@ -93,8 +93,17 @@ class Interpreter(Assignments):
             return 0
         if asked == "torch.is_grad_enabled" and self.mode is not GradMode.UNKNOWN:
             return 0 if self.mode is GradMode.ON else 1
+        if self._asks_in_vain(node.test):
+            return 1
         known = self._known_argument(node.test)
         return None if known is None else 0 if known else 1
+
+    def _asks_in_vain(self, test: cst.BaseExpression) -> bool:
+        """Whether a test asks for the graph of a tensor that was computed with gradients off: `loss.requires_grad`."""
+        if not isinstance(test, cst.Attribute) or test.attr.value != "requires_grad":
+            return False
+        value = self.frame.locals.get(test.value.value) if isinstance(test.value, cst.Name) else None
+        return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
 
     def _absent(self, test: cst.BaseExpression) -> tuple[str, int] | None:
         """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""
@@ -133,18 +142,20 @@ class Interpreter(Assignments):
 
     def _branch(self, node: cst.CSTNode, arms: Sequence[Callable[[], None]], only_first: bool = False) -> None:
         """Interpret alternatives; with `only_first` what follows sees the first alone, if it goes on."""
-        before, path, outer = self.snapshot(), self.path, self.items
+        before, path, passed, outer = self.snapshot(), self.path, self.passed, self.items
         ends: list[Snapshot] = []
+        left: list[tuple[object, int]] = []
         branch = Branch(node, [])
         for number, arm in enumerate(arms):
             self.restore(before)
             self.items = []
-            self.path = (*path, (branch, number))
+            self.path, self.passed = (*path, (branch, number)), passed
             arm()
             branch.arms.append(self.items)
             ends.append(self.snapshot())
             ends[-1].arm = (branch, number)
-        self.items, self.path = outer, path
+            left += self.passed[len(passed) :] if self.alive else [(branch, number)]
+        self.items, self.path, self.passed = outer, path, (*passed, *left)
         self.merge(ends[:1] if only_first and ends[0].alive else ends, node)
         if any(branch.arms):
             self.items.append(branch)
@@ -155,7 +166,7 @@ class Interpreter(Assignments):
         self._branch(node, [*arms, lambda: None])
 
     def _try(self, node: cst.Try | cst.TryStar) -> None:
-        before, path, outer = self.copy(), self.path, self.items
+        before, path, passed, outer = self.copy(), self.path, self.passed, self.items
         event = Try(node, [], [])
         self.items = event.body
         self.run(node.body)
@@ -168,11 +179,11 @@ class Interpreter(Assignments):
             self.merge([before, *([ends[0]] if ends[0].alive else [])], node)
             self.alive = True
             self.items = []
-            self.path = (*path, (event, number + 1))
+            self.path, self.passed = (*path, (event, number + 1)), passed
             self.run(handler.body)
             event.handlers.append(self.items)
             ends.append(self.copy())
-        self.items, self.path = outer, path
+        self.items, self.path, self.passed = outer, path, passed
         self.merge(ends, node)
         self.items.append(event)
         if node.finalbody is not None:
@@ -193,7 +204,7 @@ class Interpreter(Assignments):
         event = Loop(node, [], depth=len(self.calls), path=self.path)
         scope = LoopScope(event, node, len(self.entered_from))
         self._open_phis(scope)
-        before, outer = self.copy(), self.items
+        before, passed, outer = self.copy(), self.passed, self.items
         self.loops = (*self.loops, event)
         self.scopes.append(scope)
         self.items = event.body
@@ -202,7 +213,7 @@ class Interpreter(Assignments):
             self._iterate(node, begin, scope)
         self.scopes.pop()
         self.loops = self.loops[:-1]
-        self.items = outer
+        self.items, self.passed = outer, passed
         if event.body:
             self.items.append(event)
         if node.orelse is not None:

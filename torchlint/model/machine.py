@@ -81,6 +81,7 @@ class Machine:
         self.loops: tuple[Loop, ...] = ()
         self.scopes: list[LoopScope] = []
         self.path: Path = ()
+        self.passed: Path = ()
         self.calls: tuple[cst.CSTNode, ...] = ()
         self.call_path: Path = ()
         self.stack: list[FunctionInfo] = []
@@ -109,6 +110,7 @@ class Machine:
         event.order = self.clock
         event.mode = self.mode
         event.path = self.path
+        event.passed = self.passed
         event.loops = self.loops
         event.calls = self.calls
         event.call_path = self.call_path

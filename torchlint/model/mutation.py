@@ -17,7 +17,7 @@ from torchlint.model.events import (
     Read,
     Returned,
     Step,
-    exclusive,
+    apart,
 )
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program, Trace
@@ -35,6 +35,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.operators import MODULES, OPERATORS
+from torchlint.syntax import walk
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,11 @@ class Mutation:
     def _saver(
         self, trace: Trace, mutate: Mutate, savers: Sequence[Event], events: list[Event]
     ) -> SavedTensorChanged | None:
-        if self._is_inference(mutate.node):
+        if self._is_inference(mutate):
             return None
         reach = self._storages(mutate.target)
         for saver in savers:
-            if saver is mutate or exclusive(saver.path, mutate.path):
+            if saver is mutate or apart(saver, mutate):
                 continue
             for saved, is_result in self._saved(saver):
                 if reach.isdisjoint(self._storages(saved)):
@@ -122,12 +123,18 @@ class Mutation:
             known = self._known_storages[value] = frozenset(storages(value))
         return known
 
-    def _is_inference(self, node: cst.CSTNode) -> bool:
-        """Whether a function around a node is named for inference, where nothing goes backward."""
+    def _is_inference(self, event: Event) -> bool:
+        """Whether a function or condition around an event, or around a call that leads there, speaks of inference."""
         tree = self.program.tree
-        return any(
-            isinstance(item, cst.FunctionDef) and INFERENCE.search(item.name.value) for item in tree.ancestors(node)
-        )
+        for node in (event.node, *event.calls):
+            inner = node
+            for item in tree.ancestors(node):
+                if isinstance(item, cst.FunctionDef) and INFERENCE.search(item.name.value):
+                    return True
+                if isinstance(item, cst.If) and inner is item.body and _asks_for_inference(item.test):
+                    return True
+                inner = item
+        return False
 
     def _before(self, saver: Event, mutate: Mutate, changed: set[Value], shared: set[Value]) -> bool:
         """Whether the save precedes the change: in one pass, or in the iteration before."""
@@ -182,11 +189,7 @@ class Mutation:
         needed = False
         for event in events:
             if isinstance(event, Backward) and result in self.tracking.graph(event.loss):
-                if (
-                    saver.order < event.order < mutate.order
-                    and event.retain is False
-                    and not exclusive(event.path, mutate.path)
-                ):
+                if saver.order < event.order < mutate.order and event.retain is False and not apart(event, mutate):
                     return False
                 needed = needed or event.order > mutate.order or bool(set(event.loops) & set(mutate.loops))
             elif isinstance(event, Returned) and trace.root is not None and not _no_grad_root(trace):
@@ -212,7 +215,7 @@ class Mutation:
     def _read_after(self, mutate: Mutate, events: list[Event]) -> Read | None:
         for event in events:
             if isinstance(event, Read) and event.value is mutate.target and event.order > mutate.order:
-                if not exclusive(event.path, mutate.path):
+                if not apart(event, mutate):
                     return event
         return None
 
@@ -230,11 +233,7 @@ class Mutation:
 
     def _forward_across(self, step: Step, modules: set[Value], events: list[Event]) -> ParametersChanged | None:
         for backward in events:
-            if (
-                not isinstance(backward, Backward)
-                or backward.loops != step.loops
-                or exclusive(backward.path, step.path)
-            ):
+            if not isinstance(backward, Backward) or backward.loops != step.loops or apart(backward, step):
                 continue
             graph = self.tracking.graph(backward.loss, carried=False)
             if backward.order < step.order:  # the graph of an earlier iteration, dragged along
@@ -245,7 +244,7 @@ class Mutation:
                 used = saver.value in graph or (
                     backward.order < step.order and self._carries_itself(saver.value, backward)
                 )
-                if used and self._uses(saver, modules) and not exclusive(saver.path, step.path):
+                if used and self._uses(saver, modules) and not apart(saver, step):
                     return ParametersChanged(step, saver, backward)
         return None
 
@@ -342,6 +341,14 @@ def _operator(saver: Event) -> str:
         return saver.value.op
     module = resolved(saver.value.parents[0])
     return module.name.rpartition(".")[2] if isinstance(module, Module) else module.label
+
+
+def _asks_for_inference(test: cst.BaseExpression) -> bool:
+    """Whether a condition holds for inference by its names: `inference_params is not None`, and not `is None`."""
+    inverted = isinstance(test, cst.UnaryOperation) or (
+        isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Is)
+    )
+    return not inverted and any(isinstance(item, cst.Name) and INFERENCE.search(item.value) for item in walk(test))
 
 
 def _is_silent(target: Value) -> bool:

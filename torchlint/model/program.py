@@ -89,7 +89,8 @@ class Program:
         machine = self.interpreter
         machine.statements = 0
         machine.interpreted.add(info)
-        machine.items, machine.loops, machine.scopes, machine.path, machine.calls = [], (), [], (), ()
+        machine.items, machine.loops, machine.scopes, machine.calls = [], (), [], ()
+        machine.path, machine.passed = (), ()
         frame = machine.root_frame(info)
         defined = machine.defined.get(info)
         if defined is not None and defined.frame is not None:

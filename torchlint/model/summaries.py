@@ -72,6 +72,7 @@ class Summaries(Expressions):
         info = function.info
         self.interpreted.add(info)
         caller, mode, items, calls, outer = self.frame, self.mode, self.items, self.calls, self.call_path
+        passed = self.passed
         frame = Frame(info, function.frame, len(self.entered_from))
         self._bind_parameters(frame, function, arguments)
         self.stack.append(info)
@@ -84,7 +85,7 @@ class Summaries(Expressions):
         else:
             frame.returns.append(self.value(body))
         self._return_to(caller)
-        inner, self.items, self.calls, self.call_path = self.items, items, calls, outer
+        inner, self.items, self.calls, self.call_path, self.passed = self.items, items, calls, outer, passed
         self.stack.pop()
         if decorated is not None:
             self.mode = mode
@@ -247,9 +248,10 @@ class Summaries(Expressions):
             self.loops,
             self.scopes,
             self.path,
+            self.passed,
             self.calls,
         )
-        self.heap, self.items, self.loops, self.scopes, self.path = {}, [], (), [], ()
+        self.heap, self.items, self.loops, self.scopes, self.path, self.passed = {}, [], (), [], (), ()
         self.alive, self.mode = True, GradMode.ON
         self.frame = Frame(init, self.module_frame)
         frame = self.root_frame(init)
@@ -271,6 +273,7 @@ class Summaries(Expressions):
             self.loops,
             self.scopes,
             self.path,
+            self.passed,
             self.calls,
         ) = saved
 
