@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import libcst as cst
+
 from torchlint import hints
-from torchlint.model.events import Backward, Event, Grad, Loop, MayClear, Returned, Step, exclusive
+from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, Returned, Step, exclusive
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import LOSSES, Tracking
 from torchlint.model.values import (
     Answer,
     Container,
+    Function,
     Instance,
     Module,
     Phi,
@@ -20,6 +23,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
+from torchlint.syntax import walk
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ class Retention:
             return not (self.tracking.graph(event.outputs) - now).isdisjoint(results)
         if isinstance(event, MayClear) and later and hints.may_touch_gradients(event.name):
             return any(not self.tracking.graph(item).isdisjoint(results) for item in event.handed)
-        return False
+        return isinstance(event, Call) and any(map(_goes_backward, event.value.parents))
 
     def _hidden_state(self, backward: Backward) -> Phi | None:
         """A value of the previous iteration in the graph that was never detached."""
@@ -129,3 +133,10 @@ class Retention:
 
     def _drags(self, value: Value, phi: Phi) -> bool:
         return self.tracking.tracked(value) is Answer.YES and phi in self.tracking.graph(value)
+
+
+def _goes_backward(handed: Value) -> bool:
+    """Whether a function that something else is handed goes backward, through whatever graph."""
+    return isinstance(handed, Function) and any(
+        isinstance(node, cst.Attribute) and node.attr.value in ("backward", "grad") for node in walk(handed.info.node)
+    )
