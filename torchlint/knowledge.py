@@ -35,6 +35,8 @@ SET_GRAD_MODE = frozenset(
         "torch.autograd.grad_mode.set_grad_enabled",
     }
 )
+SCHEDULERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR")
+"""How the names of what steps learning rates begin: https://docs.pytorch.org/docs/stable/optim.html"""
 # https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection
 DETECT_ANOMALY = frozenset({"torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly"})
 SET_ANOMALY = frozenset(

@@ -147,11 +147,15 @@ class Externals(Methods):
             return self.made(Module(node, first.name, (first,), first.info, first.inplace))
         return None
 
+    def _averaged(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+        """A copy of a module whose parameters are averages."""
+        return self._deepcopy(name, arguments, node) or self.made(Module(node, "AveragedModel", arguments.all()))
+
     def _torch(self, name: str, last: str, arguments: Arguments, node: cst.Call) -> Value | None:
         if last in knowledge.MEMORY_PROBES:
             self.emit(MemoryProbe(node, last.startswith("reset")))
             return Plain(node)
-        if name.startswith(("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR")):
+        if name.startswith(knowledge.SCHEDULERS):
             return self.made(Unknown(node, "scheduler", arguments.all(), "scheduler"))
         if last in knowledge.PLAIN_FUNCTIONS or last.startswith(("is_", "are_", "get_", "set_")):
             return Plain(node)
@@ -271,6 +275,7 @@ class Externals(Methods):
         "accelerate.Accelerator": _engine, "lightning.Fabric": _engine, "lightning.fabric.Fabric": _engine,
         "deepspeed.initialize": _deepspeed, "apex.amp.initialize": _amp_initialize,
         "apex.amp.scale_loss": _amp_scale_loss, "copy.deepcopy": _deepcopy, "copy.copy": _deepcopy,
+        "torch.optim.swa_utils.AveragedModel": _averaged,
         "collections.deque": _deque, "collections.defaultdict": _defaultdict,
     }  # fmt: skip
 

@@ -103,7 +103,7 @@ class Ownership:
             return Answer.NO if both_step else Answer.UNKNOWN
         if not known:
             return Answer.UNKNOWN
-        return Answer.YES if self._overlap(ours, {target}) else Answer.NO
+        return Answer.YES if self._overlap(ours, set(inputs_of(target))) else Answer.NO
 
     def is_handed(self, event: MayClear, optimizer: Value) -> bool:
         """Whether an unresolved call gets hold of what an optimizer steps on."""
@@ -162,7 +162,8 @@ class Ownership:
         With `derived`, also what a call made of it, such as `maml.clone()`.
         """
         origins = ("attribute", "element", "iteration", *(("call", "object") if derived else ()))
-        given = [resolved(item) for item in whole.parents] if isinstance(whole, Module) else []
+        made = isinstance(whole, Module) or (isinstance(whole, Unknown) and whole.origin == "object")
+        given = [resolved(item) for item in whole.parents] if made else []
         seen: set[Value] = set()
         stack = [part]
         while stack:

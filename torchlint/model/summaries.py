@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from torchlint import hints
-from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.knowledge import GRAD_MODES, SCHEDULERS, SET_GRAD_MODE, GradMode
 from torchlint.model.definitions import ClassInfo, FunctionInfo, dotted
 from torchlint.model.events import Inlined
 from torchlint.model.expressions import Expressions
@@ -211,7 +211,9 @@ class Summaries(Expressions):
     def is_optimizer_class(self, info: ClassInfo) -> bool:
         bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
         return any(
-            item.startswith("torch.optim.") or hints.is_optimizer_class(item.rpartition(".")[2]) for item in bases
+            (item.startswith("torch.optim.") and not item.startswith(SCHEDULERS))
+            or hints.is_optimizer_class(item.rpartition(".")[2])
+            for item in bases
         )
 
     def new_object(self, info: ClassInfo, node: cst.CSTNode, parents: tuple[Value, ...]) -> Value:
