@@ -182,7 +182,7 @@ class Assignments(Calls):
         text = target_text(target)
         if not text or not (adds or joins) or text not in names_read(source):
             return
-        old = self.value(target)
+        old = self.lookup(target.value, target) if isinstance(target, cst.Name) else self.value(target)
         for term in _terms(value, old) if isinstance(value, Tensor) else value.elements():  # type: ignore[attr-defined]
             self.emit(Keep(node, old, term, "add" if adds else "append", text))
 

@@ -333,7 +333,11 @@ class Expressions(Machine):
         self.items, self.path = outer, path
         if any(branch.arms):
             self.items.append(branch)
-        return self.phi(node, values)
+        either = self.phi(node, values)
+        if isinstance(either, Phi) and either not in values:
+            for number, value in enumerate(values):
+                either.arms.setdefault(value, set()).add((branch, number))
+        return either
 
     # -- displays and comprehensions ----------------------------------------------------------------
 

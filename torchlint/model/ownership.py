@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchlint import hints
 from torchlint.model.events import (
@@ -63,13 +63,13 @@ class Ownership:
         modules: set[Value] = set()
         for item in graph:
             if isinstance(item, Tensor) and item.op == "module":
-                modules.update(inputs_of(item.parents[0]))
+                modules.update(inputs_of(item.parents[0]), _modules_in(item.parents[1:]))
             elif isinstance(item, Tensor) and item.leaf:
                 modules.update((item, *item.parents))
             elif isinstance(item, Unknown) and item.origin == "call":
                 if item.callee is None or not called_like_module(item.callee):
                     return True
-                modules.update(inputs_of(item.callee))
+                modules.update(inputs_of(item.callee), _modules_in(item.parents))
             elif isinstance(item, Unknown) and item.parents and isinstance(item.parents[0], Module):
                 modules.add(item.parents[0])
             elif isinstance(item, Unknown) and item in self.tracking.backpropagated:
@@ -232,6 +232,11 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
     if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and _module_like(optimizer.parents[0]):
         return optimizer.parents
     return (None,)
+
+
+def _modules_in(handed: Iterable[Value]) -> list[Value]:
+    """The modules that a forward pass is handed, to use them in it."""
+    return [item for value in handed for item in inputs_of(value) if is_module(item) is Answer.YES]
 
 
 def _module_like(item: Value) -> bool:

@@ -29,6 +29,7 @@ from torchlint.model.tracking import called_like_module, is_forward
 from torchlint.model.values import (
     Answer,
     Instance,
+    Parameters,
     Tensor,
     Unknown,
     Value,
@@ -88,11 +89,13 @@ class Protocol(Ownership):
     def _repeated_by_callers(self, trace: Trace, step: Step, losses: list[Backward]) -> bool:
         """Whether a function without a loop is one iteration of training: it computes the loss it steps on,
         its callers are elsewhere, and nobody in this module clears for it."""
-        if trace.root is None or trace.called or step.manual:
+        if trace.root is None or trace.called or step.manual or self.program.is_test:
             return False
         if not any(self._computed_here(backward.loss) for backward in losses):
             return False
         optimizer = resolved(step.optimizer)
+        if _is_made_in(optimizer, trace):
+            return False
         return not any(
             isinstance(event, Clear) and self._is_for(event, other, optimizer, trace)
             for other in self.traces
@@ -266,6 +269,14 @@ class Protocol(Ownership):
             if event.value.mode is GradMode.ON and (not loops or loops[-1] in event.loops):
                 return event
         return None
+
+
+def _is_made_in(optimizer: Value, trace: Trace) -> bool:
+    """Whether a function makes its optimizer, of a kind that is not known: by a call with what it steps on."""
+    made = isinstance(optimizer, Unknown) and optimizer.origin in ("call", "object") and optimizer.order > trace.start
+    return made and any(
+        isinstance(item, Parameters) or bool(hints.MODULE.search(item.label)) for item in optimizer.parents
+    )
 
 
 def _is_bare_leaf(loss: Value) -> bool:
