@@ -148,16 +148,16 @@ def test_what_python_does_not_read_has_no_draft(code: str) -> None:
 def test_rules_find_something_in_a_draft_if_they_do_in_the_file(path: Path) -> None:
     source = SourceFile(str(path), path.read_bytes())
 
-    def finds(rule: type[Rule], module: cst.Module) -> bool:
-        found = rule(Model(Tree(module, source)))
+    def finds(rule: type[Rule], model: Model) -> bool:
+        found = rule(model)
         try:
-            found.visit_Module(module)  # type: ignore[attr-defined]
+            found.visit_Module(model.tree.module)  # type: ignore[attr-defined]
         except AttributeError as error:
             assert "object has no attribute" in str(error), "only layout is missing, for the fix of a finding"
             return True
         return bool(found.reports)
 
-    written, drafted = cst.parse_module(source.text), draft(source.text)
+    written, drafted = (Model(Tree(module, source)) for module in (cst.parse_module(source.text), draft(source.text)))
     for rule in BUILT_IN:
         assert finds(rule, drafted) == finds(rule, written), rule
 
