@@ -207,18 +207,14 @@ class _Writer:
             return self.node(node)
         return _made(cst.Index, value=self.node(node.value if isinstance(node, ast.Starred) else node))
 
-    def binary(self, node: ast.BinOp) -> Node:
-        operator = _OPERATORS[type(node.op)]
-        return _made(cst.BinaryOperation, left=self.node(node.left), operator=operator, right=self.node(node.right))
-
     def boolean(self, node: ast.BoolOp) -> Node:
-        operator = _OPERATORS[type(node.op)]
+        operator = self.operator(node.op)
         first, *others = map(self.node, node.values)
         for item in others:
             first = _made(cst.BooleanOperation, left=first, operator=operator, right=item)
         return first
 
-    def operator(self, node: ast.operator | ast.unaryop) -> Node:
+    def operator(self, node: ast.operator | ast.unaryop | ast.boolop | ast.cmpop) -> Node:
         return _OPERATORS[type(node)]
 
     def augmenting(self, node: ast.operator) -> Node:
@@ -226,7 +222,7 @@ class _Writer:
 
     def comparison(self, node: ast.Compare) -> Node:
         targets = [
-            _made(cst.ComparisonTarget, operator=_OPERATORS[type(operator)], comparator=self.node(item))
+            _made(cst.ComparisonTarget, operator=self.operator(operator), comparator=self.node(item))
             for operator, item in zip(node.ops, node.comparators, strict=True)
         ]
         return _made(cst.Comparison, left=self.node(node.left), comparisons=targets)
@@ -284,7 +280,7 @@ _W = _Writer
 
 _WRITERS: dict[type[ast.AST], How] = {
     ast.Name: lambda _, node: _name(node.id), ast.Call: _W.call, ast.Constant: _W.constant,
-    ast.Subscript: _W.subscript, ast.BinOp: _W.binary, ast.BoolOp: _W.boolean, ast.Compare: _W.comparison,
+    ast.Subscript: _W.subscript, ast.BoolOp: _W.boolean, ast.Compare: _W.comparison,
     ast.Dict: _W.dictionary,
 }  # fmt: skip
 """How nodes are written of which a node of the other kind differs by more than the names of its fields."""
@@ -352,6 +348,9 @@ _FORMS: dict[type[ast.AST], tuple[type[Node], list[tuple[str, How, str]]]] = {
     ast.Continue: _form(cst.Continue),
     ast.Attribute: _form(cst.Attribute, value=(_W.node, "value"), attr=(_W.name, "attr")),
     ast.Slice: _form(cst.Slice, lower=(_W.node, "lower"), upper=(_W.node, "upper"), step=(_W.node, "step")),
+    ast.BinOp: _form(
+        cst.BinaryOperation, left=(_W.node, "left"), operator=(_W.operator, "op"), right=(_W.node, "right")
+    ),
     ast.UnaryOp: _form(cst.UnaryOperation, operator=(_W.operator, "op"), expression=(_W.node, "operand")),
     ast.IfExp: _form(cst.IfExp, test=(_W.node, "test"), body=(_W.node, "body"), orelse=(_W.node, "orelse")),
     ast.Lambda: _form(cst.Lambda, params=(_W.parameters, "args"), body=(_W.node, "body")),

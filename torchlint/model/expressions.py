@@ -333,11 +333,7 @@ class Expressions(Machine):
         self.items, self.path = outer, path
         if any(branch.arms):
             self.items.append(branch)
-        either = self.phi(node, values)
-        if isinstance(either, Phi) and either not in values:
-            for number, value in enumerate(values):
-                either.arms.setdefault(value, set()).add((branch, number))
-        return either
+        return self.phi(node, values, [(branch, number) for number in range(len(values))])
 
     # -- displays and comprehensions ----------------------------------------------------------------
 

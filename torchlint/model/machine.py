@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import libcst as cst
@@ -282,19 +282,21 @@ class Machine:
             changed.update({key: None for key, value in first.items() if other.get(key) is not value})
             changed.update({key: None for key in other if key not in first})
         for key in changed:
-            values = [source[key] for source in sources if key in source]
-            into[key] = merged = self.phi(node, values)
-            if isinstance(merged, Phi):
-                for source, arm in zip(sources, arms, strict=True):
-                    if arm is not None and key in source:
-                        merged.arms.setdefault(source[key], set()).add(arm)
+            found = [(source[key], arm) for source, arm in zip(sources, arms, strict=True) if key in source]
+            into[key] = self.phi(node, [value for value, _ in found], [arm for _, arm in found])
 
-    def phi(self, node: cst.CSTNode | None, values: list[Value]) -> Value:
-        """One of these values; no Phi where they are all the same."""
+    def phi(
+        self, node: cst.CSTNode | None, values: list[Value], arms: Sequence[tuple[object, int] | None] = ()
+    ) -> Value:
+        """One of these values, each on its arm of a branch if that is known; no Phi where they are all the same."""
         distinct = list(dict.fromkeys(values))
         if len(distinct) == 1:
             return distinct[0]
-        return self.made(Phi(node, tuple(distinct)))
+        either = self.made(Phi(node, tuple(distinct)))
+        for value, arm in zip(values, arms, strict=False):
+            if arm is not None:
+                either.arms.setdefault(value, set()).add(arm)
+        return either
 
 
 def class_of(value: Value) -> ClassInfo | None:
