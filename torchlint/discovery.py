@@ -22,7 +22,7 @@ DEFAULT_EXCLUDES = (
 """Folders that are left out wherever they are; `exclude = ["!build/"]` brings one back."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Target:
     """A file to lint, its path as it is shown, and the settings that apply to it."""
 
@@ -49,7 +49,7 @@ class Discovery:
             for target, real in self._below(path) if path.is_dir() else self._named(path):
                 if real not in found or (found[real].path.is_symlink() and not target.path.is_symlink()):
                     found[real] = target
-        return sorted(found.values(), key=lambda target: target.path.parts)
+        return sorted(found.values(), key=_part_by_part)
 
     def settings_of(self, path: Path) -> Settings | None:
         """The settings for a file that the caller names; None if it is not to be linted at all."""
@@ -103,6 +103,11 @@ class Discovery:
             ignorefiles.patterns(settings.root, settings.exclude),
             self._exclude,
         )
+
+
+def _part_by_part(target: Target) -> str:
+    """A key by which a folder's files stand together; one short text, since there may be many files."""
+    return os.fspath(target.path).replace(os.sep, "\0")
 
 
 def _wanted(entries: Iterable[os.DirEntry[str]], folder: Folder) -> Iterator[os.DirEntry[str]]:

@@ -41,7 +41,7 @@ class Means:
     cache: Cache | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Job:
     """All that is needed to lint one file, picklable."""
 
@@ -70,7 +70,7 @@ class Job:
         return replace(self, source=source, stamp=Stamp(before, digest_of(source.data)) if unchanged else None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Done:
     """What came of a job: None if there is nothing to tell, as with most files; and what was linted."""
 
