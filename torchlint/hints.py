@@ -126,6 +126,11 @@ def is_harmless_to_model(call: str) -> bool:
     return computes or bool(_HARMLESS_TO_MODEL.match(call))
 
 
+def is_clearing(call: str) -> bool:
+    """Whether a call of this name may clear the gradients of the parameters that it is handed."""
+    return bool(_CLEARING.search(call))
+
+
 def may_touch_gradients(method: str) -> bool:
     """Whether a method of a module may do more than compute."""
     return bool(_TOUCHING.search(method))

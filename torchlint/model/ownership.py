@@ -41,8 +41,9 @@ class Ownership:
         self.traces = program.traces
         self._holders: dict[Value, list[Value]] = {}
         for (owner, _), value in program.interpreter.stored.items():
-            for item in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
-                self._holders.setdefault(resolved(item), []).append(owner)
+            for part in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
+                for item in inputs_of(part):
+                    self._holders.setdefault(item, []).append(owner)
         self._reached: dict[tuple[Backward, Value], bool] = {}
         self.stepped = {step.optimizer for step in self._steps()}
 
@@ -122,6 +123,9 @@ class Ownership:
             )
         if item is optimizer:
             return not hints.is_harmless_to_optimizer(event.name)
+        if isinstance(item, Parameters):
+            clears = hints.is_clearing(event.name)
+            return clears and any(self.clears(module, optimizer) is not Answer.NO for module in item.parents)
         if hints.is_harmless_to_model(event.name) or self._only_computes(event, item):
             return False
         if self._is_part_of(optimizer, item):
@@ -162,8 +166,7 @@ class Ownership:
         With `derived`, also what a call made of it, such as `maml.clone()`.
         """
         origins = ("attribute", "element", "iteration", *(("call", "object") if derived else ()))
-        made = isinstance(whole, Module) or (isinstance(whole, Unknown) and whole.origin == "object")
-        given = [resolved(item) for item in whole.parents] if made else []
+        given = _made_of(whole)
         seen: set[Value] = set()
         stack = [part]
         while stack:
@@ -181,6 +184,19 @@ class Ownership:
             ):
                 stack.extend(item.parents)
         return False
+
+
+def _made_of(whole: Value) -> set[Value]:
+    """What a module was made of: what its class was handed, and what that was made of."""
+    found: set[Value] = set()
+    stack = [whole]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Module) or (isinstance(item, Unknown) and item.origin == "object"):
+            given = {part for parent in item.parents for part in inputs_of(parent)} - found
+            found |= given
+            stack.extend(given)
+    return found
 
 
 def _is_template_of(item: Value, whole: Value) -> bool:
