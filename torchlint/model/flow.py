@@ -93,14 +93,19 @@ class Interpreter(Assignments):
             return 0
         if asked == "torch.is_grad_enabled" and self.mode is not GradMode.UNKNOWN:
             return 0 if self.mode is GradMode.ON else 1
-        if self._asks_in_vain(node.test):
+        if any(map(self._fails_without_grad, _conjuncts(node.test))):
             return 1
         known = self._known_argument(node.test)
         return None if known is None else 0 if known else 1
 
-    def _asks_in_vain(self, test: cst.BaseExpression) -> bool:
-        """Whether a test asks for the graph of a tensor that was computed with gradients off: `loss.requires_grad`."""
-        if not isinstance(test, cst.Attribute) or test.attr.value != "requires_grad":
+    def _fails_without_grad(self, test: cst.BaseExpression) -> bool:
+        """Whether a test cannot hold since gradients are off: `loss.requires_grad`, and `self.training` in a function
+        that is called with gradients off."""
+        if not isinstance(test, cst.Attribute):
+            return False
+        if test.attr.value == "training":
+            return self.frame.called_with is GradMode.OFF
+        if test.attr.value != "requires_grad":
             return False
         value = self.frame.locals.get(test.value.value) if isinstance(test.value, cst.Name) else None
         return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
@@ -335,6 +340,13 @@ def may_switch_gradients(context: Value) -> bool:
 def _close(phi: Phi, end: Value | None) -> None:
     if end is not None and end is not phi and end not in phi.parents:
         phi.parents = (*phi.parents, end)
+
+
+def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What must all hold for a test to hold: of `a and b`, both."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return [*_conjuncts(test.left), *_conjuncts(test.right)]
+    return [test]
 
 
 def is_main_guard(test: cst.BaseExpression) -> bool:

@@ -73,7 +73,7 @@ class Summaries(Expressions):
         self.interpreted.add(info)
         caller, mode, items, calls, outer = self.frame, self.mode, self.items, self.calls, self.call_path
         passed = self.passed
-        frame = Frame(info, function.frame, len(self.entered_from))
+        frame = Frame(info, function.frame, len(self.entered_from), mode)
         self._bind_parameters(frame, function, arguments)
         self.stack.append(info)
         self.frame, self.items, self.calls, self.call_path = frame, [], (*calls, node), self.path
