@@ -1,4 +1,4 @@
-"""Every fixture of every built-in rule, under every check of the harness."""
+"""Every fixture of every built-in rule, under every check of the harness; and what only the path of a file decides."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torchlint import testing
+from torchlint import SourceFile, engine, registry, testing
+from torchlint.registry import Selection
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -17,3 +18,25 @@ def test_fixture(case: testing.Case, request: pytest.FixtureRequest) -> None:
         case.fixture.bless()
     problems = case.problems()
     assert not problems, "\n" + "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "found"),
+    [
+        ("speed.py", "test_speed", True),
+        ("tests/test_speed.py", "test_speed", False),
+        ("tests/test_speed.py", "speed", True),
+    ],
+)
+def test_a_test_may_empty_the_cache(path: str, function: str, found: bool) -> None:
+    text = f"""\
+import torch
+
+def {function}(model, batches):
+    for batch in batches:
+        model(batch).sum().backward()
+        torch.cuda.empty_cache()
+"""
+    rules = tuple(rule for rule in registry.rules() if rule.rule_name() == "empty-cache-in-loop")
+    findings = engine.lint(SourceFile(path, text.encode()), Selection(rules, frozenset(), {}))
+    assert bool(findings) is found

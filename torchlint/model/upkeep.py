@@ -28,8 +28,8 @@ from torchlint.model.events import (
 )
 from torchlint.model.flow import is_main_guard
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import has_parameters, is_forward
-from torchlint.model.values import Module, Optimizer
+from torchlint.model.tracking import has_parameters, is_forward, is_module
+from torchlint.model.values import Answer, Module, Optimizer, Unknown, Value, inputs_of
 from torchlint.syntax import walk
 
 _PER_BATCH = re.compile(r"step|batch|iter")
@@ -59,10 +59,10 @@ class Upkeep:
         self.program = program
 
     def caches_emptied(self) -> Iterator[CacheEmptied]:
-        """Cache emptying in every iteration that trains or infers."""
+        """Cache emptying in every iteration that trains or infers; a test has reasons of its own."""
         for trace in self.program.traces:
             for event in trace.events:
-                if isinstance(event, EmptyCache):
+                if isinstance(event, EmptyCache) and not (self.program.is_test and self._in_test(event.node)):
                     found = self._emptied(trace, event, trace.events)
                     if found is not None:
                         yield found
@@ -88,10 +88,9 @@ class Upkeep:
         return any(probe.resets for probe in probes) or len(probes) > 1
 
     def _sweeps(self, loop: Loop | None, inside: list[Event]) -> bool:
-        """A loop over models or runs, not over batches: it makes a model or an optimizer each time."""
-        stepped = {other.optimizer for other in inside if isinstance(other, Step)}
-        made = [other.value for other in inside if isinstance(other, Fresh) and other.loops[-1:] == (loop,)]
-        return any(value in stepped or (isinstance(value, Module) and has_parameters(value)) for value in made)
+        """A loop over models or runs, not over batches: it makes a model, or an optimizer that it steps, each time."""
+        used = (value for other in inside for value in _used(other))
+        return any(_is_run(item) for value in used for item in inputs_of(value) if item.loops[-1:] == (loop,))
 
     def _works(self, event: Event) -> bool:
         """Whether an event trains or infers."""
@@ -191,3 +190,22 @@ class Upkeep:
             if isinstance(item, (cst.If, cst.IfExp)) and not (isinstance(item, cst.If) and is_main_guard(item.test)):
                 return True
         return False
+
+
+def _used(event: Event) -> tuple[Value, ...]:
+    """The module that an event makes or runs, or the optimizer that it steps."""
+    if isinstance(event, Fresh):
+        return (event.value,) if isinstance(event.value, Module) else ()
+    if isinstance(event, Step):
+        return (event.optimizer,)
+    if isinstance(event, Compute) and is_forward(event.value):
+        return event.value.parents[:1]
+    return (event.value.callee,) if isinstance(event, Call) and event.value.callee is not None else ()
+
+
+def _is_run(value: Value) -> bool:
+    """Whether making a value begins a run: it is an optimizer, or a module that can learn."""
+    if isinstance(value, Module):
+        return has_parameters(value)
+    made = isinstance(value, Unknown) and value.origin in ("call", "object")
+    return isinstance(value, Optimizer) or (made and is_module(value) is Answer.YES)
