@@ -66,7 +66,11 @@ class UndetachedAccumulation(Rule):
 
     code = "TL201"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"backward(", b".eval("), (b"append", b"+", b"extend", b"cat", b"stack", b"update"))
+    triggers = (
+        (b"torch",),
+        (b"backward(", b".eval("),
+        (b"+", b"append", b"] =", b"]=", b"extend", b"cat", b"stack", b"update"),
+    )
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

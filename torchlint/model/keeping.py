@@ -75,7 +75,7 @@ class Keeping:
         if not self._made_in(keep.value, loop) or self._drained(container, loop, events):
             return None
         backward = self._backward_through(keep, loop, events)
-        if self._used_later(keep, container, backward, events):
+        if self._used_later(keep, container, backward, loop, events):
             return None
         if backward is None:
             over_data = loop is not None and (self._made_from_data(keep.value, loop) or _trains(loop, events))
@@ -132,19 +132,19 @@ class Keeping:
                     return event
         return None
 
-    def _used_later(self, keep: Keep, container: Value, backward: Backward | None, events: list[Event]) -> bool:
-        """Whether a backward pass goes through what has been kept."""
+    def _used_later(
+        self, keep: Keep, container: Value, backward: Backward | None, loop: Loop | None, events: list[Event]
+    ) -> bool:
+        """Whether a backward pass goes through what has been kept: after the loop, or where none does in it."""
         for event in events:
             if not isinstance(event, (Backward, Grad)):
                 continue
             graph = self.tracking.graph(event.outputs)
             if container in graph or (keep.how == "add" and self._continues(keep, graph)):
                 return True
-            if (
-                event is not backward
-                and backward is None
-                and (keep.value in graph or not graph.isdisjoint(keep.value.parents))
-            ):
+            if backward is None and (keep.value in graph or not graph.isdisjoint(keep.value.parents)):
+                return True
+            if loop is not None and loop not in event.loops and keep.value in graph:
                 return True
         return False
 
