@@ -10,7 +10,7 @@ from torchlint.knowledge import GradMode
 from torchlint.model.calls import Calls
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Clear, Keep, Mutate, Step
-from torchlint.model.expressions import operator_of, target_text
+from torchlint.model.expressions import key_of, operator_of, target_text
 from torchlint.model.values import (
     Container,
     Phi,
@@ -92,7 +92,10 @@ class Assignments(Calls):
 
     def _assign_element(self, target: cst.Subscript, value: Value) -> None:
         owner = resolved(self.value(target.value))
-        key = self.subscript_key(target)
+        index = self.index(target)
+        key = key_of(index)
+        if not isinstance(owner, Tensor):
+            self.store(owner, index if key is None else None, value, target)
         if isinstance(owner, Container):
             if key is not None:
                 owner.set_part(key, value)
@@ -134,7 +137,8 @@ class Assignments(Calls):
             return False
         owner = resolved(self.value(target.value))
         if isinstance(owner, Container):
-            return self.subscript_key(target) is None
+            index = self.index(target)
+            return key_of(index) is None and self.stored_at(owner, index) is None
         return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.is_basic(target)
 
     def _slot_owner(self, target: cst.BaseExpression, old: Value) -> Value:

@@ -45,6 +45,11 @@ def operator_of(node: cst.CSTNode) -> str:
     return _OPERATORS.get(type(node), "bitwise")
 
 
+def key_of(index: Value | None) -> object:
+    """The literal number or text that an index is, else None."""
+    return index.constant if isinstance(index, Plain) and isinstance(index.constant, (str, int)) else None
+
+
 class Expressions(Machine):
     """Evaluates expressions; calls are left to a subclass."""
 
@@ -163,24 +168,23 @@ class Expressions(Machine):
 
     def _subscript(self, node: cst.Subscript) -> Value:
         owner = resolved(self.value(node.value))
-        key = self.subscript_key(node)
+        index = self.index(node)
         if isinstance(owner, Module) and any(isinstance(item.slice, cst.Slice) for item in node.slice):
             return self.made(Module(node, owner.name, owner.parents, owner.info))
-        return self.element(owner, key, node, basic=self.is_basic(node))
+        stored = self.stored_at(owner, index)
+        return stored if stored is not None else self.element(owner, key_of(index), node, basic=self.is_basic(node))
 
-    def subscript_key(self, node: cst.Subscript) -> object:
-        """The literal key of a subscript, else None; evaluates the indices."""
-        key: object = None
+    def index(self, node: cst.Subscript) -> Value | None:
+        """What stands in the brackets, unless that is a slice or several indices; evaluates them all."""
+        found: list[Value] = []
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
-                index = self.value(element.slice.value)
-                if len(node.slice) == 1 and isinstance(index, Plain) and isinstance(index.constant, (str, int)):
-                    key = index.constant
+                found.append(self.value(element.slice.value))
             else:
                 for child in children(element.slice):
                     if isinstance(child, cst.BaseExpression):
                         self.value(child)
-        return key
+        return found[0] if len(found) == len(node.slice) == 1 else None
 
     def is_basic(self, node: cst.Subscript) -> bool:
         """Whether indexing gives a view: slices and literal numbers, no masks and index tensors."""

@@ -21,6 +21,7 @@ from torchlint.model.values import (
     Optimizer,
     Phi,
     Plain,
+    Slot,
     Unknown,
     Value,
 )
@@ -228,6 +229,21 @@ class Machine:
             return part
 
         return self._part(owner, key, make)
+
+    # -- elements -----------------------------------------------------------------------------------
+
+    def store(self, owner: Value, index: Value | None, value: Value, node: cst.CSTNode) -> None:
+        """Remember that `owner[index]` is a value: until something else is stored, which may be at the same place."""
+        self.heap.pop((owner, "[=]"), None)
+        if index is not None:
+            self.heap[owner, "[=]"] = self.made(Slot(node, index, value, self.path))
+
+    def stored_at(self, owner: Value, index: Value | None) -> Value | None:
+        """What was stored in `owner[index]` on the way here, if that was the last to be stored in it."""
+        slot = self.heap.get((owner, "[=]"))
+        if not isinstance(slot, Slot) or slot.loops != self.loops or self.path[: len(slot.path)] != slot.path:
+            return None
+        return slot.parents[1] if slot.parents[0] is index else None
 
     # -- branches -----------------------------------------------------------------------------------
 

@@ -9,8 +9,10 @@ import libcst as cst
 
 from torchlint.hints import INFERENCE
 from torchlint.knowledge import GradMode
+from torchlint.model.definitions import dotted
 from torchlint.model.events import (
     Backward,
+    Branch,
     Compute,
     Event,
     Mutate,
@@ -124,17 +126,15 @@ class Mutation:
         return known
 
     def _is_inference(self, event: Event) -> bool:
-        """Whether a function or condition around an event, or around a call that leads there, speaks of inference."""
-        tree = self.program.tree
-        for node in (event.node, *event.calls):
-            inner = node
-            for item in tree.ancestors(node):
-                if isinstance(item, cst.FunctionDef) and INFERENCE.search(item.name.value):
+        """Whether a condition on an event, or the name of a function around it or its callers, speaks of inference."""
+        ways = [(branch, arm == 0) for branch, arm in event.path]
+        ways += [(branch, arm != 0) for branch, arm in event.passed]
+        for branch, holds in ways:
+            if isinstance(branch, Branch) and isinstance(branch.node, (cst.If, cst.IfExp)):
+                if _speaks_of_inference(branch.node.test, holds):
                     return True
-                if isinstance(item, cst.If) and inner is item.body and _asks_for_inference(item.test):
-                    return True
-                inner = item
-        return False
+        around = (item for node in (event.node, *event.calls) for item in self.program.tree.ancestors(node))
+        return any(isinstance(item, cst.FunctionDef) and INFERENCE.search(item.name.value) for item in around)
 
     def _before(self, saver: Event, mutate: Mutate, changed: set[Value], shared: set[Value]) -> bool:
         """Whether the save precedes the change: in one pass, or in the iteration before."""
@@ -343,12 +343,19 @@ def _operator(saver: Event) -> str:
     return module.name.rpartition(".")[2] if isinstance(module, Module) else module.label
 
 
-def _asks_for_inference(test: cst.BaseExpression) -> bool:
-    """Whether a condition holds for inference by its names: `inference_params is not None`, and not `is None`."""
-    inverted = isinstance(test, cst.UnaryOperation) or (
-        isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Is)
-    )
-    return not inverted and any(isinstance(item, cst.Name) and INFERENCE.search(item.value) for item in walk(test))
+def _speaks_of_inference(test: cst.BaseExpression, holds: bool) -> bool:
+    """Whether nothing trains where a condition holds, or where it does not: `not self.training`, and by their names
+    `inference_params is not None` and `infer`."""
+    if isinstance(test, cst.UnaryOperation):
+        return isinstance(test.operator, cst.Not) and _speaks_of_inference(test.expression, not holds)
+    if isinstance(test, cst.BooleanOperation):
+        all_hold = holds is isinstance(test.operator, cst.And)
+        return all_hold and any(_speaks_of_inference(part, holds) for part in (test.left, test.right))
+    if dotted(test).rpartition(".")[2] == "training":
+        return not holds
+    if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Is):
+        holds = not holds
+    return holds and any(isinstance(item, cst.Name) and INFERENCE.search(item.value) for item in walk(test))
 
 
 def _is_silent(target: Value) -> bool:

@@ -37,8 +37,10 @@ class OutOfPlace:
         """The out-of-place form; None where there is none, or where another name sees the change on purpose."""
         if isinstance(mutate.node, cst.Subscript):
             return self._cloned(mutate.node, resolved(mutate.target))
+        target = resolved(mutate.target)
         if isinstance(mutate.node, cst.AugAssign) and isinstance(mutate.node.target, cst.Subscript):
-            return self._cloned(mutate.node.target, _whole(resolved(mutate.target)))
+            if not isinstance(target, Tensor) or target.op == "getitem":
+                return self._cloned(mutate.node.target, _whole(target))
         if self._is_view(mutate.target):
             return None
         if isinstance(mutate.node, cst.AugAssign):
@@ -65,10 +67,10 @@ class OutOfPlace:
     # -- statements -------------------------------------------------------------------------------------
 
     def _augmented(self, node: cst.AugAssign) -> Change | None:
-        """`y += 1` -> `y = y + 1`."""
-        if not _is_variable(node.target):
+        """`y += 1` -> `y = y + 1`, also of an element of a list or dictionary."""
+        if not _is_variable(node.target) and not _is_slot(node.target):
             return None
-        target, operator = dotted(node.target), self.tree.code(node.operator).strip().removesuffix("=")
+        target, operator = self.tree.code(node.target), self.tree.code(node.operator).strip().removesuffix("=")
         edits: list[NodeEdit] = [Replace(node.operator, f"= {target} {operator}")]
         if _needs_brackets(node.value, operator):
             edits.append(Replace(node.value, f"({self.tree.code(node.value)})"))
@@ -134,6 +136,14 @@ def _is_variable(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Attribute):
         return bool(dotted(node)) and node.attr.value not in ("data", "grad")
     return isinstance(node, cst.Name)
+
+
+def _is_slot(node: cst.BaseExpression) -> bool:
+    """`items[i]`, `items["key"]`: an element that is the same if it is asked for twice."""
+    if not isinstance(node, cst.Subscript) or not _is_variable(node.value) or len(node.slice) != 1:
+        return False
+    index = node.slice[0].slice
+    return isinstance(index, cst.Index) and isinstance(index.value, (cst.Name, cst.Integer, cst.SimpleString))
 
 
 def _needs_brackets(value: cst.BaseExpression, operator: str) -> bool:

@@ -183,6 +183,16 @@ class Container(Value):
         return [*self.parents, *(value for key, value in self.known_parts.items() if key != "[]")]
 
 
+class Slot(Value):
+    """What was stored last in a container, at which index, and on which path; it is never a value of the program."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, node: cst.CSTNode, index: Value, value: Value, path: tuple[tuple[object, int], ...]) -> None:
+        super().__init__(node, (index, value))
+        self.path = path
+
+
 class Function(Value):
     """A function or method of this module, bound to `receiver` where it is a method of something."""
 
