@@ -165,7 +165,7 @@ class Ownership:
 
         With `derived`, also what a call made of it, such as `maml.clone()`.
         """
-        origins = ("attribute", "element", "iteration", *(("call", "object") if derived else ()))
+        origins = ("attribute", "element", "iteration", "method", *(("call", "object") if derived else ()))
         given = _made_of(whole)
         seen: set[Value] = set()
         stack = [part]

@@ -61,8 +61,10 @@ class Upkeep:
     def caches_emptied(self) -> Iterator[CacheEmptied]:
         """Cache emptying in every iteration that trains or infers; a test has reasons of its own."""
         for trace in self.program.traces:
+            if self.program.tests(trace):
+                continue
             for event in trace.events:
-                if isinstance(event, EmptyCache) and not (self.program.is_test and self._in_test(event.node)):
+                if isinstance(event, EmptyCache):
                     found = self._emptied(trace, event, trace.events)
                     if found is not None:
                         yield found
