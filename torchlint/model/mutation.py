@@ -112,7 +112,9 @@ class Mutation:
                     continue
                 changed = {item for item in storages(mutate.target, saver.path) if not isinstance(item, Phi)}
                 shared = changed & storages(saved, mutate.path)
-                if not any(_is_made(item) for item in shared) or not self._before(saver, mutate, changed, shared):
+                if not any(_is_made(item) for item in shared) or not self._before(
+                    saver, saved, mutate, changed, shared
+                ):
                     continue
                 if self._needed(trace, saver, mutate, events):
                     return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
@@ -136,11 +138,15 @@ class Mutation:
         around = (item for node in (event.node, *event.calls) for item in self.program.tree.ancestors(node))
         return any(isinstance(item, cst.FunctionDef) and INFERENCE.search(item.name.value) for item in around)
 
-    def _before(self, saver: Event, mutate: Mutate, changed: set[Value], shared: set[Value]) -> bool:
+    def _before(self, saver: Event, saved: Value, mutate: Mutate, changed: set[Value], shared: set[Value]) -> bool:
         """Whether the save precedes the change: in one pass, or in the iteration before."""
         if saver.order < mutate.order:
-            # what is made between the two was saved as it came out of the iteration before, and is another one now
-            return any(not saver.order < item.order < mutate.order for item in _owners(shared))
+            # what this iteration has made is not what the saver had from the one before
+            now, then = (storages(value, carried=False) for value in (mutate.target, saved))
+            return any(
+                item not in now or (item in then and not saver.order < item.order < mutate.order)
+                for item in _owners(shared)
+            )
         loops = set(saver.loops) & set(mutate.loops)
         owners = _owners(changed)
         return bool(loops) and bool(owners) and all(loops.isdisjoint(item.loops) for item in owners)

@@ -357,10 +357,11 @@ def has_parameters(module: Value) -> bool:
     return True
 
 
-def storages(value: Value, path: Path = ()) -> set[Value]:
+def storages(value: Value, path: Path = (), *, carried: bool = True) -> set[Value]:
     """The values whose storage a value may share, itself included, down to where it was made.
 
-    With a `path`, only those that it has where that path was taken.
+    With a `path`, only those that it has where that path was taken; with `carried`, also those that it has from
+    earlier iterations of a loop.
     """
     taken = dict(path)
     found: set[Value] = set()
@@ -372,6 +373,8 @@ def storages(value: Value, path: Path = ()) -> set[Value]:
         found.add(item)
         if isinstance(item, Tensor) and item.base is not None:
             stack.append(item.base)
+        elif isinstance(item, Phi) and item.is_loop and not carried:
+            stack.extend(item.parents[:1])
         elif isinstance(item, Phi):
             stack.extend(part for part in item.parents if _possible(item.arms.get(part), taken))
     return found
