@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint import hints
 from torchlint.knowledge import GradMode
 from torchlint.model.assignments import Assignments
+from torchlint.model.conditions import Conditions
 from torchlint.model.definitions import Definitions, FunctionInfo, dotted
 from torchlint.model.events import Branch, Exit, Loop, Returned, Try
 from torchlint.model.machine import LoopScope, Snapshot
@@ -25,10 +26,9 @@ from torchlint.model.values import (
     Value,
     inputs_of,
 )
-from torchlint.syntax import walk
 
 
-class Interpreter(Assignments):
+class Interpreter(Conditions):
     """Runs statements abstractly, each once: loops through Phis, branches on copies of the state."""
 
     def __init__(self, definitions: Definitions) -> None:
@@ -63,11 +63,11 @@ class Interpreter(Assignments):
     def _if(self, node: cst.If) -> None:
         self.value(node.test)
         arms = self._arms(node)
-        certain = self._certain_arm(node)
+        certain = self.certain_arm(node)
         if certain is not None:
             arms[certain]()
             return
-        absent = self._absent(node.test)
+        absent = self.absent(node.test)
         if absent is not None:
             name, number = absent
             arm = arms[number]
@@ -86,64 +86,10 @@ class Interpreter(Assignments):
             arms.append(lambda: None)
         return arms
 
-    def _certain_arm(self, node: cst.If) -> int | None:
-        """The arm that is taken, where that is known: 0 is the body, 1 the rest."""
-        asked = self.definitions.qualified(dotted(node.test.func)) if isinstance(node.test, cst.Call) else ""
-        if is_main_guard(node.test) or (asked.endswith(".is_available") and node.orelse is None):
-            return 0
-        if asked == "torch.is_grad_enabled" and self.mode is not GradMode.UNKNOWN:
-            return 0 if self.mode is GradMode.ON else 1
-        if any(map(self._fails_without_grad, _conjuncts(node.test))):
-            return 1
-        known = self._known_argument(node.test)
-        return None if known is None else 0 if known else 1
-
-    def _fails_without_grad(self, test: cst.BaseExpression) -> bool:
-        """Whether a test cannot hold since gradients are off: `loss.requires_grad`, and `self.training` in a function
-        that is called with gradients off."""
-        if not isinstance(test, cst.Attribute):
-            return False
-        if test.attr.value == "training":
-            return self.frame.called_with is GradMode.OFF
-        if test.attr.value != "requires_grad":
-            return False
-        value = self.frame.locals.get(test.value.value) if isinstance(test.value, cst.Name) else None
-        return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
-
-    def _absent(self, test: cst.BaseExpression) -> tuple[str, int] | None:
-        """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""
-        inverted = False
-        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            test, inverted = test.expression, True
-        if (
-            isinstance(test, cst.Comparison)
-            and len(test.comparisons) == 1
-            and dotted(test.comparisons[0].comparator) == "None"
-        ):
-            inverted = inverted is not isinstance(test.comparisons[0].operator, cst.Is)
-            test = test.left
-        if not isinstance(test, cst.Name):
-            return None
-        value = self.frame.locals.get(test.value)
-        maybe = isinstance(value, Phi) and any(isinstance(item, Plain) and item.is_none for item in inputs_of(value))
-        return (test.value, 0 if inverted else 1) if maybe else None
-
     def _without(self, name: str, arm: Callable[[], None], node: cst.CSTNode) -> None:
         """Run an arm in which a name is None."""
         self.bind(name, Plain(node, None))
         arm()
-
-    def _known_argument(self, test: cst.BaseExpression) -> bool | None:
-        """The truth of a parameter that the call under way has given a literal."""
-        inverted = isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
-        name = test.expression if isinstance(test, cst.UnaryOperation) and inverted else test
-        info = self.frame.info
-        if not self.calls or info is None or not isinstance(name, cst.Name) or name.value not in info.parameters:
-            return None
-        value = self.frame.locals.get(name.value)
-        if not isinstance(value, Plain) or not isinstance(value.constant, bool):
-            return None
-        return value.constant is not inverted
 
     def _branch(self, node: cst.CSTNode, arms: Sequence[Callable[[], None]], only_first: bool = False) -> None:
         """Interpret alternatives; with `only_first` what follows sees the first alone, if it goes on."""
@@ -340,17 +286,3 @@ def may_switch_gradients(context: Value) -> bool:
 def _close(phi: Phi, end: Value | None) -> None:
     if end is not None and end is not phi and end not in phi.parents:
         phi.parents = (*phi.parents, end)
-
-
-def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """What must all hold for a test to hold: of `a and b`, both."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        return [*_conjuncts(test.left), *_conjuncts(test.right)]
-    return [test]
-
-
-def is_main_guard(test: cst.BaseExpression) -> bool:
-    """`__name__ == "__main__"`."""
-    return isinstance(test, cst.Comparison) and any(
-        isinstance(item, cst.Name) and item.value == "__name__" for item in walk(test)
-    )

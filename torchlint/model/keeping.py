@@ -16,7 +16,9 @@ from torchlint.model.values import (
     Container,
     Instance,
     Module,
+    Parameters,
     Phi,
+    Plain,
     Tensor,
     Unknown,
     Value,
@@ -64,7 +66,7 @@ class Keeping:
     def _kept(self, trace: Trace, keep: Keep, events: list[Event]) -> KeptGraph | None:
         if keep.mode is not GradMode.ON or self.tracking.tracked(keep.value) is not Answer.YES:
             return None
-        if all(isinstance(item, Tensor) and item.leaf for item in inputs_of(keep.value)):
+        if _is_leaf(keep.value):
             return None
         container = resolved(keep.container)
         if isinstance(container, Container) and container.bounded:
@@ -205,6 +207,15 @@ class Keeping:
         """The statement in the loop: the call, where a local function does the keeping."""
         depth = loop.depth if loop is not None else 0
         return keep.calls[depth] if len(keep.calls) > depth else keep.node
+
+
+def _is_leaf(value: Value) -> bool:
+    """Whether a value is where graphs end: a leaf, parameters, or a list or dictionary of such."""
+    if isinstance(value, (Phi, Container)):
+        parts = list(inputs_of(value)) if isinstance(value, Phi) else value.elements()
+        values = [part for part in parts if not isinstance(part, Plain)]
+        return bool(values) and all(map(_is_leaf, values))
+    return isinstance(value, Parameters) or (isinstance(value, Tensor) and value.leaf)
 
 
 def _trains(loop: Loop, events: list[Event]) -> bool:

@@ -93,7 +93,7 @@ class Ownership:
         if target is None:
             return Answer.UNKNOWN
         target = resolved(target)
-        if target is optimizer or not set(inputs_of(target)).isdisjoint(inputs_of(optimizer)):
+        if optimizer in _with_owners(target) or not set(inputs_of(target)).isdisjoint(inputs_of(optimizer)):
             return Answer.YES
         ours, known = parameters_of(optimizer)
         if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
@@ -121,7 +121,7 @@ class Ownership:
                 for part in item.elements()
                 if not isinstance(part, (Container, Phi))
             )
-        if item is optimizer:
+        if optimizer in _with_owners(item):
             return not hints.is_harmless_to_optimizer(event.name)
         if isinstance(item, Parameters):
             clears = hints.is_clearing(event.name)
@@ -186,6 +186,15 @@ class Ownership:
         return False
 
 
+def _with_owners(value: Value) -> list[Value]:
+    """A value, what it is an attribute of, and what that is: an optimizer may hold the one that does the work."""
+    found = [value]
+    while isinstance(value, Unknown) and value.origin == "attribute" and value.parents:
+        value = resolved(value.parents[0])
+        found.append(value)
+    return found
+
+
 def _made_of(whole: Value) -> set[Value]:
     """What a module was made of: what its class was handed, and what that was made of."""
     found: set[Value] = set()
@@ -232,9 +241,7 @@ def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
             found.add(item)
         elif isinstance(item, Tensor) and item.op == "add":
             stack.extend(item.parents)
-        elif isinstance(item, Unknown) and (
-            is_module(item) is Answer.YES or item.origin in ("attribute", "parameter", "object")
-        ):
+        elif isinstance(item, Unknown) and (_module_like(item) or item.origin in ("parameter", "object")):
             found.add(item)
         elif not isinstance(item, Plain):
             known = False

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint import hints
 from torchlint.model.assignments import names_read
+from torchlint.model.conditions import is_main_guard
 from torchlint.model.definitions import dotted
 from torchlint.model.events import (
     Anomaly,
@@ -26,7 +27,6 @@ from torchlint.model.events import (
     events_in,
     repeating,
 )
-from torchlint.model.flow import is_main_guard
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import has_parameters, is_forward, is_module
 from torchlint.model.values import Answer, Module, Optimizer, Unknown, Value, inputs_of
@@ -195,14 +195,15 @@ class Upkeep:
 
 
 def _used(event: Event) -> tuple[Value, ...]:
-    """The module that an event makes or runs, or the optimizer that it steps."""
+    """The module that an event makes or runs, with what that was made of; or the optimizer that it steps."""
     if isinstance(event, Fresh):
         return (event.value,) if isinstance(event.value, Module) else ()
     if isinstance(event, Step):
         return (event.optimizer,)
     if isinstance(event, Compute) and is_forward(event.value):
         return event.value.parents[:1]
-    return (event.value.callee,) if isinstance(event, Call) and event.value.callee is not None else ()
+    callee = event.value.callee if isinstance(event, Call) else None
+    return (callee, *callee.parents[:1]) if callee is not None else ()
 
 
 def _is_run(value: Value) -> bool:

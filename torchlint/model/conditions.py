@@ -1,0 +1,100 @@
+"""Conditions: which arm of an `if` is certain, and what a test says of the names in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from torchlint.knowledge import GradMode
+from torchlint.model.assignments import Assignments
+from torchlint.model.definitions import dotted
+from torchlint.model.values import Phi, Plain, Tensor, inputs_of
+from torchlint.syntax import walk
+
+
+class Conditions(Assignments):
+    """Answers about the tests of branches, at this point of the program."""
+
+    def certain_arm(self, node: cst.If) -> int | None:
+        """The arm that is taken, where that is known: 0 is the body, 1 the rest."""
+        if is_main_guard(node.test) or (node.orelse is None and self._asked(node.test).endswith(".is_available")):
+            return 0
+        known = self._known(node.test)
+        return None if known is None else 0 if known else 1
+
+    def _known(self, test: cst.BaseExpression) -> bool | None:
+        """The truth of a test, where the grad mode decides it, or what the call under way gives."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            known = self._known(test.expression)
+            return None if known is None else not known
+        if isinstance(test, cst.BooleanOperation):
+            decisive = isinstance(test.operator, cst.Or)
+            parts = {self._known(part) for part in (test.left, test.right)}
+            return decisive if decisive in parts else None if None in parts else not decisive
+        if isinstance(test, cst.Comparison):
+            return self._known_comparison(test.left, test.comparisons)
+        if isinstance(test, cst.Attribute):
+            return False if self._fails_without_grad(test) else None
+        if self._asked(test) == "torch.is_grad_enabled":
+            return None if self.mode is GradMode.UNKNOWN else self.mode is GradMode.ON
+        constant = self._given(test)
+        return constant if isinstance(constant, bool) else None
+
+    def _asked(self, test: cst.BaseExpression) -> str:
+        """The function that a test calls."""
+        return self.definitions.qualified(dotted(test.func)) if isinstance(test, cst.Call) else ""
+
+    def _fails_without_grad(self, test: cst.Attribute) -> bool:
+        """Whether a test cannot hold since gradients are off: `loss.requires_grad`, and `self.training` in a function
+        that is called with gradients off."""
+        if test.attr.value == "training":
+            return self.frame.called_with is GradMode.OFF
+        if test.attr.value != "requires_grad":
+            return False
+        value = self.frame.locals.get(test.value.value) if isinstance(test.value, cst.Name) else None
+        return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
+
+    def _known_comparison(self, left: cst.BaseExpression, comparisons: Sequence[cst.ComparisonTarget]) -> bool | None:
+        """The truth of `mode == "train"`, and of `!=`."""
+        given, literal, operator = self._given(left), comparisons[0].comparator, comparisons[0].operator
+        if len(comparisons) > 1 or not isinstance(operator, (cst.Equal, cst.NotEqual)):
+            return None
+        if not isinstance(given, (str, int)) or not isinstance(literal, (cst.SimpleString, cst.Integer)):
+            return None
+        right = self.value(literal)
+        equal = isinstance(right, Plain) and right.constant == given
+        return equal is isinstance(operator, cst.Equal)
+
+    def _given(self, name: cst.BaseExpression) -> object:
+        """The literal that the call under way has given a parameter, else None."""
+        info = self.frame.info
+        if not self.calls or info is None or not isinstance(name, cst.Name) or name.value not in info.parameters:
+            return None
+        value = self.frame.locals.get(name.value)
+        return value.constant if isinstance(value, Plain) else None
+
+    def absent(self, test: cst.BaseExpression) -> tuple[str, int] | None:
+        """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""
+        inverted = False
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test, inverted = test.expression, True
+        if (
+            isinstance(test, cst.Comparison)
+            and len(test.comparisons) == 1
+            and dotted(test.comparisons[0].comparator) == "None"
+        ):
+            inverted = inverted is not isinstance(test.comparisons[0].operator, cst.Is)
+            test = test.left
+        if not isinstance(test, cst.Name):
+            return None
+        value = self.frame.locals.get(test.value)
+        maybe = isinstance(value, Phi) and any(isinstance(item, Plain) and item.is_none for item in inputs_of(value))
+        return (test.value, 0 if inverted else 1) if maybe else None
+
+
+def is_main_guard(test: cst.BaseExpression) -> bool:
+    """`__name__ == "__main__"`."""
+    return isinstance(test, cst.Comparison) and any(
+        isinstance(item, cst.Name) and item.value == "__name__" for item in walk(test)
+    )
