@@ -140,5 +140,7 @@ SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test
 """Context managers that may well switch gradients off."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""
+TRAINING = re.compile(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")
+"""Flags and modes, as whole words, under which something trains."""
 DEBUGGING = _any_of("debug anomal nan detect check verbose trace profil test inspect safe")
 """Names of flags that decide about debugging, not about training."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from torchlint import hints
 from torchlint.knowledge import GradMode
 from torchlint.model.assignments import Assignments
 from torchlint.model.definitions import dotted
@@ -32,28 +33,35 @@ class Conditions(Assignments):
             decisive = isinstance(test.operator, cst.Or)
             parts = {self._known(part) for part in (test.left, test.right)}
             return decisive if decisive in parts else None if None in parts else not decisive
-        if isinstance(test, cst.Comparison):
-            return self._known_comparison(test.left, test.comparisons)
-        if isinstance(test, cst.Attribute):
-            return False if self._fails_without_grad(test) else None
         if self._asked(test) == "torch.is_grad_enabled":
             return None if self.mode is GradMode.UNKNOWN else self.mode is GradMode.ON
-        constant = self._given(test)
-        return constant if isinstance(constant, bool) else None
+        if isinstance(test, cst.Comparison):
+            given: object = self._known_comparison(test.left, test.comparisons)
+        else:
+            given = self._given(test)
+        if isinstance(given, bool):
+            return given
+        return False if self._fails_without_grad(test) else None
 
     def _asked(self, test: cst.BaseExpression) -> str:
         """The function that a test calls."""
         return self.definitions.qualified(dotted(test.func)) if isinstance(test, cst.Call) else ""
 
-    def _fails_without_grad(self, test: cst.Attribute) -> bool:
-        """Whether a test cannot hold since gradients are off: `loss.requires_grad`, and `self.training` in a function
-        that is called with gradients off."""
-        if test.attr.value == "training":
-            return self.frame.called_with is GradMode.OFF
-        if test.attr.value != "requires_grad":
-            return False
-        value = self.frame.locals.get(test.value.value) if isinstance(test.value, cst.Name) else None
-        return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
+    def _fails_without_grad(self, test: cst.BaseExpression) -> bool:
+        """Whether a test cannot hold since gradients are off: `loss.requires_grad`, and in a function that is called
+        with gradients off `self.training` or `stage == "train"`."""
+        if isinstance(test, cst.Comparison):
+            equal = len(test.comparisons) == 1 and isinstance(test.comparisons[0].operator, cst.Equal)
+            word = test.comparisons[0].comparator
+            return equal and isinstance(word, cst.SimpleString) and self._means_training(word.raw_value)
+        if isinstance(test, cst.Attribute) and test.attr.value == "requires_grad":
+            value = self.frame.locals.get(test.value.value) if isinstance(test.value, cst.Name) else None
+            return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
+        return self._means_training(dotted(test).rpartition(".")[2])
+
+    def _means_training(self, name: str) -> bool:
+        """Whether a flag of a name is off, since a caller that trains would leave gradients on."""
+        return self.frame.called_with is GradMode.OFF and hints.TRAINING.fullmatch(name) is not None
 
     def _known_comparison(self, left: cst.BaseExpression, comparisons: Sequence[cst.ComparisonTarget]) -> bool | None:
         """The truth of `mode == "train"`, and of `!=`."""

@@ -74,7 +74,11 @@ class Keeping:
         loop = self._outlived(keep, container)
         if loop is None and not self._outlives_call(trace, keep, container):
             return None
-        if not self._made_in(keep.value, loop) or self._drained(container, loop, events):
+        if (
+            not self._made_in(keep.value, loop)
+            or self._drained(container, loop, events)
+            or self._is_cut(keep.container)
+        ):
             return None
         backward = self._backward_through(keep, loop, events)
         if self._used_later(keep, container, backward, loop, events):
@@ -123,6 +127,11 @@ class Keeping:
             and (loop is None or loop in event.loops)
             for event in events
         )
+
+    def _is_cut(self, total: Value) -> bool:
+        """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""
+        carried = total.parents[1:] if isinstance(total, Phi) and total.is_loop else ()
+        return bool(carried) and all(self.tracking.tracked(item) is Answer.NO for item in carried)
 
     def _backward_through(self, keep: Keep, loop: Loop | None, events: list[Event]) -> Backward | None:
         """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""

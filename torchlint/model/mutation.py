@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint.hints import INFERENCE
+from torchlint.hints import INFERENCE, TRAINING
 from torchlint.knowledge import GradMode
 from torchlint.model.definitions import dotted
 from torchlint.model.events import (
@@ -357,7 +357,7 @@ def _speaks_of_inference(test: cst.BaseExpression, holds: bool) -> bool:
     if isinstance(test, cst.BooleanOperation):
         all_hold = holds is isinstance(test.operator, cst.And)
         return all_hold and any(_speaks_of_inference(part, holds) for part in (test.left, test.right))
-    if dotted(test).rpartition(".")[2] == "training":
+    if TRAINING.fullmatch(dotted(test).rpartition(".")[2]):
         return not holds
     if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Is):
         holds = not holds

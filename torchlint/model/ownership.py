@@ -40,7 +40,8 @@ class Ownership:
         self.tracking = tracking
         self.traces = program.traces
         self._holders: dict[Value, list[Value]] = {}
-        for (owner, _), value in program.interpreter.stored.items():
+        heaps = (program.interpreter.stored, *(trace.heap for trace in program.traces))
+        for (owner, _), value in (item for heap in heaps for item in heap.items()):
             for part in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
                 for item in inputs_of(part):
                     self._holders.setdefault(item, []).append(owner)

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint import hints
 from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, Returned, Step, exclusive
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import LOSSES, Tracking
+from torchlint.model.tracking import LOSSES, Tracking, result_of_call
 from torchlint.model.values import (
     Answer,
     Container,
@@ -132,7 +132,12 @@ class Retention:
         return None
 
     def _drags(self, value: Value, phi: Phi) -> bool:
-        return self.tracking.tracked(value) is Answer.YES and phi in self.tracking.graph(value)
+        """Whether a value takes the graph of the one before along: by what is known of it, or as another output of a
+        module that is trained and was handed that one."""
+        if self.tracking.tracked(value) is Answer.YES:
+            return phi in self.tracking.graph(value)
+        call = result_of_call(value)
+        return call is not None and call in self.tracking.backpropagated and phi in call.parents
 
 
 def _goes_backward(handed: Value) -> bool:
