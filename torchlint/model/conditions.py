@@ -36,12 +36,11 @@ class Conditions(Assignments):
         if self._asked(test) == "torch.is_grad_enabled":
             return None if self.mode is GradMode.UNKNOWN else self.mode is GradMode.ON
         if isinstance(test, cst.Comparison):
-            given: object = self._known_comparison(test.left, test.comparisons)
+            known = self._known_comparison(test.left, test.comparisons)
         else:
             given = self._given(test)
-        if isinstance(given, bool):
-            return given
-        return False if self._fails_without_grad(test) else None
+            known = bool(given.constant) if given is not None else None
+        return False if known is None and self._fails_without_grad(test) else known
 
     def _asked(self, test: cst.BaseExpression) -> str:
         """The function that a test calls."""
@@ -64,23 +63,29 @@ class Conditions(Assignments):
         return self.frame.called_with is GradMode.OFF and hints.TRAINING.fullmatch(name) is not None
 
     def _known_comparison(self, left: cst.BaseExpression, comparisons: Sequence[cst.ComparisonTarget]) -> bool | None:
-        """The truth of `mode == "train"`, and of `!=`."""
-        given, literal, operator = self._given(left), comparisons[0].comparator, comparisons[0].operator
-        if len(comparisons) > 1 or not isinstance(operator, (cst.Equal, cst.NotEqual)):
+        """The truth of `mode == "train"` and of `optimizer is None`, and of their opposites."""
+        given, operator = self._given(left), comparisons[0].operator
+        right = comparisons[0].comparator
+        if len(comparisons) > 1 or given is None:
             return None
-        if not isinstance(given, (str, int)) or not isinstance(literal, (cst.SimpleString, cst.Integer)):
+        if dotted(right) == "None":
+            holds = given.is_none
+        elif isinstance(right, (cst.SimpleString, cst.Integer)):
+            literal = self.value(right)
+            holds = isinstance(literal, Plain) and literal.constant == given.constant
+        else:
             return None
-        right = self.value(literal)
-        equal = isinstance(right, Plain) and right.constant == given
-        return equal is isinstance(operator, cst.Equal)
+        if isinstance(operator, (cst.Equal, cst.Is)):
+            return holds
+        return not holds if isinstance(operator, (cst.NotEqual, cst.IsNot)) else None
 
-    def _given(self, name: cst.BaseExpression) -> object:
-        """The literal that the call under way has given a parameter, else None."""
+    def _given(self, name: cst.BaseExpression) -> Plain | None:
+        """The literal that the call under way has given a parameter."""
         info = self.frame.info
         if not self.calls or info is None or not isinstance(name, cst.Name) or name.value not in info.parameters:
             return None
         value = self.frame.locals.get(name.value)
-        return value.constant if isinstance(value, Plain) else None
+        return value if isinstance(value, Plain) and value.is_literal else None
 
     def absent(self, test: cst.BaseExpression) -> tuple[str, int] | None:
         """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""

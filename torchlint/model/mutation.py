@@ -103,22 +103,23 @@ class Mutation:
     ) -> SavedTensorChanged | None:
         if self._is_inference(mutate):
             return None
-        reach = self._storages(mutate.target)
         for saver in savers:
             if saver is mutate or apart(saver, mutate):
                 continue
             for saved, is_result in self._saved(saver):
-                if reach.isdisjoint(self._storages(saved)):
-                    continue
-                changed = {item for item in storages(mutate.target, saver.path) if not isinstance(item, Phi)}
-                shared = changed & storages(saved, mutate.path)
-                if not any(_is_made(item) for item in shared) or not self._before(
-                    saver, saved, mutate, changed, shared
-                ):
-                    continue
-                if self._needed(trace, saver, mutate, events):
+                if self._meets(mutate, saver, saved) and self._needed(trace, saver, mutate, events):
                     return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
         return None
+
+    def _meets(self, mutate: Mutate, saver: Event, saved: Value) -> bool:
+        """Whether a change is one of a tensor that the program has made, after it was saved."""
+        if self._storages(mutate.target).isdisjoint(self._storages(saved)):
+            return False
+        ran = [loop for loop in saver.loops if loop not in mutate.loops]
+        reached = storages(mutate.target, saver.path, ran=ran)
+        changed = {item for item in reached if not isinstance(item, Phi)}
+        shared = changed & storages(saved, mutate.path)
+        return any(map(_is_made, shared)) and self._before(saver, saved, mutate, changed, shared)
 
     def _storages(self, value: Value) -> frozenset[Value]:
         """The storages of a value on any path, worked out once."""

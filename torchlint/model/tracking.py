@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import libcst as cst
 
@@ -357,11 +357,11 @@ def has_parameters(module: Value) -> bool:
     return True
 
 
-def storages(value: Value, path: Path = (), *, carried: bool = True) -> set[Value]:
+def storages(value: Value, path: Path = (), *, carried: bool = True, ran: Collection[object] = ()) -> set[Value]:
     """The values whose storage a value may share, itself included, down to where it was made.
 
-    With a `path`, only those that it has where that path was taken; with `carried`, also those that it has from
-    earlier iterations of a loop.
+    With a `path`, only those that it has where that path was taken, and where the loops ran that `ran` names; with
+    `carried`, also those that it has from earlier iterations of a loop.
     """
     taken = dict(path)
     found: set[Value] = set()
@@ -376,8 +376,14 @@ def storages(value: Value, path: Path = (), *, carried: bool = True) -> set[Valu
         elif isinstance(item, Phi) and item.is_loop and not carried:
             stack.extend(item.parents[:1])
         elif isinstance(item, Phi):
-            stack.extend(part for part in item.parents if _possible(item.arms.get(part), taken))
+            parts = [part for part in item.parents if not _is_from_before(part, item.parents, ran)]
+            stack.extend(part for part in parts if _possible(item.arms.get(part), taken))
     return found
+
+
+def _is_from_before(part: Value, parts: tuple[Value, ...], ran: Collection[object]) -> bool:
+    """Whether a value is what a name was before a loop, of what it may be after it, though the loop ran."""
+    return isinstance(part, Phi) and part.loop in ran and any(other in part.parents[1:] for other in parts)
 
 
 def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) -> bool:
