@@ -13,6 +13,7 @@ class EmptyCacheInLoop(Rule):
     ## What it does
     Finds `torch.cuda.empty_cache()` (also of other backends) in every iteration of a loop that trains or infers,
     directly or in a function that is called there.
+    Nothing is said of a test (`test_...` in a file of tests), which may want the same memory each time.
 
     ## Why is this bad?
     It hands cached blocks back to the driver, which waits for the GPU, and the next iteration has to allocate

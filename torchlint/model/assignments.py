@@ -94,9 +94,8 @@ class Assignments(Calls):
         owner = resolved(self.value(target.value))
         index = self.index(target)
         key = key_of(index)
-        if not isinstance(owner, Tensor):
-            self.store(owner, index if key is None else None, value, target)
         if isinstance(owner, Container):
+            self.store(owner, index if key is None else None, value, target)
             if key is not None:
                 owner.set_part(key, value)
             else:

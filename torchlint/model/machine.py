@@ -232,7 +232,7 @@ class Machine:
 
     # -- elements -----------------------------------------------------------------------------------
 
-    def store(self, owner: Value, index: Value | None, value: Value, node: cst.CSTNode) -> None:
+    def store(self, owner: Container, index: Value | None, value: Value, node: cst.CSTNode) -> None:
         """Remember that `owner[index]` is a value: until something else is stored, which may be at the same place."""
         self.heap.pop((owner, "[=]"), None)
         if index is not None:

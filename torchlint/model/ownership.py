@@ -41,7 +41,7 @@ class Ownership:
         self.traces = program.traces
         self._holders: dict[Value, list[Value]] = {}
         heaps = (program.interpreter.stored, *(trace.heap for trace in program.traces))
-        for (owner, _), value in (item for heap in heaps for item in heap.items()):
+        for owner, value in dict.fromkeys((owner, value) for heap in heaps for (owner, _), value in heap.items()):
             for part in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
                 for item in inputs_of(part):
                     self._holders.setdefault(item, []).append(owner)
