@@ -13,7 +13,6 @@ class MissingZeroGrad(Rule):
     ## What it does
     Follows every path from one `step` of an optimizer to its next. When at least one of them has a `backward`
     and none of them clears the gradients, the `backward` adds to gradients that were already used.
-    Nothing is said of a test (`test_...` in a file of tests): what it trains need not get anywhere.
 
     ## Why is this bad?
     `backward` adds to `.grad`. Without a `zero_grad`, each step uses the sum of all gradients since training

@@ -28,17 +28,15 @@ def test_fixture(case: testing.Case, request: pytest.FixtureRequest) -> None:
         ("tests/test_speed.py", "speed", True),
     ],
 )
-def test_tests_have_habits_of_their_own(path: str, function: str, found: bool) -> None:
+def test_a_test_may_empty_the_cache(path: str, function: str, found: bool) -> None:
     text = f"""\
 import torch
 
-def {function}(model, optimizer, batches):
+def {function}(model, batches):
     for batch in batches:
         model(batch).sum().backward()
-        optimizer.step()
         torch.cuda.empty_cache()
 """
-    names = ("missing-zero-grad", "empty-cache-in-loop")
-    rules = tuple(rule for rule in registry.rules() if rule.rule_name() in names)
+    rules = tuple(rule for rule in registry.rules() if rule.rule_name() == "empty-cache-in-loop")
     findings = engine.lint(SourceFile(path, text.encode()), Selection(rules, frozenset(), {}))
-    assert [finding.name for finding in findings] == (list(names) if found else [])
+    assert bool(findings) is found

@@ -70,7 +70,7 @@ class Program:
         self.traces = list(self._interpret())
 
     def tests(self, trace: Trace) -> bool:
-        """Whether a function is a test, in a file of them: its training is not meant to get anywhere."""
+        """Whether what a trace begins with is a test, in a file of tests."""
         return self.is_test and trace.root is not None and trace.root.name.startswith("test")
 
     def _interpret(self) -> Iterator[Trace]:

@@ -132,8 +132,6 @@ class Protocol(Ownership):
     def stale_gradients(self) -> Iterator[StaleGradients]:
         """Steps between which no path clears, though at least one adds to the gradients."""
         for trace in self.traces:
-            if self.program.tests(trace):
-                continue
             done: set[tuple[Loop | None, Value]] = set()
             for step, loop in self._regions(trace):
                 optimizer = resolved(step.optimizer)
