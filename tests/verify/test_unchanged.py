@@ -43,8 +43,14 @@ sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("optimizer", ["Adam(model.parameters())", "LBFGS(model.parameters(), lr=0.1, max_iter=3)"])
-@pytest.mark.parametrize("clear", ["optimizer.zero_grad()", "optimizer.zero_grad(set_to_none=False)", "pass"])
+@pytest.mark.parametrize(
+    ("optimizer", "clear"),
+    [
+        ("Adam(model.parameters())", "optimizer.zero_grad()"),
+        ("Adam(model.parameters())", "pass"),
+        ("LBFGS(model.parameters(), lr=0.1, max_iter=3)", "optimizer.zero_grad(set_to_none=False)"),
+    ],
+)
 def test_weights_and_random_state(tmp_path: Path, verify: Callable[..., Any], optimizer: str, clear: str) -> None:
     program = PROGRAM.format(optimizer=optimizer, clear=clear)
     (tmp_path / "train.py").write_text(program)
