@@ -41,6 +41,8 @@ class Detachings:
         if isinstance(written, (cst.Dict, cst.List, cst.Tuple, cst.Set)):
             return self._named([item.value for item in written.elements], kept)
         expression, value = self._operand(written, kept.keep.value)
+        if isinstance(value, Container):
+            return None  # a list or dictionary by its name has no `detach`
         if kept.keep.how == "add" and self._is_scalar(value, kept) and self._is_only_shown(kept.node):
             return Change("use `.item()`, a number", [Append(expression, ".item()")])
         return _detached(expression, kept)
