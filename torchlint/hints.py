@@ -120,7 +120,7 @@ def is_harmless_to_model(call: str) -> bool:
     """Whether a call of this name leaves the gradients of a model alone that it is handed."""
     if call in _FRAMEWORK:
         return True
-    if _CLEARING.search(call):
+    if is_clearing(call):
         return False
     computes = call.endswith(("_fn", "_func", "_function")) and not _TOUCHING.search(call)
     return computes or bool(_HARMLESS_TO_MODEL.match(call))

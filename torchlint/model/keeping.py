@@ -220,11 +220,19 @@ class Keeping:
 
 def _is_leaf(value: Value) -> bool:
     """Whether a value is where graphs end: a leaf, parameters, or a list or dictionary of such."""
-    if isinstance(value, (Phi, Container)):
-        parts = list(inputs_of(value)) if isinstance(value, Phi) else value.elements()
-        values = [part for part in parts if not isinstance(part, Plain)]
-        return bool(values) and all(map(_is_leaf, values))
-    return isinstance(value, Parameters) or (isinstance(value, Tensor) and value.leaf)
+    ends: set[Value] = set()
+    seen: set[Value] = set()
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        if isinstance(item, (Phi, Container)):
+            stack.extend(item.elements() if isinstance(item, Container) else item.parents)
+        elif not isinstance(item, Plain):
+            ends.add(item)
+    return bool(ends) and all(isinstance(item, Parameters) or (isinstance(item, Tensor) and item.leaf) for item in ends)
 
 
 def _trains(loop: Loop, events: list[Event]) -> bool:

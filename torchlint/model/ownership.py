@@ -189,10 +189,11 @@ class Ownership:
 
 def _with_owners(value: Value) -> list[Value]:
     """A value, what it is an attribute of, and what that is: an optimizer may hold the one that does the work."""
-    found = [value]
-    while isinstance(value, Unknown) and value.origin == "attribute" and value.parents:
-        value = resolved(value.parents[0])
+    found: list[Value] = []
+    while value not in found:  # `node = node.next` is an attribute of itself
         found.append(value)
+        if isinstance(value, Unknown) and value.origin == "attribute" and value.parents:
+            value = resolved(value.parents[0])
     return found
 
 
