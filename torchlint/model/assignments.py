@@ -164,6 +164,9 @@ class Assignments(Calls):
                 return result
             self.assign_target(target, result)
         elif isinstance(target, cst.Subscript):
+            owner, key = resolved(self.value(target.value)), key_of(self.index(target))
+            if isinstance(owner, Container) and key is not None:
+                owner.set_part(key, result)
             whole = target.value
             while isinstance(whole, cst.Subscript):
                 whole = whole.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
@@ -150,6 +151,17 @@ class Definitions:
                 elif type(item) in _SCOPES:
                     break
         return found
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """Names that the module binds once, at its top level; cells of a notebook may be run again with others."""
+        if self.tree.source.path.endswith(".ipynb"):
+            return frozenset()
+        bound = Counter(name for node in self.tree.of_type(*_ASSIGNING) for name in _assigned_in(node))
+        bound.update(item.name.value for node in self.tree.of_type(cst.Global) for item in node.names)
+        lines = (line for line in self.tree.module.body if isinstance(line, cst.SimpleStatementLine))
+        top = {name for line in lines for node in line.body for name in _assigned_in(node)}
+        return frozenset(name for name in top if bound[name] == 1)
 
     def ancestors_of(self, info: ClassInfo) -> Iterator[ClassInfo | str]:
         """The class, then its bases depth first; a base that is not of this module as its qualified name."""

@@ -34,6 +34,10 @@ class Event:
     """The calls through which the event was reached, outermost first."""
     call_path: Path = field(default=(), init=False)
     """The part of `path` that lies outside the function the event stands in."""
+    undecided: Path = field(default=(), init=False)
+    """The part of `path` since a function was called with gradients off: nobody knows whether it gets here."""
+    escaped: Path = field(default=(), init=False)
+    """The part of `passed` since then."""
 
 
 @dataclass(eq=False)
@@ -220,20 +224,23 @@ class Inlined:
 Item = Event | Branch | Try | Loop | Inlined | Exit
 
 
+def items_in(items: list[Item]) -> Iterator[Item]:
+    """All items below, in flow order, the outer before the inner."""
+    for item in items:
+        yield item
+        if isinstance(item, Branch):
+            for arm in item.arms:
+                yield from items_in(arm)
+        elif isinstance(item, Try):
+            for part in (item.body, *item.handlers):
+                yield from items_in(part)
+        elif isinstance(item, (Loop, Inlined)):
+            yield from items_in(item.body)
+
+
 def events_in(items: list[Item]) -> Iterator[Event]:
     """All events below, in flow order."""
-    for item in items:
-        if isinstance(item, Event):
-            yield item
-        elif isinstance(item, Branch):
-            for arm in item.arms:
-                yield from events_in(arm)
-        elif isinstance(item, Try):
-            yield from events_in(item.body)
-            for handler in item.handlers:
-                yield from events_in(handler)
-        elif isinstance(item, (Loop, Inlined)):
-            yield from events_in(item.body)
+    return (item for item in items_in(items) if isinstance(item, Event))
 
 
 def repeating(loops: tuple[Loop, ...]) -> list[Loop]:
@@ -243,18 +250,7 @@ def repeating(loops: tuple[Loop, ...]) -> list[Loop]:
 
 def loops_in(items: list[Item]) -> Iterator[Loop]:
     """All loops below, the outer before the inner."""
-    for item in items:
-        if isinstance(item, Branch):
-            for arm in item.arms:
-                yield from loops_in(arm)
-        elif isinstance(item, Try):
-            yield from loops_in(item.body)
-            for handler in item.handlers:
-                yield from loops_in(handler)
-        elif isinstance(item, (Loop, Inlined)):
-            if isinstance(item, Loop):
-                yield item
-            yield from loops_in(item.body)
+    return (item for item in items_in(items) if isinstance(item, Loop))
 
 
 def exclusive(first: Path, second: Path) -> bool:

@@ -314,17 +314,13 @@ class Expressions(Machine):
 
     def _boolean(self, node: cst.BooleanOperation) -> Value:
         left = self.value(node.left)
-        before = len(self.items)
+        branch, path, outer = Branch(node, [[], []]), self.path, self.items
+        self.items, self.path = branch.arms[0], (*path, (branch, 0))
         right = self.value(node.right)
-        self._conditionally(before, node)
+        self.items, self.path = outer, path
+        if branch.arms[0]:
+            self.items.append(branch)
         return self.phi(node, [left, right])
-
-    def _conditionally(self, start: int, node: cst.CSTNode) -> None:
-        """Events since `start` happen only sometimes."""
-        if len(self.items) > start:
-            happened = self.items[start:]
-            del self.items[start:]
-            self.items.append(Branch(node, [happened, []]))
 
     def _if_expression(self, node: cst.IfExp) -> Value:
         self.value(node.test)

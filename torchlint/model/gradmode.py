@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
 from torchlint.model.definitions import dotted
-from torchlint.model.events import Backward, Call, Compute, Event, Step
+from torchlint.model.events import Backward, Branch, Call, Compute, Event, Exit, Item, Step, events_in
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program
 from torchlint.model.tracking import Tracking, ancestry
@@ -52,10 +52,25 @@ class GradModes:
         """Backward passes that fail, or train nothing, because of the grad mode of their forward."""
         for trace in self.program.traces:
             for event in trace.events:
-                if isinstance(event, Backward) and self.tracking.tracked(event.loss) is Answer.NO:
+                if isinstance(event, Backward) and self._fails(event) and self._is_reached(event):
                     value = self._made_without_grad(event.loss)
                     if value is not None:
                         yield LossWithoutGraph(event, self._switch(value, event))
+
+    def _fails(self, backward: Backward) -> bool:
+        """Whether a backward pass finds no graph."""
+        return self.tracking.tracked(backward.loss) is Answer.NO
+
+    def _is_reached(self, backward: Backward) -> bool:
+        """Whether a function that is called with gradients off surely goes backward: a condition in it that the
+        call does not decide may well mean training."""
+        others = [arm for branch, taken in backward.undecided for arm in _other_arms(branch, taken)]
+        return all(_raises(arm) or self._goes_backward(arm) for arm in others) and all(
+            isinstance(branch, Branch) and _raises(branch.arms[arm]) for branch, arm in backward.escaped
+        )
+
+    def _goes_backward(self, arm: list[Item]) -> bool:
+        return any(isinstance(event, Backward) and self._fails(event) for event in events_in(arm))
 
     def _made_without_grad(self, loss: Value) -> Value | None:
         """The operator or call, of those the loss comes from, that ran with gradients off."""
@@ -120,6 +135,16 @@ class GradModes:
     def _switches_off(self, node: cst.CSTNode) -> bool:
         name = self.program.definitions.qualified(dotted(node.func if isinstance(node, cst.Call) else node))
         return GRAD_MODES.get(name) is GradMode.OFF or name in SET_GRAD_MODE
+
+
+def _other_arms(branch: object, taken: int) -> list[list[Item]]:
+    if not isinstance(branch, Branch):
+        return [[]]  # the handler of a `try`, whose body may do without it
+    return [arm for number, arm in enumerate(branch.arms) if number != taken]
+
+
+def _raises(arm: list[Item]) -> bool:
+    return any(isinstance(item, Exit) and item.kind == "raise" for item in arm)
 
 
 def _result(event: Event) -> Value:

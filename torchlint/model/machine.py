@@ -85,6 +85,8 @@ class Machine:
         self.passed: Path = ()
         self.calls: tuple[cst.CSTNode, ...] = ()
         self.call_path: Path = ()
+        self.called_without_grad: tuple[int, int] | None = None
+        """How long `path` and `passed` were at the outermost call under way that was made with gradients off."""
         self.stack: list[FunctionInfo] = []
         self.interpreted: set[FunctionInfo] = set()
         self.statements = 0
@@ -115,6 +117,9 @@ class Machine:
         event.loops = self.loops
         event.calls = self.calls
         event.call_path = self.call_path
+        if self.called_without_grad is not None:
+            taken, left = self.called_without_grad
+            event.undecided, event.escaped = self.path[taken:], self.passed[left:]
         self.items.append(event)
 
     # -- names --------------------------------------------------------------------------------------

@@ -72,8 +72,10 @@ class Summaries(Expressions):
         info = function.info
         self.interpreted.add(info)
         caller, mode, items, calls, outer = self.frame, self.mode, self.items, self.calls, self.call_path
-        passed = self.passed
-        frame = Frame(info, function.frame, len(self.entered_from), mode)
+        passed, without_grad = self.passed, self.called_without_grad
+        if mode is GradMode.OFF and without_grad is None:
+            self.called_without_grad = (len(self.path), len(passed))
+        frame = Frame(info, function.frame, len(self.entered_from), called=True)
         self._bind_parameters(frame, function, arguments)
         self.stack.append(info)
         self.frame, self.items, self.calls, self.call_path = frame, [], (*calls, node), self.path
@@ -85,6 +87,7 @@ class Summaries(Expressions):
         else:
             frame.returns.append(self.value(body))
         self._return_to(caller)
+        self.called_without_grad = without_grad
         inner, self.items, self.calls, self.call_path, self.passed = self.items, items, calls, outer, passed
         self.stack.pop()
         if decorated is not None:

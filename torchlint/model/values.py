@@ -283,16 +283,16 @@ class Context(Value):
 class Frame:
     """The local names of one activation of a function (or of the module), and where free names are looked up."""
 
-    __slots__ = ("blocks", "called_with", "ends", "info", "locals", "outer_names", "parent", "returns")
+    __slots__ = ("blocks", "called", "ends", "info", "locals", "outer_names", "parent", "returns")
 
     def __init__(
-        self, info: FunctionInfo | None, parent: Frame | None, blocks: int = 0, called_with: GradMode = GradMode.ON
+        self, info: FunctionInfo | None, parent: Frame | None, blocks: int = 0, *, called: bool = False
     ) -> None:
         self.info = info
         self.blocks = blocks
         """How many `with` blocks were open when the function was called."""
-        self.called_with = called_with
-        """The grad mode of the caller."""
+        self.called = called
+        """Whether a call of this module made it, so that its parameters are that call's arguments."""
         self.parent = parent
         self.locals: dict[str, Value] = {}
         self.outer_names: set[str] = set()
