@@ -248,14 +248,24 @@ class Expressions(Machine):
             return known
         elements = owner.elements()
         if len(elements) == 1 and owner.kind in ("list", "tuple", "set", "generator"):
-            return elements[0]
+            return elements[0] if not owner.grown else self._drawn(owner, elements[0])
         if not elements:
             return self.part_of(owner, f"[{key!r}]", "element", node)
         whole = owner.part("[]")
         if not isinstance(whole, Phi) or whole.parents != tuple(elements):
             whole = self.made(Phi(node, tuple(elements)))
+            whole.source = owner
             owner.set_part("[]", whole)
         return whole
+
+    def _drawn(self, owner: Container, element: Value) -> Value:
+        """An element of a list that grows: the same one, perhaps of an earlier iteration."""
+        known = owner.part("[]")
+        if not isinstance(known, Phi) or known.parents != (element,):
+            known = Phi(element.node, (element,))
+            known.order, known.loops, known.label, known.source = element.order, element.loops, element.label, owner
+            owner.set_part("[]", known)
+        return known
 
     def iterated(self, owner: Value, node: cst.CSTNode) -> Value:
         """What one iteration over a value yields."""

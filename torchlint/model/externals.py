@@ -12,6 +12,7 @@ from torchlint.knowledge import GradMode
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Fresh, Grad, MemoryProbe
 from torchlint.model.methods import Methods
 from torchlint.model.summaries import Arguments
+from torchlint.model.training import flag
 from torchlint.model.values import (
     Container,
     Context,
@@ -94,9 +95,10 @@ class Externals(Methods):
     def _autograd_grad(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
         outputs = arguments.get(0, "outputs") or Plain(node)
         self.emit(Grad(node, outputs))
-        create = arguments.keywords.get("create_graph")
-        attached = create is not None and not (isinstance(create, Plain) and create.constant is False)
-        return self.made(Tensor(node, "grad" if attached else "detach", (outputs,) if attached else (), self.mode))
+        create = flag(arguments, "create_graph")
+        if create is False:
+            return self.made(Tensor(node, "detach", (), self.mode))
+        return self.made(Tensor(node, "grad", (outputs,), self.mode if create else GradMode.UNKNOWN))
 
     def _autograd_backward(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
         self.emit_backward(arguments.get(0, "tensors") or Plain(node), arguments, node)

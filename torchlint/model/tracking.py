@@ -279,6 +279,8 @@ class Tracking:
             if not isinstance(item, (Phi, Container, Instance)) and self.tracked(item) is Answer.NO:
                 continue
             found.add(item)
+            if isinstance(item, Phi) and item.source is not None:
+                found.add(item.source)
             if isinstance(item, Phi) and item.is_loop and not carried:
                 stack.extend(item.parents[:1])
             elif isinstance(item, Container):

@@ -65,7 +65,7 @@ class Training(Summaries):
 
     def emit_backward(self, loss: Value, arguments: Arguments, node: cst.CSTNode) -> None:
         """A backward pass through `loss`."""
-        retain, create = _flag(arguments, "retain_graph"), _flag(arguments, "create_graph")
+        retain, create = flag(arguments, "retain_graph"), flag(arguments, "create_graph")
         self.emit(Backward(node, loss, retain, create))
         self.backwards.append(loss)
 
@@ -229,7 +229,8 @@ class Training(Summaries):
     """What to do at a call of a method of this name; None as its answer: nothing special."""
 
 
-def _flag(arguments: Arguments, name: str) -> bool | None:
+def flag(arguments: Arguments, name: str) -> bool | None:
+    """The literal of a keyword argument that is False by default; None where a variable decides."""
     value = arguments.keywords.get(name)
     if value is None:
         return False

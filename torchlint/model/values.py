@@ -148,14 +148,15 @@ class Tensor(Value):
 class Phi(Value):
     """One of several values: after branches, or (with `loop`) the initial value and the last iteration's.
 
-    `arms` tells of an input in which arms of a branch it is the one.
+    `arms` tells of an input in which arms of a branch it is the one; `source` is the list that it is an element of.
     """
 
-    __slots__ = ("arms", "loop")
+    __slots__ = ("arms", "loop", "source")
 
     def __init__(self, node: cst.CSTNode | None, inputs: tuple[Value, ...], loop: object = None) -> None:
         super().__init__(node, inputs, inputs[0].label if inputs else "")
         self.loop = loop
+        self.source: Container | None = None
         self.arms: dict[Value, set[tuple[object, int]]] = {}
 
     @property
@@ -166,7 +167,7 @@ class Phi(Value):
 class Container(Value):
     """A list, tuple, dict, set or deque; `parents` are the values put in without a known key."""
 
-    __slots__ = ("bounded", "kind")
+    __slots__ = ("bounded", "grown", "kind")
 
     def __init__(
         self, node: cst.CSTNode | None, kind: str, items: tuple[Value, ...] = (), bounded: bool = False
@@ -174,9 +175,12 @@ class Container(Value):
         super().__init__(node, items)
         self.kind = kind
         self.bounded = bounded
+        self.grown = False
+        """Whether the program puts something in after it was made."""
 
     def add(self, value: Value) -> None:
         self.parents = (*self.parents, value)
+        self.grown = True
 
     def elements(self) -> list[Value]:
         """All that is known to be inside."""
