@@ -54,11 +54,11 @@ class StepWithoutBackward(Rule):
 
     code = "TL103"
     category = Category.SUSPICIOUS
-    triggers = ((b"backward(",), (b"step(",))
+    triggers = ((b"backward(", b"zero_grad("), (b"step(",))
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triage.goes_backward(data)
+        return b"zero_grad(" in data or triage.goes_backward(data)
 
     def visit_Module(self, node: cst.Module) -> None:
         for empty in self.model.protocol.empty_steps():

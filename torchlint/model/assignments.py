@@ -11,6 +11,7 @@ from torchlint.model.calls import Calls
 from torchlint.model.definitions import dotted
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.expressions import key_of, operator_of, target_text
+from torchlint.model.tracking import ancestry
 from torchlint.model.values import (
     Container,
     Phi,
@@ -21,7 +22,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.syntax import children, walk
+from torchlint.syntax import children
 
 
 class Assignments(Calls):
@@ -32,7 +33,7 @@ class Assignments(Calls):
         value = self.value(node.value)
         for item in node.targets:
             self._keep_if_accumulated(node, item.target, node.value, value)
-            self._step_if_update(node, item.target, node.value)
+            self._step_if_update(node, item.target, value)
             self.assign_target(item.target, value)
 
     def annotated(self, node: cst.AnnAssign) -> None:
@@ -113,8 +114,11 @@ class Assignments(Calls):
         old = self.value(node.target)
         value = self.value(node.value)
         op = operator_of(node.operator)
-        self._step_if_update(node, node.target, node.value, augmented=True)
+        self._step_if_update(node, node.target, value, augmented=True)
         plain_old = resolved(old)
+        if self.is_gradient(plain_old):
+            self.change_gradient(op, (value,), node)
+            return
         if isinstance(plain_old, Container) and plain_old.kind in _LISTS:
             inner = resolved(value)
             added = inner.elements() if isinstance(inner, Container) else [self.iterated(inner, node)]
@@ -193,23 +197,18 @@ class Assignments(Calls):
             self.emit(Keep(node, old, term, "add" if adds else "append", text))
 
     def _step_if_update(
-        self,
-        node: cst.CSTNode,
-        target: cst.BaseExpression,
-        source: cst.BaseExpression,
-        augmented: bool = False,
+        self, node: cst.CSTNode, target: cst.BaseExpression, value: Value, augmented: bool = False
     ) -> None:
         """`p.data -= lr * p.grad`, `w -= lr * w.grad` under no_grad: an update written by hand."""
         through_data = isinstance(target, cst.Attribute) and target.attr.value == "data"
         base = target.value if isinstance(target, cst.Attribute) and through_data else target
         name = dotted(base)
-        if not name or not (through_data or augmented):
+        if not name or not (through_data or (augmented and self.mode is not GradMode.ON)):
             return
-        grads = {
-            dotted(item.value) for item in walk(source) if isinstance(item, cst.Attribute) and item.attr.value == "grad"
-        }
-        if name in grads and (through_data or self.mode is not GradMode.ON):
-            self.emit(Step(node, resolved(self.value(base)), name, manual=True))
+        owner = resolved(self.value(base))
+        gradient = owner.part("grad")
+        if gradient is not None and gradient in ancestry([value]):
+            self.emit(Step(node, owner, name, manual=True))
 
 
 _LISTS = ("list", "deque", "set", "dict")

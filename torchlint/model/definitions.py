@@ -34,7 +34,11 @@ class FunctionInfo:
         return self.owner is not None and not self.has_decorator("staticmethod")
 
     def has_decorator(self, name: str) -> bool:
-        return any(dotted(item.func if isinstance(item, cst.Call) else item) == name for item in self.decorators)
+        return any(item == name or item.endswith(f".{name}") for item in self.decorator_names)
+
+    @property
+    def decorator_names(self) -> list[str]:
+        return [dotted(item.func if isinstance(item, cst.Call) else item) for item in self.decorators]
 
 
 class ClassInfo:

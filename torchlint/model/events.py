@@ -79,6 +79,11 @@ class MayClear(Event):
 
 
 @dataclass(eq=False)
+class Yield(Event):
+    """A generator hands control to its consumer, who may do anything before the next value."""
+
+
+@dataclass(eq=False)
 class Step(Event):
     """An optimizer's step; `name` is what the program calls it, `manual` an update written by hand.
 

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint import hints
 from torchlint.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
 from torchlint.model.definitions import dotted
-from torchlint.model.events import Branch, Compute, GradRead, Loop, Read
+from torchlint.model.events import Branch, Compute, GradRead, Loop, Read, Yield
 from torchlint.model.machine import Machine
 from torchlint.model.values import (
     Container,
@@ -148,7 +148,7 @@ class Expressions(Machine):
         return self.attribute(owner, name, node)
 
     def _leaf_parameter(self, owner: Value, name: str, node: cst.CSTNode) -> Value:
-        known = owner.part(name)
+        known = self.heap.get((owner, name)) or self.stored.get((owner, name)) or owner.part(name)
         if known is None:
             known = Tensor(node, "parameter", (owner,), leaf=True)
             known.order, known.loops = owner.order, owner.loops
@@ -414,6 +414,8 @@ class Expressions(Machine):
         inner = node.value.item if isinstance(node.value, cst.From) else node.value
         if inner is not None:
             self.frame.returns.append(self.value(inner))
+        if self.frame.info is None or not self.frame.info.has_decorator("contextmanager"):
+            self.emit(Yield(node))
         return self.made(Unknown(node, "sent"))
 
     def _starred(self, node: cst.StarredElement) -> Value:

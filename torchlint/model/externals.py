@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint import hints, knowledge
 from torchlint.knowledge import GradMode
-from torchlint.model.events import Anomaly, Clip, EmptyCache, Fresh, Grad, MemoryProbe
+from torchlint.model.events import Anomaly, Clear, Clip, EmptyCache, Fresh, Grad, GradRead, MemoryProbe
 from torchlint.model.methods import Methods
 from torchlint.model.summaries import Arguments
 from torchlint.model.training import flag
@@ -157,6 +157,9 @@ class Externals(Methods):
         if last in knowledge.MEMORY_PROBES:
             self.emit(MemoryProbe(node, last.startswith("reset")))
             return Plain(node)
+        if last.startswith("_foreach_") and self._gradients_in(arguments):
+            self.emit(Clear(node, None, explicit=False) if last == "_foreach_zero_" else GradRead(node))
+            return Plain(node)
         if name.startswith(knowledge.SCHEDULERS):
             return self.made(Unknown(node, "scheduler", arguments.all(), "scheduler"))
         if last in knowledge.PLAIN_FUNCTIONS or last.startswith(("is_", "are_", "get_", "set_")):
@@ -189,6 +192,11 @@ class Externals(Methods):
         if operator is not None:
             return self._functional(operator, arguments, node)
         return None
+
+    def _gradients_in(self, arguments: Arguments) -> bool:
+        """Whether a call is handed a list of gradients."""
+        first = resolved(arguments.positional[0]) if arguments.positional else None
+        return isinstance(first, Container) and any(self.is_gradient(resolved(item)) for item in first.elements())
 
     def _new_optimizer(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
         made = self.made(Optimizer(node, name, arguments.all()[:1]))

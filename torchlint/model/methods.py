@@ -147,15 +147,19 @@ class Methods(Training):
 
     def _in_place(self, receiver: Value, name: str, arguments: Arguments, node: cst.Call) -> Value:
         assert isinstance(node.func, cst.Attribute)
-        if self._is_gradient(receiver):
-            by = resolved(arguments.positional[0]) if arguments.positional else None
-            by_zero = name == "mul_" and isinstance(by, Plain) and by.constant == 0
-            zeroed = name in _OVERWRITING or by_zero
-            self.emit(Clear(node, None, explicit=False) if zeroed else GradRead(node))
+        if self.is_gradient(receiver):
+            self.change_gradient(name, arguments.all(), node)
             return receiver
         return self.mutate(node, node.func.value, receiver, name, arguments.all())
 
-    def _is_gradient(self, value: Value) -> bool:
+    def change_gradient(self, how: str, by: tuple[Value, ...], node: cst.CSTNode) -> None:
+        """Record that a gradient is changed in place: cleared, where it is overwritten or multiplied by 0."""
+        first = resolved(by[0]) if by else None
+        by_zero = how in ("mul", "mul_") and isinstance(first, Plain) and first.constant == 0
+        self.emit(Clear(node, None, explicit=False) if how in _OVERWRITING or by_zero else GradRead(node))
+
+    def is_gradient(self, value: Value) -> bool:
+        """Whether a value is the `.grad` of something."""
         while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
             value = resolved(value.base)
         return isinstance(value, Unknown) and value.origin == "grad"

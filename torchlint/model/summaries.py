@@ -222,7 +222,7 @@ class Summaries(Expressions):
     def new_object(self, info: ClassInfo, node: cst.CSTNode, parents: tuple[Value, ...]) -> Value:
         """An object of a local class, its `__init__` not run."""
         if self.is_optimizer_class(info):
-            return self.made(Optimizer(node, info.name, parents))
+            return self.made(Optimizer(node, info.name, parents, info))
         if self.is_module_class(info):
             return self.made(Module(node, info.name, parents, info))
         return self.made(Instance(node, info, parents, info.name))

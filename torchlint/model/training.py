@@ -9,8 +9,8 @@ import libcst as cst
 
 from torchlint import hints, knowledge
 from torchlint.knowledge import GradMode
-from torchlint.model.definitions import dotted
-from torchlint.model.events import Backward, Clear, Fresh, Loop, Step
+from torchlint.model.definitions import Definitions, FunctionInfo, dotted
+from torchlint.model.events import Backward, Clear, Fresh, Loop, Step, events_in
 from torchlint.model.summaries import Arguments, Summaries
 from torchlint.model.values import (
     Container,
@@ -32,6 +32,10 @@ from torchlint.model.values import (
 
 class Training(Summaries):
     """Records what methods do to gradients and parameters."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
+        self._clearing_steps: dict[FunctionInfo, bool] = {}
 
     def _zero_grad(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
         self.emit(Clear(node, receiver))
@@ -85,9 +89,33 @@ class Training(Summaries):
             closure = Function(closure.info, closure.frame, closure.receiver, GradMode.ON)
             return self._step_with_closure(step, closure, node)
         self.emit(step)
-        if isinstance(receiver, Unknown) and receiver.has_use("engine"):
+        if self._clears_by_itself(receiver, node):
             self.emit(Clear(node, receiver, explicit=False))
         return Plain(node, None)
+
+    def _clears_by_itself(self, receiver: Value, node: cst.Call) -> bool:
+        """Whether a step clears, or may: an engine's, one with hooks, one of a class of this module that does."""
+        if receiver.has_use("register_step_pre_hook", "register_step_post_hook"):
+            return True
+        if isinstance(receiver, Unknown):
+            return receiver.has_use("engine")
+        return isinstance(receiver, Optimizer) and receiver.info is not None and self._step_clears(receiver, node)
+
+    def _step_clears(self, optimizer: Optimizer, node: cst.Call) -> bool:
+        """Whether `step`, as a class of this module defines it, clears; it is interpreted aside from the program."""
+        assert optimizer.info is not None
+        method = self.definitions.method(optimizer.info, "step")
+        if method is None or not self.can_inline(method):
+            return False
+        if method not in self._clearing_steps:
+            outer, known = self.items, method in self.interpreted
+            self.items = []
+            self.inline(Function(method, self.module_frame, optimizer), Arguments([], {}, []), node)
+            self._clearing_steps[method] = any(isinstance(event, Clear) for event in events_in(self.items))
+            self.items = outer
+            if not known:
+                self.interpreted.discard(method)
+        return self._clearing_steps[method]
 
     def _step_with_closure(self, step: Step, closure: Function, node: cst.Call) -> Value:
         """The closure runs inside the step; LBFGS runs it many times, and updates after each."""

@@ -259,13 +259,16 @@ class Module(Value):
 
 
 class Optimizer(Value):
-    """A `torch.optim.Optimizer`; `parents` are the arguments that hold its parameters."""
+    """A `torch.optim.Optimizer`, perhaps of a class of this module (`info`); `parents` hold its parameters."""
 
-    __slots__ = ("name",)
+    __slots__ = ("info", "name")
 
-    def __init__(self, node: cst.CSTNode | None, name: str, parents: tuple[Value, ...] = ()) -> None:
+    def __init__(
+        self, node: cst.CSTNode | None, name: str, parents: tuple[Value, ...] = (), info: ClassInfo | None = None
+    ) -> None:
         super().__init__(node, parents)
         self.name = name
+        self.info = info
 
 
 class Parameters(Value):
