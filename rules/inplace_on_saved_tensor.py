@@ -81,7 +81,8 @@ class InplaceOnSavedTensor(Rule):
         mutation = self.model.mutation
         for changed in mutation.saved_tensors_changed():
             what = "result" if changed.result else "input"
-            outcome = "gradients are silently wrong" if changed.silent else "`backward` will raise"
+            raises = "`backward` will raise" if changed.certain else "`backward` raises where both run"
+            outcome = "gradients are silently wrong" if changed.silent else raises
             self.report(
                 changed.mutate.node,
                 f"this changes in place the {what} of `{changed.operator}`, which autograd saved: {outcome}",

@@ -68,7 +68,7 @@ class UndetachedAccumulation(Rule):
     category = Category.CORRECTNESS
     triggers = (
         (b"torch",),
-        (b"backward(", b".eval("),
+        (b"backward(", b".eval(", b"training_step"),
         (b"+", b"append", b"] =", b"]=", b"extend", b"cat", b"stack", b"update"),
     )
 
@@ -80,12 +80,12 @@ class UndetachedAccumulation(Rule):
         for kept in self.model.keeping.kept_graphs():
             place = kept.keep.name or "a container"
             verb = "adds a tensor with its graph to" if kept.keep.how == "add" else "keeps a tensor with its graph in"
-            if kept.backward is None:
-                cost = "every iteration's activations stay in memory"
-            elif kept.holds_activations:
-                cost = "`retain_graph=True` keeps every iteration's activations in memory with it"
-            else:
+            if not kept.holds_activations:
                 cost = "the graph's nodes pile up, though `backward` has freed its saved tensors"
+            elif kept.backward is None:
+                cost = "every iteration's activations stay in memory"
+            else:
+                cost = "`retain_graph=True` keeps every iteration's activations in memory with it"
             related = [(kept.loop.node, "on every iteration of this loop")] if kept.loop is not None else []
             if kept.node is not kept.keep.node:
                 related.append((kept.keep.node, f"it is kept here, in `{place}`"))
@@ -97,6 +97,6 @@ class UndetachedAccumulation(Rule):
                 if kept.keep.how == "add"
                 else "use `.detach()`, or `.item()` for a number",
                 severity=Severity.ERROR if kept.holds_activations else Severity.WARNING,
-                confidence=Confidence.HIGH if kept.backward is not None else Confidence.MEDIUM,
+                confidence=Confidence.HIGH if kept.backward is not None or kept.framework else Confidence.MEDIUM,
                 fix=self.model.detachings.change(kept),
             )

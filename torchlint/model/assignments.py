@@ -129,10 +129,17 @@ class Assignments(Calls):
         if op == "add":
             self.emit(Keep(node, self._slot_owner(node.target, old), value, "add", dotted(node.target)))
         if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_uncertain_slot(node.target):
-            result = self.mutate(node, node.target, old, op, (value,))
+            result = self.mutate(node, node.target, self._changed_by(node.target, old), op, (value,))
         else:
             result = self.operate(op, old, value, node)
             self.assign_target(node.target, result)
+
+    def _changed_by(self, target: cst.BaseExpression, old: Value) -> Value:
+        """What an augmented assignment changes: of `weight[rows] += 1`, which takes a copy out, the whole weight."""
+        if isinstance(target, cst.Subscript) and isinstance(old, Tensor) and old.base is None:
+            owner = resolved(self.value(target.value))
+            return owner if isinstance(owner, Tensor) and old.parents[:1] == (owner,) else old
+        return old
 
     def _is_uncertain_slot(self, target: cst.BaseExpression) -> bool:
         """`values[key] += 1`: which element of a container, or of a module's output that may be a dictionary?"""
@@ -189,12 +196,24 @@ class Assignments(Calls):
         """`total = total + loss` and its kin: the new value is arithmetic on the old one."""
         adds = isinstance(value, Tensor) and value.op in _ACCUMULATING
         joins = isinstance(value, Container) and isinstance(source, cst.BinaryOperation)
+        if isinstance(target, cst.Subscript) and adds:
+            self._keep_in_slot(node, target, value)
         text = target_text(target)
         if not text or not (adds or joins) or text not in names_read(source):
             return
         old = self.lookup(target.value, target) if isinstance(target, cst.Name) else self.value(target)
         for term in _terms(value, old) if isinstance(value, Tensor) else value.elements():  # type: ignore[attr-defined]
             self.emit(Keep(node, old, term, "add" if adds else "append", text))
+
+    def _keep_in_slot(self, node: cst.Assign, target: cst.Subscript, value: Value) -> None:
+        """`totals["loss"] = totals.get("loss", 0) + loss`."""
+        owner, key = resolved(self.value(target.value)), key_of(self.index(target))
+        if not isinstance(owner, Container) or key is None:
+            return
+        old = self.element(owner, key, target)
+        if _reaches(value, old):
+            for term in _terms(value, old):
+                self.emit(Keep(node, owner, term, "add", dotted(target.value)))
 
     def _step_if_update(
         self, node: cst.CSTNode, target: cst.BaseExpression, value: Value, augmented: bool = False

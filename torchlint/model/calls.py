@@ -27,6 +27,9 @@ from torchlint.model.values import (
     resolved,
 )
 
+MAX_CALLEES = 8
+"""Alternatives that one call is followed into."""
+
 
 class Calls(BuiltinCalls):
     """Evaluates call expressions."""
@@ -123,19 +126,20 @@ class Calls(BuiltinCalls):
         return first if first is not None else Plain(node)
 
     def _call_any(self, callee: Phi, arguments: Arguments, node: cst.Call) -> Value:
-        """One of several callees: as a module where all are, else unknown."""
+        """One of several callees: where all are modules or all are functions of this module, else unknown."""
         inputs = [item for item in inputs_of(callee) if not (isinstance(item, Plain) and item.is_none)]
-        if inputs and all(isinstance(item, Module) for item in inputs):
-            return self._forward_any(inputs, arguments, node)
+        alike = any(all(isinstance(item, kind) for item in inputs) for kind in (Module, Function))
+        if 0 < len(inputs) <= MAX_CALLEES and alike:
+            return self._call_each(inputs, arguments, node)
         return self._call_unknown(callee, arguments, node)
 
-    def _forward_any(self, modules: list[Value], arguments: Arguments, node: cst.Call) -> Value:
-        """One module or another runs: alternatives, like the arms of an `if`."""
+    def _call_each(self, callees: list[Value], arguments: Arguments, node: cst.Call) -> Value:
+        """One callee or another runs: alternatives, like the arms of an `if`."""
         branch, path, outer = Branch(node, []), self.path, self.items
         results: list[Value] = []
-        for number, module in enumerate(modules):
+        for number, callee in enumerate(callees):
             self.items, self.path = [], (*path, (branch, number))
-            results.append(self.call_value(module, arguments, node))
+            results.append(self.call_value(callee, arguments, node))
             branch.arms.append(self.items)
         self.items, self.path = outer, path
         self.items.append(branch)
@@ -180,9 +184,3 @@ class Calls(BuiltinCalls):
         self.in_place_results[result] = target
         self.in_place_modules[result] = callee
         return result
-
-    # -- functions of PyTorch and of other packages ---------------------------------------------------
-
-    # -- torch ----------------------------------------------------------------------------------------
-
-    # -- everything else --------------------------------------------------------------------------------

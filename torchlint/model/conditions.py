@@ -154,6 +154,16 @@ class Conditions(Assignments):
         maybe = isinstance(value, Phi) and any(isinstance(item, Plain) and item.is_none for item in inputs_of(value))
         return (test.value, 0 if inverted else 1) if maybe else None
 
+    def layer_asked_for(self, test: cst.BaseExpression) -> Value | None:
+        """What a test says is a layer of PyTorch: `isinstance(module, nn.Linear)`."""
+        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+            return self.layer_asked_for(test.left) or self.layer_asked_for(test.right)
+        if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+            return None
+        name, kind = test.args[0].value, self.definitions.qualified(dotted(test.args[1].value))
+        value = self.frame.locals.get(name.value) if isinstance(name, cst.Name) else None
+        return value if kind.startswith("torch.nn.") and isinstance(value, Unknown) else None
+
 
 def is_main_guard(test: cst.BaseExpression) -> bool:
     """`__name__ == "__main__"`."""

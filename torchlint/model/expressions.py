@@ -243,7 +243,7 @@ class Expressions(Machine):
         if isinstance(key, int) and owner.kind in ("list", "tuple") and not owner.known_parts:
             if -len(owner.parents) <= key < len(owner.parents):
                 return owner.parents[key]
-        known = owner.part(key) if key is not None else None
+        known = (owner.part(key) or owner.part(f"[{key!r}]")) if key is not None else None
         if known is not None:
             return known
         elements = owner.elements()

@@ -78,7 +78,9 @@ class Externals(Methods):
         return isinstance(self.definitions.tree.parent(node), cst.WithItem)
 
     def _detect_anomaly(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
-        self.emit(Anomaly(node, True))
+        """A context manager, which does nothing until it is entered."""
+        if not isinstance(self.definitions.tree.parent(node), cst.Expr):
+            self.emit(Anomaly(node, True))
         return Plain(node)
 
     def _set_anomaly(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
@@ -187,6 +189,9 @@ class Externals(Methods):
         if name.startswith("torch.nn.") and last[:1].isupper() and name.count(".") <= 4:
             return self._new_module(last, arguments, node)
         if last in knowledge.CREATORS and name.count(".") <= 2:
+            out = arguments.keywords.get("out")
+            if out is not None:
+                return self.mutate(node, None, out, last, ())
             return self.created(last, arguments, node)
         operator = knowledge.operator_name(name)
         if operator is not None:

@@ -38,6 +38,8 @@ class Interpreter(Conditions):
         self.in_place_modules: dict[Tensor, Module] = {}
         self.backwards: list[Value] = []
         self.frozen: set[Value] = set()
+        self.layers: dict[Value, set[tuple[object, int]]] = {}
+        """Values that are layers of PyTorch, and in which arms of branches."""
         self.defined: dict[FunctionInfo, Function] = {}
 
     def run(self, body: cst.BaseSuite | Sequence[cst.CSTNode]) -> None:
@@ -71,7 +73,11 @@ class Interpreter(Conditions):
         if absent is not None:
             name, number = absent
             arm = arms[number]
-            arms[number] = lambda: self._without(name, arm, node)
+            arms[number] = lambda: self._as(name, Plain(node, None), arm)
+        layer = self.layer_asked_for(node.test)
+        if layer is not None:
+            value, body = layer, arms[0]
+            arms[0] = lambda: self._as_layer(value, body)
         training = dotted(node.test).endswith(".training") and node.orelse is None
         self._branch(node, arms, only_first=training)
 
@@ -86,9 +92,14 @@ class Interpreter(Conditions):
             arms.append(lambda: None)
         return arms
 
-    def _without(self, name: str, arm: Callable[[], None], node: cst.CSTNode) -> None:
-        """Run an arm in which a name is None."""
-        self.bind(name, Plain(node, None))
+    def _as(self, name: str, value: Value, arm: Callable[[], None]) -> None:
+        """Run an arm in which a name stands for a value."""
+        self.bind(name, value)
+        arm()
+
+    def _as_layer(self, value: Value, arm: Callable[[], None]) -> None:
+        """Run an arm in which a value is a layer of PyTorch."""
+        self.layers.setdefault(value, set()).add(self.path[-1])
         arm()
 
     def _branch(self, node: cst.CSTNode, arms: Sequence[Callable[[], None]], only_first: bool = False) -> None:

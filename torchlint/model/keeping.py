@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.knowledge import GradMode
+from torchlint.model.definitions import dotted
 from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking, ancestry, is_forward
@@ -31,18 +32,25 @@ from torchlint.model.values import (
 class KeptGraph:
     """`keep` puts a tracked tensor where it outlives an iteration of `loop` (None: a call of the function).
 
-    `backward` is the pass through the tensor in the same iteration, which frees what the operators saved
-    unless it retains the graph; without one, every iteration's activations stay.
+    `backward` is the pass through the tensor in the same iteration, which frees what the operators saved unless it
+    retains the graph; a `framework` makes one of what the function returns. Without any, every iteration's
+    activations stay.
     """
 
     keep: Keep
     node: cst.CSTNode
     loop: Loop | None
     backward: Backward | None
+    framework: bool = False
 
     @property
     def holds_activations(self) -> bool:
-        return self.backward is None or self.backward.retain is True
+        if self.backward is None:
+            return not self.framework
+        return self.backward.retain is True
+
+
+_EMPTYING = ("clear", "pop", "popleft")
 
 
 class Keeping:
@@ -83,6 +91,8 @@ class Keeping:
         backward = self._backward_through(keep, loop, events)
         if self._used_later(keep, container, backward, loop, events):
             return None
+        if loop is None and self._is_training_step(trace, keep, events):
+            return None if self._is_emptied(trace, container) else KeptGraph(keep, keep.node, None, None, True)
         if backward is None:
             over_data = loop is not None and (self._made_from_data(keep.value, loop) or _trains(loop, events))
             if not over_data or not self._stays_unseen(trace, keep, container, events):
@@ -109,6 +119,26 @@ class Keeping:
             owner is receiver and value is container for (owner, _), value in stored.items()
         )
 
+    def _is_training_step(self, trace: Trace, keep: Keep, events: list[Event]) -> bool:
+        """Whether Lightning calls a function with each batch, and goes backward through what it returns."""
+        if trace.root is None or trace.root.name != "training_step" or not isinstance(trace.receiver, Module):
+            return False
+        graph = self.tracking.graph(keep.value, carried=False)
+        returned = (self.tracking.graph(event.value) for event in events if isinstance(event, Returned))
+        return any(not graph.isdisjoint(values) for values in returned)
+
+    def _is_emptied(self, trace: Trace, container: Value) -> bool:
+        """Whether a method of the object empties a list, or makes it anew."""
+        root = trace.root
+        if root is None or root.owner is None:
+            return True
+        stored = self.program.interpreter.stored
+        names = {name for (owner, name), value in stored.items() if owner is trace.receiver and value is container}
+        emptied = {f"{root.parameters[0]}.{name}.{verb}" for name in names for verb in _EMPTYING}
+        makers = {maker for name in names for maker in root.owner.assigned.get(name, ())}
+        calls = self.program.tree.of_type(cst.Call)
+        return bool(makers - {"__init__"}) or any(dotted(call.func) in emptied for call in calls)
+
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
         """Whether the tensor is made anew in each iteration."""
         if loop is None:
@@ -118,7 +148,7 @@ class Keeping:
         return isinstance(value, Phi) and any(loop in item.loops for item in value.parents)
 
     def _drained(self, container: Value, loop: Loop | None, events: list[Event]) -> bool:
-        if container.has_use("clear", "pop", "popleft"):
+        if container.has_use(*_EMPTYING):
             return True
         return any(
             isinstance(event, Keep)

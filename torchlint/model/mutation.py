@@ -13,6 +13,7 @@ from torchlint.model.definitions import dotted
 from torchlint.model.events import (
     Backward,
     Branch,
+    Call,
     Compute,
     Event,
     Mutate,
@@ -49,6 +50,11 @@ class SavedTensorChanged:
     operator: str
     result: bool
     silent: bool
+
+    @property
+    def certain(self) -> bool:
+        """Whether no condition stands before the save or the change."""
+        return not self.mutate.path and not self.saver.path
 
 
 @dataclass(frozen=True)
@@ -113,12 +119,20 @@ class Mutation:
 
     def _meets(self, mutate: Mutate, saver: Event, saved: Value) -> bool:
         """Whether a change is one of a tensor that the program has made, after it was saved."""
-        if self._storages(mutate.target).isdisjoint(self._storages(saved)):
+        both = self._storages(mutate.target) & self._storages(saved)
+        if not both:
             return False
+
+        def left(phi: Phi) -> bool:
+            """Whether a value is of one iteration of a loop that is over, and the other need not be of the same."""
+            return (
+                phi not in both and bool(phi.arms) and not (set(saver.loops) & set(mutate.loops)).issuperset(phi.loops)
+            )
+
         ran = [loop for loop in saver.loops if loop not in mutate.loops]
-        reached = storages(mutate.target, saver.path, ran=ran)
+        reached = storages(mutate.target, saver.path, ran=ran, left=left)
         changed = {item for item in reached if not isinstance(item, Phi)}
-        shared = changed & storages(saved, mutate.path)
+        shared = changed & storages(saved, mutate.path, left=left)
         return any(map(_is_made, shared)) and self._before(saver, saved, mutate, changed, shared)
 
     def _storages(self, value: Value) -> frozenset[Value]:
@@ -196,7 +210,7 @@ class Mutation:
         needed = False
         for event in events:
             if isinstance(event, Backward) and result in self.tracking.graph(event.loss):
-                if saver.order < event.order < mutate.order and event.retain is False and not apart(event, mutate):
+                if _is_between(event, saver, mutate) and event.retain is False and not apart(event, mutate):
                     return False
                 needed = needed or event.order > mutate.order or bool(set(event.loops) & set(mutate.loops))
             elif isinstance(event, Returned) and trace.root is not None and not _no_grad_root(trace):
@@ -280,6 +294,12 @@ class Mutation:
                     if leaf is not None and self._surely_on(trace, leaf, event, trace.events):
                         yield LeafChanged(event, leaf.op == "parameter" if isinstance(leaf, Tensor) else True)
 
+    def _modes_of_calls(self, name: str) -> set[GradMode]:
+        """The grad modes in which methods of a name are called that could not be followed."""
+        calls = (event for trace in self.program.traces for event in trace.events if isinstance(event, Call))
+        callees = ((event, event.value.callee) for event in calls)
+        return {event.mode for event, callee in callees if callee is not None and callee.label == name}
+
     def _leaf(self, mutate: Mutate) -> Value | None:
         """The leaf that a change in place hits, directly or through a view."""
         leaves = [self._leaf_under(item, mutate) for item in inputs_of(mutate.target) if not _continues(item, mutate)]
@@ -296,7 +316,16 @@ class Mutation:
             return None
         if isinstance(value, Tensor):
             return value if value.leaf else None
-        return value if isinstance(value, Unknown) and self._by_own_gradient(value, mutate) else None
+        if isinstance(value, Unknown) and (self._by_own_gradient(value, mutate) or self._is_of_layer(value, mutate)):
+            return value
+        return None
+
+    def _is_of_layer(self, value: Unknown, mutate: Mutate) -> bool:
+        """Whether a value is the weight or bias of what a condition says is a layer of PyTorch."""
+        if value.origin != "attribute" or value.label not in ("weight", "bias"):
+            return False
+        arms = self.program.interpreter.layers.get(resolved(value.parents[0]), set())
+        return not arms.isdisjoint(mutate.path)
 
     def _by_own_gradient(self, value: Unknown, mutate: Mutate) -> bool:
         """`p -= lr * p.grad`: what has a gradient of its own to be updated with is a leaf."""
@@ -309,9 +338,19 @@ class Mutation:
             return True
         if isinstance(trace.receiver, Optimizer):
             return False
-        if leaf.order > trace.start and not trace.called and event.how != "copy_":
-            return True
-        return isinstance(trace.receiver, Module) and not trace.called
+        if trace.called and (modes := self._modes_of_calls(trace.root.name)):
+            return modes == {GradMode.ON}
+        if trace.called or (isinstance(leaf, Unknown) and self._is_of_layer(leaf, event)):
+            return False
+        return isinstance(trace.receiver, Module) or (leaf.order > trace.start and event.how != "copy_")
+
+
+def _is_between(backward: Backward, saver: Event, mutate: Mutate) -> bool:
+    """Whether a backward pass comes after a save and before the change, which may be one of the next iteration."""
+    if saver.order < mutate.order:
+        return saver.order < backward.order < mutate.order
+    around = set(saver.loops) & set(mutate.loops) & set(backward.loops)
+    return bool(around) and saver.order < backward.order
 
 
 def _continues(value: Value, mutate: Mutate) -> bool:

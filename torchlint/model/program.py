@@ -9,8 +9,8 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.knowledge import GradMode
-from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.model.definitions import Definitions, FunctionInfo, dotted
 from torchlint.model.events import Event, Item, events_in
 from torchlint.model.flow import Interpreter
 from torchlint.model.values import (
@@ -26,6 +26,7 @@ _TRAINING = frozenset(
         "set_anomaly_enabled set_grad_enabled Trainer"
     ).split()
 )
+_MODES = SET_GRAD_MODE | GRAD_MODES.keys()
 _KEEPING = frozenset({"append", "extend", "appendleft", "update", "cat", "stack"})
 _LOOPS = (cst.For, cst.While)
 _TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
@@ -78,7 +79,7 @@ class Program:
         machine.run(self.tree.module.body)
         yield Trace(None, machine.items, machine.module_frame, machine.heap, 0, False)
         start = machine.copy()
-        if start.mode is not GradMode.ON:
+        if start.mode is not GradMode.ON and not self._is_switched_off_for_good():
             start.mode = GradMode.UNKNOWN
         start.alive = True
         relevant = self._relevant()
@@ -88,6 +89,19 @@ class Program:
                 machine.frame = machine.module_frame
                 machine.restore(start)
                 yield self._root(info)
+
+    def _is_switched_off_for_good(self) -> bool:
+        """Whether a statement of the module switches gradients off, and nothing anywhere switches them on."""
+        names = (self.definitions.qualified(dotted(node)) for node in self.tree.of_type(cst.Attribute, cst.Name))
+        modes = [GRAD_MODES.get(name) if name not in SET_GRAD_MODE else None for name in names if name in _MODES]
+        lines = [line for line in self.tree.module.body if isinstance(line, cst.SimpleStatementLine)]
+        calls = [part.value for line in lines for part in line.body if isinstance(part, cst.Expr)]
+        off = [call for call in calls if isinstance(call, cst.Call) and self._switches_off(call)]
+        return bool(off) and GradMode.ON not in modes and modes.count(None) == len(off)
+
+    def _switches_off(self, call: cst.Call) -> bool:
+        name = self.definitions.qualified(dotted(call.func))
+        return name in SET_GRAD_MODE and [dotted(item.value) for item in call.args] == ["False"]
 
     def _root(self, info: FunctionInfo) -> Trace:
         machine = self.interpreter
@@ -148,7 +162,7 @@ class Program:
         for call in self.tree.of_type(cst.Call):
             name = call.func.attr.value if isinstance(call.func, cst.Attribute) else getattr(call.func, "value", "")
             in_place = name in INPLACE or (in_place_modules and _has_keyword(call, "inplace"))
-            if name in _TRAINING or in_place or (name in _KEEPING and self._in_loop(call)):
+            if name in _TRAINING or in_place or (name in _KEEPING and self._repeats(call)):
                 yield from self._functions(call)
         for node in self.tree.of_type(cst.AugAssign):
             yield from self._functions(node)
@@ -165,12 +179,13 @@ class Program:
         if function is not None:
             yield function
 
-    def _in_loop(self, node: cst.CSTNode) -> bool:
+    def _repeats(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands in a loop, or in what a framework calls for each batch."""
         for item in self.tree.ancestors(node):
             if isinstance(item, _LOOPS):
                 return True
             if isinstance(item, (cst.FunctionDef, cst.ClassDef)):
-                return False
+                return item.name.value == "training_step"
         return False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import libcst as cst
 
@@ -359,11 +359,19 @@ def has_parameters(module: Value) -> bool:
     return True
 
 
-def storages(value: Value, path: Path = (), *, carried: bool = True, ran: Collection[object] = ()) -> set[Value]:
+def storages(
+    value: Value,
+    path: Path = (),
+    *,
+    carried: bool = True,
+    ran: Collection[object] = (),
+    left: Callable[[Phi], bool] = lambda phi: False,
+) -> set[Value]:
     """The values whose storage a value may share, itself included, down to where it was made.
 
     With a `path`, only those that it has where that path was taken, and where the loops ran that `ran` names; with
-    `carried`, also those that it has from earlier iterations of a loop.
+    `carried`, also those that it has from earlier iterations of a loop. Of a Phi that is `left`, none: it is that of
+    a particular iteration.
     """
     taken = dict(path)
     found: set[Value] = set()
@@ -377,7 +385,7 @@ def storages(value: Value, path: Path = (), *, carried: bool = True, ran: Collec
             stack.append(item.base)
         elif isinstance(item, Phi) and item.is_loop and not carried:
             stack.extend(item.parents[:1])
-        elif isinstance(item, Phi):
+        elif isinstance(item, Phi) and not left(item):
             parts = [part for part in item.parents if not _is_from_before(part, item.parents, ran)]
             stack.extend(part for part in parts if _possible(item.arms.get(part), taken))
     return found

@@ -184,7 +184,8 @@ class Container(Value):
 
     def elements(self) -> list[Value]:
         """All that is known to be inside."""
-        return [*self.parents, *(value for key, value in self.known_parts.items() if key != "[]")]
+        parts = (value for key, value in self.known_parts.items() if not (isinstance(key, str) and key.startswith("[")))
+        return [*self.parents, *parts]
 
 
 class Slot(Value):
