@@ -116,11 +116,20 @@ class Conditions(Assignments):
             values = [self._certain_value(item.value) for item in node.elements]
             return Container(node, "tuple", tuple(item for item in values if item)) if None not in values else None
         if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
-            owner = self.lookup(node.value.value)
-            member = self.attribute(owner, node.attr.value, node) if isinstance(owner, Class) else None
-            return member if member is not None and self._is_enum_member(member) else None
+            return self._certain_attribute(self.lookup(node.value.value), node)
         if isinstance(node, cst.Name):
             return self.value(node) if node.value in ("None", "True", "False") else self._certain_name(node.value)
+        return None
+
+    def _certain_attribute(self, owner: Value, node: cst.Attribute) -> Value | None:
+        """A member of an enumeration, or what the `__init__` of an object made here, and nothing else, stores."""
+        name = node.attr.value
+        if isinstance(owner, Class):
+            member = self.attribute(owner, name, node)
+            return member if self._is_enum_member(member) else None
+        if isinstance(owner, Instance) and owner.info.assigned.get(name) == {"__init__"}:
+            values = list(inputs_of(self.attribute(owner, name, node)))
+            return values[0] if len(values) == 1 else None
         return None
 
     def _certain_name(self, name: str) -> Value | None:

@@ -68,6 +68,11 @@ class Ownership:
         modules, _ = self._modules_of(self.tracking.graph(backward.loss))
         return known and any(self._overlap(ours, {module}) for module in modules)
 
+    def may_use(self, value: Value, ours: set[Value]) -> bool:
+        """Whether a forward pass may be one through any of these modules."""
+        modules, complete = self._modules_of({value})
+        return not complete or any(self._overlap(ours, {module}) for module in modules)
+
     def may_reach(self, graph: set[Value], ours: set[Value]) -> bool:
         """Whether a graph may go through one of these modules."""
         modules, complete = self._modules_of(graph)

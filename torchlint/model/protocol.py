@@ -273,7 +273,7 @@ class Protocol(Ownership):
             if not isinstance(event, (Compute, Call)) or not is_forward(event.value):
                 continue
             if event.value.mode is GradMode.ON and (not loops or loops[-1] in event.loops):
-                if not known or self.may_reach({event.value}, ours):
+                if not known or self.may_use(event.value, ours):
                     return event
         return None
 
