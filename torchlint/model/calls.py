@@ -64,8 +64,9 @@ class Calls(BuiltinCalls):
             elif item.star:
                 inner = resolved(value)
                 if isinstance(inner, Container):
-                    keywords.update({str(key): part for key, part in inner.known_parts.items() if key != "[]"})
-                starred.append(value)
+                    keywords.update(inner.known_options)
+                if not isinstance(inner, Container) or inner.parents:
+                    starred.append(value)
             else:
                 positional.append(value)
         return Arguments(positional, keywords, starred)

@@ -156,6 +156,15 @@ class Definitions:
                     break
         return found
 
+    def function_named(self, name: str) -> FunctionInfo | None:
+        """The function that the module defines at its top level under a name."""
+        return self._top_level.get(name)
+
+    @cached_property
+    def _top_level(self) -> dict[str, FunctionInfo]:
+        body = self.tree.module.body
+        return {node.name.value: self.functions[node] for node in body if isinstance(node, cst.FunctionDef)}
+
     @cached_property
     def constants(self) -> frozenset[str]:
         """Names that the module binds once, at its top level; cells of a notebook may be run again with others."""

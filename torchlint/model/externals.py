@@ -26,7 +26,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.operators import INPLACE, INPLACE_MODULES, VIEWS
+from torchlint.operators import INPLACE, INPLACE_MODULES, OPERATORS, VIEWS
 
 
 class Externals(Methods):
@@ -221,7 +221,7 @@ class Externals(Methods):
         return made
 
     def _functional(self, operator: str, arguments: Arguments, node: cst.Call) -> Value:
-        parents = arguments.all()
+        parents = _operands(operator, arguments, node)
         out = arguments.keywords.get("out")
         if out is not None:
             return self.mutate(node, None, out, operator, parents)
@@ -293,6 +293,18 @@ class Externals(Methods):
         "torch.optim.swa_utils.AveragedModel": _averaged,
         "collections.deque": _deque, "collections.defaultdict": _defaultdict,
     }  # fmt: skip
+
+
+def _operands(operator: str, arguments: Arguments, node: cst.Call) -> tuple[Value, ...]:
+    """What a function of PyTorch is called with, in the order of the operator's parameters."""
+    known = OPERATORS.get(operator)
+    if known is None or arguments.starred:
+        return arguments.all()
+    named = {"self" if key == "input" else key: value for key, value in arguments.keywords.items()}
+    found = list(arguments.positional)
+    for name in known.parameters[len(found) :] if named.keys() & set(known.parameters) else ():
+        found.append(named.pop(name, Plain(node)))
+    return (*found, *named.values())
 
 
 def _mode(literal: object, if_true: GradMode, if_false: GradMode) -> GradMode:

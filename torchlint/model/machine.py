@@ -138,6 +138,9 @@ class Machine:
         found = self._builtin_values.get(name)
         if found is None:
             target = self.definitions.imported(name)
+            defined = self.definitions.function_named(name)
+            if target is None and defined is not None:
+                return Function(defined, self.module_frame)
             found = External(node, target) if target else Unknown(None, "global", (), name)
             self._builtin_values[name] = found
         return found

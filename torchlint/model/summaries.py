@@ -136,10 +136,15 @@ class Summaries(Expressions):
                 frame.locals[name] = self.value(defaults[name])
             else:
                 frame.locals[name] = self.made(Unknown(info.node, "parameter", tuple(arguments.starred), name))
-        for star in (params.star_arg, params.star_kwarg):
-            if isinstance(star, cst.Param):
-                rest = (*positional[len(names) :], *arguments.keywords.values(), *arguments.starred)
-                frame.locals[star.name.value] = self.made(Container(info.node, "tuple", tuple(rest)))
+        if isinstance(params.star_arg, cst.Param):
+            rest = Container(info.node, "tuple", tuple([*positional[len(names) :], *arguments.starred]))
+            frame.locals[params.star_arg.name.value] = self.made(rest)
+        if params.star_kwarg is not None:
+            options = self.made(Container(info.node, "dict", tuple(arguments.starred)))
+            for name, value in arguments.keywords.items():
+                if name not in names:
+                    options.set_part(name, value)
+            frame.locals[params.star_kwarg.name.value] = options
 
     def decorated_mode(self, info: FunctionInfo) -> GradMode | None:
         """The grad mode that decorators give a function's body."""

@@ -184,8 +184,17 @@ class Container(Value):
 
     def elements(self) -> list[Value]:
         """All that is known to be inside."""
-        parts = (value for key, value in self.known_parts.items() if not (isinstance(key, str) and key.startswith("[")))
-        return [*self.parents, *parts]
+        return [*self.parents, *self._entries().values()]
+
+    @property
+    def known_options(self) -> dict[str, Value]:
+        """The entries of a dictionary that is handed over by `**`."""
+        return {str(key): value for key, value in self._entries().items()}
+
+    def _entries(self) -> dict[object, Value]:
+        """What is known by key, without what stands for elements that nobody knows."""
+        parts = self.known_parts.items()
+        return {key: value for key, value in parts if not (isinstance(key, str) and key.startswith("["))}
 
 
 class Slot(Value):
