@@ -137,7 +137,7 @@ class Summaries(Expressions):
             else:
                 frame.locals[name] = self.made(Unknown(info.node, "parameter", tuple(arguments.starred), name))
         if isinstance(params.star_arg, cst.Param):
-            rest = Container(info.node, "tuple", tuple([*positional[len(names) :], *arguments.starred]))
+            rest = Container(info.node, "tuple", (*positional[len(names) :], *arguments.starred))
             frame.locals[params.star_arg.name.value] = self.made(rest)
         if params.star_kwarg is not None:
             options = self.made(Container(info.node, "dict", tuple(arguments.starred)))
