@@ -19,6 +19,7 @@ from torchlint.collector import collector_paused
 from torchlint.finding import Position, Span
 from torchlint.pieces import Pieces
 from torchlint.python import python_tree
+from torchlint.pythontree import PythonTree
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.text import Text
 
@@ -69,17 +70,37 @@ def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
     With `pieces` of an earlier form of the file, the nodes that are still the same are taken from there.
     """
     text = source.text
-    if depth.may_be_too_deep(source.code) and (excess := depth.first_excess(text)):
-        position = source.position(excess.offset)
-        if excess.invalid:
-            raise SyntaxProblem(excess.message, position)
-        raise SourceError(excess.message, position.line)
+    _refuse_depth(source)
     try:
         with _unchecked():
             module = cst.parse_module(text) if pieces is None else pieces.module(text)
     except cst.ParserSyntaxError as error:
         raise _problem(error, source) from None
     return Tree(module, source) if pieces is None else Tree(module, source, pieces.printed)
+
+
+def python_tree_of(source: SourceFile) -> PythonTree:
+    """What Python's parser reads; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep."""
+    _refuse_depth(source)
+    try:
+        return PythonTree(python_tree(source.text), source)
+    except SyntaxError as error:
+        raise _python_problem(error, source) from None
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+
+
+def _refuse_depth(source: SourceFile) -> None:
+    if depth.may_be_too_deep(source.code) and (excess := depth.first_excess(source.text)):
+        position = source.position(excess.offset)
+        if excess.invalid:
+            raise SyntaxProblem(excess.message, position)
+        raise SourceError(excess.message, position.line)
+
+
+def _python_problem(error: SyntaxError, source: SourceFile) -> SyntaxProblem:
+    line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
+    return SyntaxProblem(error.msg, Position(line, min(column, len(source.line(line)))))
 
 
 @contextmanager
@@ -111,8 +132,7 @@ def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem 
     try:
         python_tree(source.text)
     except SyntaxError as own:
-        line, column = own.lineno or 1, max((own.offset or 1) - 1, 0)
-        return SyntaxProblem(own.msg, Position(line, min(column, len(source.line(line)))))
+        return _python_problem(own, source)
     except (ValueError, RecursionError, MemoryError):
         pass
     message = error.message.split("\n", 1)[0]
@@ -167,6 +187,20 @@ def walk(root: cst.CSTNode) -> Iterator[cst.CSTNode]:
         node = stack.pop()
         yield node
         stack.extend(reversed(children(node)))
+
+
+def dotted(node: cst.CSTNode | None) -> str:
+    """`a.b.c` of a chain of names, `a` of `a[0]`, or an empty string."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if isinstance(node, cst.Subscript):
+        return dotted(node.value) if not parts else ""
+    if not isinstance(node, cst.Name):
+        return ""
+    parts.append(node.value)
+    return ".".join(reversed(parts))
 
 
 class Tree:

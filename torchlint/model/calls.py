@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import libcst as cst
+import ast
 
 from torchlint.model.builtin_calls import BuiltinCalls
 from torchlint.model.events import Branch, Compute, Fresh
@@ -26,6 +26,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pythontree import site_of
 
 MAX_CALLEES = 8
 """Alternatives that one call is followed into."""
@@ -34,44 +35,46 @@ MAX_CALLEES = 8
 class Calls(BuiltinCalls):
     """Evaluates call expressions."""
 
-    def call(self, node: cst.Call) -> Value:
+    def call(self, node: ast.Call) -> Value:
         func = node.func
-        if isinstance(func, cst.Attribute):
+        if isinstance(func, ast.Attribute):
             receiver = self.value(func.value)
             arguments = self._arguments(node)
             if isinstance(receiver, External):
-                return self.call_external(f"{receiver.name}.{func.attr.value}", arguments, node)
+                return self.call_external(f"{receiver.name}.{func.attr}", arguments, node)
             if isinstance(receiver, Class):
-                return self._class_method(receiver, func.attr.value, arguments, node)
-            return self.call_method(receiver, func.attr.value, arguments, node)
+                return self._class_method(receiver, func.attr, arguments, node)
+            return self.call_method(receiver, func.attr, arguments, node)
         callee = self.value(func)
         return self.call_value(callee, self._arguments(node), node)
 
-    def _arguments(self, node: cst.Call) -> Arguments:
+    def _arguments(self, node: ast.Call) -> Arguments:
         positional: list[Value] = []
         keywords: dict[str, Value] = {}
         starred: list[Value] = []
         for item in node.args:
+            if not isinstance(item, ast.Starred):
+                positional.append(self.value(item))
+                continue
             value = self.value(item.value)
-            if item.keyword is not None:
-                keywords[item.keyword.value] = value
-            elif item.star == "*":
-                inner = resolved(value)
-                if isinstance(inner, Container) and inner.kind in ("list", "tuple"):
-                    positional.extend(inner.parents)
-                else:
-                    starred.append(value)
-            elif item.star:
-                inner = resolved(value)
-                if isinstance(inner, Container):
-                    keywords.update(inner.known_options)
-                if not isinstance(inner, Container) or inner.parents:
-                    starred.append(value)
+            inner = resolved(value)
+            if isinstance(inner, Container) and inner.kind in ("list", "tuple"):
+                positional.extend(inner.parents)
             else:
-                positional.append(value)
+                starred.append(value)
+        for keyword in node.keywords:
+            value = self.value(keyword.value)
+            if keyword.arg is not None:
+                keywords[keyword.arg] = value
+                continue
+            inner = resolved(value)
+            if isinstance(inner, Container):
+                keywords.update(inner.known_options)
+            if not isinstance(inner, Container) or inner.parents:
+                starred.append(value)
         return Arguments(positional, keywords, starred)
 
-    def call_value(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
+    def call_value(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         callee = resolved(callee)
         if isinstance(callee, External):
             return self.call_external(callee.name, arguments, node)
@@ -89,13 +92,13 @@ class Calls(BuiltinCalls):
             return self._call_any(callee, arguments, node)
         return self._call_unknown(callee, arguments, node)
 
-    def _call_function(self, callee: Function, arguments: Arguments, node: cst.Call) -> Value:
+    def _call_function(self, callee: Function, arguments: Arguments, node: ast.Call) -> Value:
         if self.can_inline(callee.info):
             return self.inline(callee, arguments, node)
         handed = arguments.all() if callee.receiver is None else (callee.receiver, *arguments.all())
         return self.unresolved(callee, callee.info.name, handed, node)
 
-    def _class_method(self, receiver: Class, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _class_method(self, receiver: Class, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """`Base.method(self, ...)`, a static or a class method."""
         method = self.definitions.method(receiver.info, name)
         if method is None:
@@ -105,13 +108,13 @@ class Calls(BuiltinCalls):
             Function(method, self.module_frame, bound, self.decorated_mode(method)), arguments, node
         )
 
-    def _instantiate(self, callee: Class, arguments: Arguments, node: cst.Call) -> Value:
+    def _instantiate(self, callee: Class, arguments: Arguments, node: ast.Call) -> Value:
         made = self.make(callee.info, arguments, node)
         if isinstance(made, (Optimizer, Module)):
-            self.emit(Fresh(node, made))
+            self.emit(Fresh(site_of(node), made))
         return made
 
-    def _call_instance(self, callee: Instance, arguments: Arguments, node: cst.Call) -> Value:
+    def _call_instance(self, callee: Instance, arguments: Arguments, node: ast.Call) -> Value:
         method = self.definitions.method(callee.info, "__call__")
         if method is None:
             return self.unresolved(callee, callee.info.name, (callee, *arguments.all()), node)
@@ -119,14 +122,14 @@ class Calls(BuiltinCalls):
             Function(method, self.module_frame, callee, self.decorated_mode(method)), arguments, node
         )
 
-    def _decorate(self, callee: Context, arguments: Arguments, node: cst.Call) -> Value:
+    def _decorate(self, callee: Context, arguments: Arguments, node: ast.Call) -> Value:
         """`torch.no_grad()(function)`."""
         first = resolved(arguments.positional[0]) if arguments.positional else None
         if isinstance(first, Function):
             return Function(first.info, first.frame, first.receiver, callee.mode)
         return first if first is not None else Plain(node)
 
-    def _call_any(self, callee: Phi, arguments: Arguments, node: cst.Call) -> Value:
+    def _call_any(self, callee: Phi, arguments: Arguments, node: ast.Call) -> Value:
         """One of several callees: where all are modules or all are functions of this module, else unknown."""
         inputs = [item for item in inputs_of(callee) if not (isinstance(item, Plain) and item.is_none)]
         alike = any(all(isinstance(item, kind) for item in inputs) for kind in (Module, Function))
@@ -134,9 +137,9 @@ class Calls(BuiltinCalls):
             return self._call_each(inputs, arguments, node)
         return self._call_unknown(callee, arguments, node)
 
-    def _call_each(self, callees: list[Value], arguments: Arguments, node: cst.Call) -> Value:
+    def _call_each(self, callees: list[Value], arguments: Arguments, node: ast.Call) -> Value:
         """One callee or another runs: alternatives, like the arms of an `if`."""
-        branch, path, outer = Branch(node, []), self.path, self.items
+        branch, path, outer = Branch(site_of(node), []), self.path, self.items
         results: list[Value] = []
         for number, callee in enumerate(callees):
             self.items, self.path = [], (*path, (branch, number))
@@ -146,7 +149,7 @@ class Calls(BuiltinCalls):
         self.items.append(branch)
         return self.phi(node, results)
 
-    def _call_unknown(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
+    def _call_unknown(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         if isinstance(callee, (Plain, Container, Parameters)):
             return self.made(Unknown(node, "call", arguments.all(), "", callee, self.mode))
         if isinstance(callee, Unknown) and self._of_module(callee):
@@ -161,23 +164,23 @@ class Calls(BuiltinCalls):
 
     # -- modules ------------------------------------------------------------------------------------
 
-    def _forward(self, callee: Module, arguments: Arguments, node: cst.Call) -> Value:
+    def _forward(self, callee: Module, arguments: Arguments, node: ast.Call) -> Value:
         if callee.inplace and arguments.positional:
             return self._activate_in_place(callee, arguments.positional[0], node)
         return self.module_result(callee, arguments, node)
 
-    def module_result(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
+    def module_result(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         info = callee.info if isinstance(callee, Module) else None
         mode = self.mode
         if info is not None:
             forward = self.definitions.method(info, "forward")
             mode = (self.decorated_mode(forward) if forward is not None else None) or mode
         result = self.made(Tensor(node, "module", (callee, *arguments.all()), mode))
-        self.emit(Compute(node, result))
+        self.emit(Compute(site_of(node), result))
         return result
 
-    def _activate_in_place(self, callee: Module, argument: Value, node: cst.Call) -> Value:
-        target = node.args[0].value
+    def _activate_in_place(self, callee: Module, argument: Value, node: ast.Call) -> Value:
+        target = node.args[0]
         self.mutated.add(argument)
         name = callee.name.rpartition(".")[2]
         result = self.mutate(node, None, argument, name, ())

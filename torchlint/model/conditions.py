@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
-
-import libcst as cst
 
 from torchlint.knowledge import GradMode
 from torchlint.model.assignments import Assignments
-from torchlint.model.definitions import dotted
 from torchlint.model.values import (
     Class,
     Container,
@@ -24,62 +22,62 @@ from torchlint.model.values import (
     Value,
     inputs_of,
 )
-from torchlint.syntax import walk
+from torchlint.pythontree import dotted, is_literal, walk
 
 
 class Conditions(Assignments):
     """Answers about the tests of branches, at this point of the program."""
 
-    def certain_arm(self, node: cst.If) -> int | None:
+    def certain_arm(self, node: ast.If) -> int | None:
         """The arm that is taken, where that is known: 0 is the body, 1 the rest."""
-        if is_main_guard(node.test) or (node.orelse is None and self._asked(node.test).endswith(".is_available")):
+        if is_main_guard(node.test) or (not node.orelse and self._asked(node.test).endswith(".is_available")):
             return 0
         holds = self._truth(node.test)
         return None if holds is None else 0 if holds else 1
 
-    def _truth(self, test: cst.BaseExpression) -> bool | None:
+    def _truth(self, test: ast.expr) -> bool | None:
         """The truth of a test, where the grad mode, a module constant or the arguments of the call decide it."""
-        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            return _negated(self._truth(test.expression))
-        if isinstance(test, cst.BooleanOperation):
-            decisive = isinstance(test.operator, cst.Or)
-            parts = {self._truth(part) for part in (test.left, test.right)}
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return _negated(self._truth(test.operand))
+        if isinstance(test, ast.BoolOp):
+            decisive = isinstance(test.op, ast.Or)
+            parts = {self._truth(part) for part in test.values}
             return decisive if decisive in parts else None if None in parts else not decisive
         if self._asked(test) == "torch.is_grad_enabled":
             return None if self.mode is GradMode.UNKNOWN else self.mode is GradMode.ON
-        if isinstance(test, cst.Comparison):
+        if isinstance(test, ast.Compare):
             return self._comparison_holds(test)
         if self._is_without_graph(test):
             return False
         value = self._certain_value(test)
         return None if value is None else _truth_of(value)
 
-    def _asked(self, test: cst.BaseExpression) -> str:
+    def _asked(self, test: ast.expr) -> str:
         """The function that a test calls."""
-        return self.definitions.qualified(dotted(test.func)) if isinstance(test, cst.Call) else ""
+        return self.definitions.qualified(dotted(test.func)) if isinstance(test, ast.Call) else ""
 
-    def _is_without_graph(self, test: cst.BaseExpression) -> bool:
+    def _is_without_graph(self, test: ast.expr) -> bool:
         """Whether a test asks `loss.requires_grad` of a loss that was computed with gradients off."""
-        if not (isinstance(test, cst.Attribute) and test.attr.value == "requires_grad"):
+        if not (isinstance(test, ast.Attribute) and test.attr == "requires_grad"):
             return False
-        value = self.frame.locals.get(test.value.value) if isinstance(test.value, cst.Name) else None
+        value = self.frame.locals.get(test.value.id) if isinstance(test.value, ast.Name) else None
         return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
 
-    def _comparison_holds(self, test: cst.Comparison) -> bool | None:
+    def _comparison_holds(self, test: ast.Compare) -> bool | None:
         """The truth of `mode == "train"`, `phase is Phase.TRAIN`, `mode in ("train", "fit")`, and their opposites."""
-        if len(test.comparisons) > 1:
+        if len(test.ops) > 1:
             return None
-        operator = test.comparisons[0].operator
-        left, right = self._certain_value(test.left), self._certain_value(test.comparisons[0].comparator)
+        operator = test.ops[0]
+        left, right = self._certain_value(test.left), self._certain_value(test.comparators[0])
         if left is None or right is None:
             return None
-        if isinstance(operator, (cst.In, cst.NotIn)):
+        if isinstance(operator, (ast.In, ast.NotIn)):
             holds = self._holds(right, left)
         else:
             holds = self._equal(left, right)
-        if isinstance(operator, (cst.Equal, cst.Is, cst.In)):
+        if isinstance(operator, (ast.Eq, ast.Is, ast.In)):
             return holds
-        return _negated(holds) if isinstance(operator, (cst.NotEqual, cst.IsNot, cst.NotIn)) else None
+        return _negated(holds) if isinstance(operator, (ast.NotEq, ast.IsNot, ast.NotIn)) else None
 
     def _holds(self, container: Value, value: Value) -> bool | None:
         """Whether a tuple, list or set of certain values holds a value."""
@@ -108,22 +106,22 @@ class Conditions(Assignments):
         owner = value.parents[0] if isinstance(value, Unknown) and value.parents else None
         return isinstance(owner, Class) and any(name.rpartition(".")[2].endswith("Enum") for name in owner.info.bases)
 
-    def _certain_value(self, node: cst.BaseExpression) -> Value | None:
+    def _certain_value(self, node: ast.expr) -> Value | None:
         """What a literal, a module constant, an argument of the calls under way, or a member of an enumeration is."""
-        if isinstance(node, (cst.SimpleString, cst.Integer, cst.Float)):
+        if isinstance(node, ast.Constant):
             return self.value(node)
-        if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
-            values = [self._certain_value(item.value) for item in node.elements]
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            values = [self._certain_value(item) for item in node.elts]
             return Container(node, "tuple", tuple(item for item in values if item)) if None not in values else None
-        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
-            return self._certain_attribute(self.lookup(node.value.value), node)
-        if isinstance(node, cst.Name):
-            return self.value(node) if node.value in ("None", "True", "False") else self._certain_name(node.value)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self._certain_attribute(self.lookup(node.value.id), node)
+        if isinstance(node, ast.Name):
+            return self._certain_name(node.id)
         return None
 
-    def _certain_attribute(self, owner: Value, node: cst.Attribute) -> Value | None:
+    def _certain_attribute(self, owner: Value, node: ast.Attribute) -> Value | None:
         """A member of an enumeration, or what the `__init__` of an object made here, and nothing else, stores."""
-        name = node.attr.value
+        name = node.attr
         if isinstance(owner, Class):
             member = self.attribute(owner, name, node)
             return member if self._is_enum_member(member) else None
@@ -145,39 +143,35 @@ class Conditions(Assignments):
         is_argument = frame.called and frame.info is not None and name in frame.info.parameters
         return value if is_argument and not isinstance(value, Phi) else None
 
-    def absent(self, test: cst.BaseExpression) -> tuple[str, int] | None:
+    def absent(self, test: ast.expr) -> tuple[str, int] | None:
         """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""
         inverted = False
-        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            test, inverted = test.expression, True
-        if (
-            isinstance(test, cst.Comparison)
-            and len(test.comparisons) == 1
-            and dotted(test.comparisons[0].comparator) == "None"
-        ):
-            inverted = inverted is not isinstance(test.comparisons[0].operator, cst.Is)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, inverted = test.operand, True
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and is_literal(test.comparators[0], None):
+            inverted = inverted is not isinstance(test.ops[0], ast.Is)
             test = test.left
-        if not isinstance(test, cst.Name):
+        if not isinstance(test, ast.Name):
             return None
-        value = self.frame.locals.get(test.value)
+        value = self.frame.locals.get(test.id)
         maybe = isinstance(value, Phi) and any(isinstance(item, Plain) and item.is_none for item in inputs_of(value))
-        return (test.value, 0 if inverted else 1) if maybe else None
+        return (test.id, 0 if inverted else 1) if maybe else None
 
-    def layer_asked_for(self, test: cst.BaseExpression) -> Value | None:
+    def layer_asked_for(self, test: ast.expr) -> Value | None:
         """What a test says is a layer of PyTorch: `isinstance(module, nn.Linear)`."""
-        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-            return self.layer_asked_for(test.left) or self.layer_asked_for(test.right)
-        if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            return next((layer for part in test.values if (layer := self.layer_asked_for(part)) is not None), None)
+        if not isinstance(test, ast.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
             return None
-        name, kind = test.args[0].value, self.definitions.qualified(dotted(test.args[1].value))
-        value = self.frame.locals.get(name.value) if isinstance(name, cst.Name) else None
+        name, kind = test.args[0], self.definitions.qualified(dotted(test.args[1]))
+        value = self.frame.locals.get(name.id) if isinstance(name, ast.Name) else None
         return value if kind.startswith("torch.nn.") and isinstance(value, Unknown) else None
 
 
-def is_main_guard(test: cst.BaseExpression) -> bool:
+def is_main_guard(test: ast.expr) -> bool:
     """`__name__ == "__main__"`."""
-    return isinstance(test, cst.Comparison) and any(
-        isinstance(item, cst.Name) and item.value == "__name__" for item in walk(test)
+    return isinstance(test, ast.Compare) and any(
+        isinstance(item, ast.Name) and item.id == "__name__" for item in walk(test)
     )
 
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-import libcst as cst
-
 from torchlint.knowledge import GradMode
 from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
 )
+from torchlint.pythontree import Site
 
 Path = tuple[tuple[object, int], ...]
 """The arms of the branches that lead to an event: pairs of a branch and the number of its arm."""
@@ -21,16 +20,16 @@ Path = tuple[tuple[object, int], ...]
 
 @dataclass(eq=False)
 class Event:
-    """Something that matters to training, at a node. The place fields are set when it is recorded."""
+    """Something that matters to training, at a site. The place fields are set when it is recorded."""
 
-    node: cst.CSTNode
+    site: Site
     mode: GradMode = field(default=GradMode.ON, init=False)
     order: int = field(default=0, init=False)
     path: Path = field(default=(), init=False)
     passed: Path = field(default=(), init=False)
     """The arms that it comes after, and that leave: by `return`, `raise`, `break` or `continue`."""
     loops: tuple[Loop, ...] = field(default=(), init=False)
-    calls: tuple[cst.CSTNode, ...] = field(default=(), init=False)
+    calls: tuple[Site, ...] = field(default=(), init=False)
     """The calls through which the event was reached, outermost first."""
     call_path: Path = field(default=(), init=False)
     """The part of `path` that lies outside the function the event stands in."""
@@ -93,7 +92,7 @@ class Step(Event):
     optimizer: Value
     name: str
     manual: bool = False
-    expression: cst.BaseExpression | None = None
+    expression: Site | None = None
 
 
 @dataclass(eq=False)
@@ -192,7 +191,7 @@ class Exit:
 class Branch:
     """One of several sequences happens."""
 
-    node: cst.CSTNode
+    site: Site
     arms: list[list[Item]]
 
 
@@ -200,7 +199,7 @@ class Branch:
 class Try:
     """The body, perhaps cut short, then perhaps a handler."""
 
-    node: cst.CSTNode
+    site: Site
     body: list[Item]
     handlers: list[list[Item]]
 
@@ -209,7 +208,7 @@ class Try:
 class Loop:
     """A sequence that repeats; `implicit` for a function that its callers repeat."""
 
-    node: cst.CSTNode
+    site: Site
     body: list[Item]
     implicit: bool = False
     depth: int = 0
@@ -222,7 +221,7 @@ class Loop:
 class Inlined:
     """The body of a function of this module, at a call."""
 
-    node: cst.CSTNode
+    site: Site
     body: list[Item]
 
 

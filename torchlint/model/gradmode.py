@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import libcst as cst
-
 from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
-from torchlint.model.definitions import dotted
 from torchlint.model.events import Backward, Branch, Call, Compute, Event, Exit, Item, Step, events_in
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program
@@ -21,6 +19,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
+from torchlint.pythontree import FUNCTIONS, Site, dotted, site_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class LossWithoutGraph:
     """`backward` on a loss whose forward ran with gradients off; `switch` is what switched them off."""
 
     backward: Backward
-    switch: cst.CSTNode | None
+    switch: Site | None
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class UntrainedModule:
     forward: Event
     name: str
     step: Step
-    switch: cst.CSTNode | None
+    switch: Site | None
 
 
 class GradModes:
@@ -116,24 +115,25 @@ class GradModes:
             needed |= ancestry([backward.loss])
         return next((event for event in passes if _result(event) in needed and event.loops == step.loops), None)
 
-    def _switch(self, value: Value, backward: Event) -> cst.CSTNode | None:
+    def _switch(self, value: Value, backward: Event) -> Site | None:
         """The `with`, decorator or statement that switched gradients off."""
         tree = self.program.tree
-        for node in (value.node, *reversed(backward.calls)):
-            for item in tree.ancestors(node) if node is not None else ():
-                if isinstance(item, cst.With) and any(self._switches_off(part.item) for part in item.items):
-                    return item.items[0].item
-                if isinstance(item, cst.FunctionDef):
-                    for decorator in item.decorators:
-                        if self._switches_off(decorator.decorator):
-                            return decorator
-        for call in tree.of_type(cst.Call):
+        for site in (value.site, *reversed(backward.calls)):
+            for item in tree.ancestors(tree.node(site)) if site is not None else ():
+                if isinstance(item, (ast.With, ast.AsyncWith)):
+                    if any(self._switches_off(part.context_expr) for part in item.items):
+                        return site_of(item.items[0].context_expr)
+                if isinstance(item, FUNCTIONS):
+                    for decorator in item.decorator_list:
+                        if self._switches_off(decorator):
+                            return tree.decorator_site(decorator)
+        for call in tree.of_type(ast.Call):
             if self.program.definitions.qualified(dotted(call.func)) in SET_GRAD_MODE:
-                return tree.statement(call)
+                return site_of(tree.statement(call))
         return None
 
-    def _switches_off(self, node: cst.CSTNode) -> bool:
-        name = self.program.definitions.qualified(dotted(node.func if isinstance(node, cst.Call) else node))
+    def _switches_off(self, node: ast.AST) -> bool:
+        name = self.program.definitions.qualified(dotted(node.func if isinstance(node, ast.Call) else node))
         return GRAD_MODES.get(name) is GradMode.OFF or name in SET_GRAD_MODE
 
 

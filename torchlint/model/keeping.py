@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import libcst as cst
-
 from torchlint.knowledge import GradMode
-from torchlint.model.definitions import dotted
 from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking, ancestry, is_forward
@@ -26,6 +24,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pythontree import Site, dotted, site_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class KeptGraph:
     """
 
     keep: Keep
-    node: cst.CSTNode
+    site: Site
     loop: Loop | None
     backward: Backward | None
     framework: bool = False
@@ -92,12 +91,12 @@ class Keeping:
         if self._used_later(keep, container, backward, loop, events):
             return None
         if loop is None and self._is_training_step(trace, keep, events):
-            return None if self._is_emptied(trace, container) else KeptGraph(keep, keep.node, None, None, True)
+            return None if self._is_emptied(trace, container) else KeptGraph(keep, keep.site, None, None, True)
         if backward is None:
             over_data = loop is not None and (self._made_from_data(keep.value, loop) or _trains(loop, events))
             if not over_data or not self._stays_unseen(trace, keep, container, events):
                 return None
-        return KeptGraph(keep, self._node(keep, loop), loop, backward)
+        return KeptGraph(keep, self._site(keep, loop), loop, backward)
 
     def _outlived(self, keep: Keep, container: Value) -> Loop | None:
         """The innermost loop of whose iterations the container sees more than one."""
@@ -136,7 +135,7 @@ class Keeping:
         names = {name for (owner, name), value in stored.items() if owner is trace.receiver and value is container}
         emptied = {f"{root.parameters[0]}.{name}.{verb}" for name in names for verb in _EMPTYING}
         makers = {maker for name in names for maker in root.owner.assigned.get(name, ())}
-        calls = self.program.tree.of_type(cst.Call)
+        calls = self.program.tree.of_type(ast.Call)
         return bool(makers - {"__init__"}) or any(dotted(call.func) in emptied for call in calls)
 
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
@@ -194,18 +193,21 @@ class Keeping:
         if keep.container in graph and not isinstance(keep.container, Phi):
             return True
         return any(
-            isinstance(item, Tensor)
-            and keep.container in item.parents
-            and item.node in (keep.node, _right_side(keep.node))
+            isinstance(item, Tensor) and keep.container in item.parents and item.site in self._written(keep)
             for item in graph
         )
+
+    def _written(self, keep: Keep) -> tuple[Site, ...]:
+        """The sites of a statement that adds, and of what it assigns."""
+        node = self.program.tree.node(keep.site)
+        return (keep.site, site_of(node.value)) if isinstance(node, ast.Assign) else (keep.site,)
 
     def _made_from_data(self, value: Value, loop: Loop) -> bool:
         """Whether a module made the tensor of what the loop's own iteration over a loader yields."""
         graph = self.tracking.graph(value)
         inputs = [item for made in graph if is_forward(made) for item in made.parents]
         return any(
-            isinstance(item, Unknown) and item.origin == "iteration" and item.node is loop.node
+            isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site
             for item in ancestry(inputs)
         )
 
@@ -242,10 +244,10 @@ class Keeping:
         graph = self.tracking.graph(value)
         return container not in graph and keep.value not in graph
 
-    def _node(self, keep: Keep, loop: Loop | None) -> cst.CSTNode:
+    def _site(self, keep: Keep, loop: Loop | None) -> Site:
         """The statement in the loop: the call, where a local function does the keeping."""
         depth = loop.depth if loop is not None else 0
-        return keep.calls[depth] if len(keep.calls) > depth else keep.node
+        return keep.calls[depth] if len(keep.calls) > depth else keep.site
 
 
 def _is_leaf(value: Value) -> bool:
@@ -267,10 +269,6 @@ def _is_leaf(value: Value) -> bool:
 
 def _trains(loop: Loop, events: list[Event]) -> bool:
     return any(isinstance(event, Backward) and loop in event.loops for event in events)
-
-
-def _right_side(node: cst.CSTNode) -> cst.CSTNode | None:
-    return node.value if isinstance(node, cst.Assign) else None
 
 
 def _shares_result(shared: set[Value], loop: Loop | None) -> bool:

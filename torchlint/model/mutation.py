@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import libcst as cst
-
 from torchlint.hints import INFERENCE, TRAINING
 from torchlint.knowledge import GradMode
-from torchlint.model.definitions import dotted
 from torchlint.model.events import (
     Backward,
     Branch,
@@ -38,7 +36,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.operators import MODULES, OPERATORS
-from torchlint.syntax import walk
+from torchlint.pythontree import FUNCTIONS, dotted, walk
 
 
 @dataclass(frozen=True)
@@ -144,14 +142,15 @@ class Mutation:
 
     def _is_inference(self, event: Event) -> bool:
         """Whether a condition on an event, or the name of a function around it or its callers, speaks of inference."""
+        tree = self.program.tree
         ways = [(branch, arm == 0) for branch, arm in event.path]
         ways += [(branch, arm != 0) for branch, arm in event.passed]
         for branch, holds in ways:
-            if isinstance(branch, Branch) and isinstance(branch.node, (cst.If, cst.IfExp)):
-                if _speaks_of_inference(branch.node.test, holds):
-                    return True
-        around = (item for node in (event.node, *event.calls) for item in self.program.tree.ancestors(node))
-        return any(isinstance(item, cst.FunctionDef) and INFERENCE.search(item.name.value) for item in around)
+            node = tree.node(branch.site) if isinstance(branch, Branch) else None
+            if isinstance(node, (ast.If, ast.IfExp)) and _speaks_of_inference(node.test, holds):
+                return True
+        around = (item for site in (event.site, *event.calls) for item in tree.ancestors(tree.node(site)))
+        return any(isinstance(item, FUNCTIONS) and INFERENCE.search(item.name) for item in around)
 
     def _before(self, saver: Event, saved: Value, mutate: Mutate, changed: set[Value], shared: set[Value]) -> bool:
         """Whether the save precedes the change: in one pass, or in the iteration before."""
@@ -222,12 +221,12 @@ class Mutation:
     def old_names_read(self) -> Iterator[OldNameRead]:
         """In-place activations whose argument is read again as if nothing had happened to it."""
         sites = self.program.interpreter.in_place_results
-        parent = self.program.tree.parent
+        tree = self.program.tree
         for trace in self.program.traces:
             for mutate in trace.events:
                 if not isinstance(mutate, Mutate) or not isinstance(mutate.result, Tensor):
                     continue
-                if not isinstance(sites.get(mutate.result), cst.Name) or isinstance(parent(mutate.node), cst.Expr):
+                if not isinstance(sites.get(mutate.result), ast.Name) or tree.stands_alone(tree.node(mutate.site)):
                     continue
                 read = self._read_after(mutate, trace.events)
                 if read is not None:
@@ -389,19 +388,19 @@ def _operator(saver: Event) -> str:
     return module.name.rpartition(".")[2] if isinstance(module, Module) else module.label
 
 
-def _speaks_of_inference(test: cst.BaseExpression, holds: bool) -> bool:
+def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
     """Whether nothing trains where a condition holds, or where it does not: `not self.training`, and by their names
     `inference_params is not None` and `infer`."""
-    if isinstance(test, cst.UnaryOperation):
-        return isinstance(test.operator, cst.Not) and _speaks_of_inference(test.expression, not holds)
-    if isinstance(test, cst.BooleanOperation):
-        all_hold = holds is isinstance(test.operator, cst.And)
-        return all_hold and any(_speaks_of_inference(part, holds) for part in (test.left, test.right))
+    if isinstance(test, ast.UnaryOp):
+        return isinstance(test.op, ast.Not) and _speaks_of_inference(test.operand, not holds)
+    if isinstance(test, ast.BoolOp):
+        all_hold = holds is isinstance(test.op, ast.And)
+        return all_hold and any(_speaks_of_inference(part, holds) for part in test.values)
     if TRAINING.fullmatch(dotted(test).rpartition(".")[2]):
         return not holds
-    if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Is):
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
         holds = not holds
-    return holds and any(isinstance(item, cst.Name) and INFERENCE.search(item.value) for item in walk(test))
+    return holds and any(isinstance(item, ast.Name) and INFERENCE.search(item.id) for item in walk(test))
 
 
 def _is_silent(target: Value) -> bool:

@@ -31,6 +31,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pythontree import site_of
 
 
 class Ownership:
@@ -232,7 +233,7 @@ def _made_of(whole: Value) -> set[Value]:
 def _is_template_of(item: Value, whole: Value) -> bool:
     """Whether a value stands for all objects of the class that another is an object of."""
     info = getattr(whole, "info", None)
-    return info is not None and item.node is info.node and getattr(item, "info", None) is info
+    return info is not None and item.site == site_of(info.node) and getattr(item, "info", None) is info
 
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-import libcst as cst
-
 from torchlint import hints, knowledge
 from torchlint.knowledge import GradMode
 from torchlint.model.events import Path
@@ -26,6 +24,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
+from torchlint.pythontree import Site
 
 _CUTTING = frozenset({"detach", "data", "new", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE
 _TERMS = frozenset(
@@ -57,7 +56,7 @@ class Tracking:
     def __init__(self, losses: Iterable[Value]) -> None:
         self.backpropagated: set[Value] = set()
         """Values that a backward pass went into: tracked, whatever else is known of them."""
-        self.trained: set[Value | cst.CSTNode | None] = set()
+        self.trained: set[Value | Site | None] = set()
         """What was called like a module in the graph of a loss, and where: other calls of it, and in other contexts,
         have a graph as well."""
         self._answers: dict[Value, Answer] = {}
@@ -99,7 +98,7 @@ class Tracking:
             if isinstance(value, Unknown) and value.origin == "call" and value.mode is GradMode.ON:
                 if value.callee is not None and called_like_module(value.callee):
                     self.backpropagated.add(value)
-                    self.trained.update((resolved(value.callee), value.node))
+                    self.trained.update((resolved(value.callee), value.site))
         self._answers.clear()
         self._settled.clear()
 
@@ -248,7 +247,7 @@ class Tracking:
         if value.origin in ("attribute", "element") and value.parents and self._is_data(value):
             return Answer.NO
         if value.origin == "call" and value.callee is not None:
-            trained = resolved(value.callee) in self.trained or value.node in self.trained
+            trained = resolved(value.callee) in self.trained or value.site in self.trained
             if trained or is_module(value.callee) is Answer.YES:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
             if value.mode is GradMode.ON and hints.LOSS.search(value.callee.label):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
-
 from torchlint.knowledge import GradMode
+from torchlint.pythontree import Site, site_of
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo, FunctionInfo
@@ -25,13 +25,17 @@ class Answer(Enum):
         raise TypeError("compare an Answer with `is`")
 
 
+Origin = ast.AST | Site | None
+"""The node, or the site of the node, that a value is made at."""
+
+
 class Value:
-    """Base of all values. `node` is where the value was made; identity is what matters."""
+    """Base of all values. `site` is where the value was made; identity is what matters."""
 
-    __slots__ = ("_attributes", "label", "loops", "node", "order", "parents", "uses")
+    __slots__ = ("_attributes", "label", "loops", "order", "parents", "site", "uses")
 
-    def __init__(self, node: cst.CSTNode | None, parents: tuple[Value, ...] = (), label: str = "") -> None:
-        self.node = node
+    def __init__(self, node: Origin, parents: tuple[Value, ...] = (), label: str = "") -> None:
+        self.site = site_of(node) if isinstance(node, ast.AST) else node
         self.parents = parents
         self.label = label
         """The name under which the program knows it: a hint, never proof."""
@@ -72,7 +76,7 @@ class Plain(Value):
 
     __slots__ = ("constant",)
 
-    def __init__(self, node: cst.CSTNode | None, constant: object = _NO_CONSTANT, label: str = "") -> None:
+    def __init__(self, node: Origin, constant: object = _NO_CONSTANT, label: str = "") -> None:
         super().__init__(node, (), label)
         self.constant = constant
 
@@ -95,7 +99,7 @@ class Unknown(Value):
 
     def __init__(
         self,
-        node: cst.CSTNode | None,
+        node: Origin,
         origin: str,
         parents: tuple[Value, ...] = (),
         label: str = "",
@@ -118,7 +122,7 @@ class External(Value):
 
     __slots__ = ("name",)
 
-    def __init__(self, node: cst.CSTNode | None, name: str) -> None:
+    def __init__(self, node: Origin, name: str) -> None:
         super().__init__(node, (), name.rpartition(".")[2])
         self.name = name
 
@@ -130,7 +134,7 @@ class Tensor(Value):
 
     def __init__(
         self,
-        node: cst.CSTNode | None,
+        node: Origin,
         op: str,
         parents: tuple[Value, ...] = (),
         mode: GradMode = GradMode.ON,
@@ -153,7 +157,7 @@ class Phi(Value):
 
     __slots__ = ("arms", "loop", "source")
 
-    def __init__(self, node: cst.CSTNode | None, inputs: tuple[Value, ...], loop: object = None) -> None:
+    def __init__(self, node: Origin, inputs: tuple[Value, ...], loop: object = None) -> None:
         super().__init__(node, inputs, inputs[0].label if inputs else "")
         self.loop = loop
         self.source: Container | None = None
@@ -169,9 +173,7 @@ class Container(Value):
 
     __slots__ = ("bounded", "grown", "kind")
 
-    def __init__(
-        self, node: cst.CSTNode | None, kind: str, items: tuple[Value, ...] = (), bounded: bool = False
-    ) -> None:
+    def __init__(self, node: Origin, kind: str, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
         super().__init__(node, items)
         self.kind = kind
         self.bounded = bounded
@@ -202,7 +204,7 @@ class Slot(Value):
 
     __slots__ = ("path",)
 
-    def __init__(self, node: cst.CSTNode, index: Value, value: Value, path: tuple[tuple[object, int], ...]) -> None:
+    def __init__(self, node: Origin, index: Value, value: Value, path: tuple[tuple[object, int], ...]) -> None:
         super().__init__(node, (index, value))
         self.path = path
 
@@ -242,9 +244,7 @@ class Instance(Value):
 
     __slots__ = ("info",)
 
-    def __init__(
-        self, node: cst.CSTNode | None, info: ClassInfo, parents: tuple[Value, ...] = (), label: str = ""
-    ) -> None:
+    def __init__(self, node: Origin, info: ClassInfo, parents: tuple[Value, ...] = (), label: str = "") -> None:
         super().__init__(node, parents, label)
         self.info = info
 
@@ -256,7 +256,7 @@ class Module(Value):
 
     def __init__(
         self,
-        node: cst.CSTNode | None,
+        node: Origin,
         name: str,
         parents: tuple[Value, ...] = (),
         info: ClassInfo | None = None,
@@ -273,9 +273,7 @@ class Optimizer(Value):
 
     __slots__ = ("info", "name")
 
-    def __init__(
-        self, node: cst.CSTNode | None, name: str, parents: tuple[Value, ...] = (), info: ClassInfo | None = None
-    ) -> None:
+    def __init__(self, node: Origin, name: str, parents: tuple[Value, ...] = (), info: ClassInfo | None = None) -> None:
         super().__init__(node, parents)
         self.name = name
         self.info = info
@@ -292,7 +290,7 @@ class Context(Value):
 
     __slots__ = ("mode",)
 
-    def __init__(self, node: cst.CSTNode | None, mode: GradMode) -> None:
+    def __init__(self, node: Origin, mode: GradMode) -> None:
         super().__init__(node)
         self.mode = mode
 
