@@ -110,10 +110,13 @@ class InplaceOnSavedTensor(Rule):
         )
 
     def visit_OldNameRead(self, read: OldNameRead) -> None:
+        related = [(read.read.site, "it is read again here")]
+        if read.opening is not None:
+            related.insert(0, (read.mutate.site, "it is called here"))
         self.report(
-            read.mutate.site,
+            read.opening or read.mutate.site,
             f"this overwrites `{read.read.name}` in place, which is read again below as if unchanged",
-            related=[(read.read.site, "it is read again here")],
+            related=related,
             help="drop `inplace=True`",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,

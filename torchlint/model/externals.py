@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from torchlint import hints, knowledge
 from torchlint.knowledge import GradMode
+from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Anomaly, Clear, Clip, EmptyCache, Fresh, Grad, GradRead, MemoryProbe
 from torchlint.model.methods import Methods
 from torchlint.model.summaries import Arguments
@@ -276,6 +277,10 @@ class Externals(Methods):
     in_place_results: dict[Tensor, ast.expr]
     """What is written for the argument that an in-place activation overwrites, by its result."""
     in_place_modules: dict[Tensor, Module]
+    forward_calls: dict[FunctionInfo, list[tuple[frozenset[str], GradMode]]]
+    """The parameters that each call of a `forward` gives, and the grad mode of the call."""
+    openings: dict[Tensor, Module]
+    """The module that opens a `Sequential` and overwrites its argument, by its result."""
     """The module that overwrites its argument, by its result."""
 
     _externals: ClassVar[dict[str, Callable[..., Value | None]]] = {

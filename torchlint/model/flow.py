@@ -39,6 +39,8 @@ class Interpreter(Conditions):
         self.mutated: set[Value] = set()
         self.in_place_results: dict[Tensor, ast.expr] = {}
         self.in_place_modules: dict[Tensor, Module] = {}
+        self.openings: dict[Tensor, Module] = {}
+        self.forward_calls: dict[FunctionInfo, list[tuple[frozenset[str], GradMode]]] = {}
         self.backwards: list[Value] = []
         self.frozen: set[Value] = set()
         self.layers: dict[Value, set[tuple[object, int]]] = {}

@@ -175,6 +175,10 @@ class Machine:
         if isinstance(owner, External):
             return self._part(owner, name, lambda: External(node, f"{owner.name}.{name}"))
         info = class_of(owner)
+        if info is not None and node is not None:
+            method = self.definitions.method(info, name)
+            if method is not None and method.has_decorator("property") and self.can_inline(method):
+                return self.read_property(method, owner, node)
         if info is not None:
             member = self._member(owner, info, name)
             if member is not None:
@@ -215,6 +219,14 @@ class Machine:
         either = Phi(stored.site, (stored, Unknown(stored.site, "attribute", (owner,), name)))
         either.order, either.loops = owner.order, owner.loops
         return either
+
+    def can_inline(self, info: FunctionInfo) -> bool:
+        """Whether a call is followed into a function."""
+        raise NotImplementedError
+
+    def read_property(self, method: FunctionInfo, owner: Value, node: ast.AST) -> Value:
+        """What a property gives."""
+        raise NotImplementedError
 
     def template(self, info: ClassInfo) -> Value:
         """The object that stands for any instance of a class, its attributes as `__init__` stores them."""

@@ -36,7 +36,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.operators import MODULES, OPERATORS
-from torchlint.pythontree import FUNCTIONS, dotted, walk
+from torchlint.pythontree import FUNCTIONS, Site, dotted, is_literal, walk
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,14 @@ class SavedTensorChanged:
 
 @dataclass(frozen=True)
 class OldNameRead:
-    """`mutate` overwrites its argument, which `read` reads again under its old name."""
+    """`mutate` overwrites its argument, which `read` reads again under its old name.
+
+    `opening` is the module that does, where it opens a `Sequential`.
+    """
 
     mutate: Mutate
     read: Read
+    opening: Site | None
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Mutation:
     def _saver(
         self, trace: Trace, mutate: Mutate, savers: Sequence[Event], events: list[Event]
     ) -> SavedTensorChanged | None:
-        if self._is_inference(mutate):
+        if self._is_inference(mutate) or self._is_given_without_gradients(trace, mutate):
             return None
         for saver in savers:
             if saver is mutate or apart(saver, mutate):
@@ -151,6 +155,17 @@ class Mutation:
                 return True
         around = (item for site in (event.site, *event.calls) for item in tree.ancestors(tree.node(site)))
         return any(isinstance(item, FUNCTIONS) and INFERENCE.search(item.name) for item in around)
+
+    def _is_given_without_gradients(self, trace: Trace, event: Event) -> bool:
+        """Whether a `forward` gets here only with a parameter that its callers give with gradients off alone."""
+        calls = self.program.interpreter.forward_calls.get(trace.root, []) if trace.root is not None else []
+        for branch, arm in event.path if calls else ():
+            node = self.program.tree.node(branch.site) if isinstance(branch, Branch) else None
+            name = _asked_for(node.test) if isinstance(node, ast.If) and arm == 0 else ""
+            modes = {mode for given, mode in calls if name in given}
+            if modes == {GradMode.OFF}:
+                return True
+        return False
 
     def _before(self, saver: Event, saved: Value, mutate: Mutate, changed: set[Value], shared: set[Value]) -> bool:
         """Whether the save precedes the change: in one pass, or in the iteration before."""
@@ -230,7 +245,11 @@ class Mutation:
                     continue
                 read = self._read_after(mutate, trace.events)
                 if read is not None:
-                    yield OldNameRead(mutate, read)
+                    yield OldNameRead(mutate, read, self._opening(mutate))
+
+    def _opening(self, mutate: Mutate) -> Site | None:
+        opening = self.program.interpreter.openings.get(mutate.result)  # type: ignore[call-overload]
+        return opening.site if opening is not None else None
 
     def _read_after(self, mutate: Mutate, events: list[Event]) -> Read | None:
         for event in events:
@@ -386,6 +405,13 @@ def _operator(saver: Event) -> str:
         return saver.value.op
     module = resolved(saver.value.parents[0])
     return module.name.rpartition(".")[2] if isinstance(module, Module) else module.label
+
+
+def _asked_for(test: ast.expr) -> str:
+    """`p` of `p is not None`, and of `p`."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and is_literal(test.comparators[0], None):
+        test = test.left
+    return test.id if isinstance(test, ast.Name) else ""
 
 
 def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:

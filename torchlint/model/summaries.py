@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from torchlint import hints
 from torchlint.knowledge import GRAD_MODES, SCHEDULERS, SET_GRAD_MODE, GradMode
-from torchlint.model.definitions import ClassInfo, FunctionInfo, all_parameters, defaults_of
-from torchlint.model.events import Inlined
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters, defaults_of
+from torchlint.model.events import Inlined, Mutate, events_in
 from torchlint.model.expressions import Expressions
 from torchlint.model.machine import MAX_DEPTH, MAX_STATEMENTS, Snapshot
+from torchlint.model.tracking import storages
 from torchlint.model.values import (
     Container,
     Frame,
@@ -19,6 +22,7 @@ from torchlint.model.values import (
     Module,
     Optimizer,
     Plain,
+    Tensor,
     Unknown,
     Value,
 )
@@ -61,8 +65,26 @@ class Arguments:
         return (*self.positional, *self.keywords.values(), *self.starred)
 
 
+_STATE = ("frame", "heap", "mode", "alive", "items", "loops", "scopes", "path", "passed", "calls")
+"""The attributes of the machine that say where in the program it stands."""
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What is known of a `forward`: the value that it returns, and the parameters that it overwrites, by what."""
+
+    returned: Value | None
+    overwritten: dict[str, str]
+
+
 class Summaries(Expressions):
     """Interprets calls of local functions, and `__init__` of local classes for what their objects hold."""
+
+    in_place_results: dict[Tensor, ast.expr]
+
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
+        self._forwards: dict[ClassInfo, Forward | None] = {}
 
     def run(self, body: Sequence[ast.stmt]) -> None:
         """Interpret a block of statements."""
@@ -101,6 +123,11 @@ class Summaries(Expressions):
         if inner:
             self.items.append(Inlined(site_of(node), inner))
         return self._returned(frame, node)
+
+    def read_property(self, method: FunctionInfo, owner: Value, node: ast.AST) -> Value:
+        """What a property gives: another value at each reading."""
+        function = Function(method, self.module_frame, owner)
+        return self.inline(function, Arguments([], {}, []), node)
 
     def _return_to(self, caller: Frame) -> None:
         """Merge the states at every `return` and at the end of the body into the caller's."""
@@ -251,43 +278,53 @@ class Summaries(Expressions):
         init = self.definitions.method(info, "__init__")
         if init is None or init in self.stack or len(self.stack) >= MAX_DEPTH:
             return
-        saved = (
-            self.frame,
-            self.heap,
-            self.mode,
-            self.alive,
-            self.items,
-            self.loops,
-            self.scopes,
-            self.path,
-            self.passed,
-            self.calls,
-        )
+        with self._aside(init, template):
+            for (owner, name), value in self.heap.items():
+                self.stored[owner, name] = value
+
+    def forward_of(self, info: ClassInfo) -> Forward | None:
+        """What `forward` of a class returns and overwrites, whatever it is called with; None where it is unknown."""
+        forward = self.definitions.method(info, "forward")
+        if forward is None or info in self._forwards or not self.can_inline(forward):
+            return self._forwards.get(info)
+        self._forwards[info] = None
+        interpreted = set(self.interpreted)
+        with self._aside(forward, self.template(info)) as frame:
+            names = forward.parameters[1:]
+            given = {name: frame.locals[name] for name in names}
+            changes = [event for event in events_in(self.items) if isinstance(event, Mutate) and not event.path]
+            returned = self.phi(forward.node, frame.returns) if frame.returns else None
+        frame.locals.update(given)
+        overwritten = {
+            name: change.how
+            for change in reversed(changes)
+            for name in names
+            if change.result in self.in_place_results and given[name] in storages(change.target)
+        }
+        self.interpreted = interpreted
+        self._forwards[info] = Forward(returned, overwritten)
+        return self._forwards[info]
+
+    @contextmanager
+    def _aside(self, method: FunctionInfo, receiver: Value) -> Iterator[Frame]:
+        """Interpret a method aside from the program; inside, the state is that at its end."""
+        saved = {name: getattr(self, name) for name in _STATE}
         self.heap, self.items, self.loops, self.scopes, self.path, self.passed = {}, [], (), [], (), ()
         self.alive, self.mode = True, GradMode.ON
-        self.frame = Frame(init, self.module_frame)
-        frame = self.root_frame(init)
-        frame.locals[init.parameters[0] if init.parameters else "self"] = template
+        self.calls = (site_of(method.node),)
+        self.frame = Frame(method, self.module_frame)
+        frame = self.root_frame(method)
+        frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
         self.frame = frame
-        self.calls = (site_of(init.node),)
-        self.stack.append(init)
-        assert not isinstance(init.node, ast.Lambda)
-        self.run(init.node.body)
-        self.stack.pop()
-        for (owner, name), value in self.heap.items():
-            self.stored[owner, name] = value
-        (
-            self.frame,
-            self.heap,
-            self.mode,
-            self.alive,
-            self.items,
-            self.loops,
-            self.scopes,
-            self.path,
-            self.passed,
-            self.calls,
-        ) = saved
+        self.stack.append(method)
+        try:
+            assert not isinstance(method.node, ast.Lambda)
+            self.run(method.node.body)
+            yield frame
+        finally:
+            self.stack.pop()
+            for name, value in saved.items():
+                setattr(self, name, value)
 
     def make(self, info: ClassInfo, arguments: Arguments, node: ast.AST) -> Value:
         """`SomeClass(...)`: an object, with `__init__` run on it where that says more than the template."""

@@ -233,9 +233,9 @@ class Tracking:
         module = value.parents[0]
         if not has_parameters(module):
             return _any(self.tracked(item) for item in value.parents[1:])
-        if isinstance(module, Module):
-            return Answer.YES
-        return Answer.YES if isinstance(module, Unknown) else Answer.UNKNOWN
+        if value.body is not None and self.tracked(value.body) is Answer.NO:
+            return Answer.NO
+        return Answer.YES if isinstance(module, (Module, Unknown)) else Answer.UNKNOWN
 
     def _tracked_unknown(self, value: Unknown) -> Answer:
         if value.mode is GradMode.OFF and result_of_call(value) is not None:

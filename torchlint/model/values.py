@@ -128,9 +128,12 @@ class External(Value):
 
 
 class Tensor(Value):
-    """The result of a tensor operator, or a leaf. `base` is the tensor whose storage it shares."""
+    """The result of a tensor operator, or a leaf. `base` is the tensor whose storage it shares.
 
-    __slots__ = ("base", "leaf", "mode", "op")
+    `body` is what the `forward` of a module of this file returns, whatever it is called with.
+    """
+
+    __slots__ = ("base", "body", "leaf", "mode", "op")
 
     def __init__(
         self,
@@ -147,6 +150,7 @@ class Tensor(Value):
         self.mode = mode
         self.base = base
         self.leaf = leaf
+        self.body: Value | None = None
 
 
 class Phi(Value):
