@@ -204,7 +204,7 @@ def test_a_closed_pipe_is_quiet() -> None:
         assert process.stdout and process.stderr
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(60) == 1
+        assert process.wait(60) == 3
 
 
 def test_an_interrupt_is_quiet(

@@ -54,7 +54,8 @@ class UnknownRule(Exception):
 
     def __init__(self, selector: str, nearest: str) -> None:
         hint = f"; did you mean `{nearest}`?" if nearest else ""
-        super().__init__(f"unknown rule or category `{selector}`{hint}")
+        unknown = f"unknown rule or category `{selector}`{hint}"
+        super().__init__(unknown if selector.strip() else "the name of a rule is empty")
         self.selector = selector
         self.nearest = nearest
 

@@ -44,6 +44,8 @@ class Outcome:
     total: int
     rules: tuple[Meta, ...] = ()
     """What could have been found, by code."""
+    unwritten: tuple[str, ...] = ()
+    """The files that should have been written, and could not."""
 
     @property
     def findings(self) -> list[Finding]:
