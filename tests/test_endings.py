@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import io
+import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -230,7 +232,114 @@ def test_what_makes_no_sense_is_refused_with_a_reason(folder: Path, arguments: t
     assert reason in result.stderr
 
 
+# -- what the machine has too little of -----------------------------------------------------------------
+
+
+def refuse_threads(monkeypatch: pytest.MonkeyPatch, is_refused: Callable[[], bool]) -> None:
+    start = threading.Thread.start
+
+    def refusing(self: threading.Thread) -> None:
+        if is_refused():
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", refusing)
+
+
+@pytest.mark.parametrize(("largest", "depth"), [(-1, 20), (100_000_000, 1_000)], ids=["none", "small ones only"])
+def test_threads_that_cannot_start(folder: Path, monkeypatch: pytest.MonkeyPatch, largest: int, depth: int) -> None:
+    refuse_threads(monkeypatch, lambda: threading.stack_size() > largest)
+    (folder / "deep.py").write_text(f"bad({'-' * depth}1)\n")
+    for jobs in ("1", "2"):
+        result = torchlint("--jobs", jobs, *CONCISE)
+        assert (result.exit_code, result.stdout) == (1, FOUND + FOUND.replace("bad.py", "deep.py"))
+
+
+@pytest.mark.parametrize("name", ["fork", "pipe"])
+def test_processes_that_cannot_start(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """None at all, or not as many as were asked for: then this one lints, and leaves none behind."""
+    if sys.platform != "linux":
+        pytest.skip("the rules of a test reach copies of its process only")
+    real, calls = getattr(os, name), iter(range(100))
+
+    def refused() -> object:
+        if next(calls) >= 2:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real()
+
+    monkeypatch.setattr(os, name, refused)
+    before = os.listdir("/proc/self/fd")
+    result = torchlint("--jobs", "4", *CONCISE)
+    assert (result.exit_code, result.output) == (1, FOUND)
+    assert multiprocessing.active_children() == []
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENAMETOOLONG])
+def test_a_file_that_the_machine_cannot_open_is_no_finding(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """There is nothing wrong with it; but it was not linted."""
+    read = Path.read_bytes
+
+    def refused(self: Path) -> bytes:
+        if self.name == "good.py":
+            raise OSError(number, os.strerror(number))
+        return read(self)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    result = torchlint("--exit-zero", *CONCISE)
+    assert (result.exit_code, result.stdout) == (
+        3,
+        f"{FOUND}good.py:1:1: TL003 internal-error: {os.strerror(number)}\n",
+    )
+
+
+@posix
+def test_a_folder_with_a_path_too_long(folder: Path) -> None:
+    deep = os.path.join("d" * 200, "")
+    depth, limit = 0, os.pathconf(folder, "PC_PATH_MAX")
+    while depth * len(deep) < limit:
+        os.mkdir(deep)
+        os.chdir(deep)
+        depth += 1
+    os.chdir(folder)
+    result = torchlint(*CONCISE)
+    first, second = result.stdout.splitlines(keepends=True)
+    assert (result.exit_code, first) == (3, FOUND)
+    assert second.endswith(": TL003 internal-error: folder cannot be read: File name too long\n")
+
+
+def test_names_too_long(folder: Path) -> None:
+    name = "n" * 5_000
+    assert torchlint(name).exit_code == 2
+    assert torchlint("--baseline", name).exit_code == 2
+    assert torchlint("--output-file", name).exit_code == 3
+    assert torchlint("-", "--stdin-filename", f"{name}/a.py").exit_code == 0
+
+
+def test_a_working_folder_that_is_gone(folder: Path) -> None:
+    gone = folder / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    try:
+        gone.rmdir()
+    except OSError:
+        pytest.skip("a working folder cannot go")
+    result = torchlint("--no-cache", ".")
+    assert result.exit_code == 2
+    assert "Error: the working folder does not exist any more\n" in result.stderr
+
+
 # -- input that is nested too deeply --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["[" * 5_000, "{a=" * 5_000])
+def test_configuration_nested_too_deeply(folder: Path, value: str) -> None:
+    (folder / "torchlint.toml").write_text(f"select = {value}")
+    result = torchlint()
+    assert result.exit_code == 2
+    assert "torchlint.toml:1: is nested too deeply" in result.stderr
 
 
 @pytest.mark.parametrize("text", ["[" * 50_000, "{}", "[1]", "null", '[{"uri": 1, "diagnostics": 1}]'])

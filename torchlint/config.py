@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -60,7 +61,7 @@ class Configurations:
     def _in(self, folder: Path) -> Settings | None:
         for name in FILES:
             path = folder / name
-            if path.is_file() and (found := read(path)) is not None:
+            if os.path.isfile(path) and (found := read(path)) is not None:
                 return self._overrides.applied(found)
         return None
 
@@ -80,6 +81,8 @@ def read(path: Path) -> Settings | None:
         raise ConfigError(path, data.count(b"\n", 0, error.start) + 1, "is not UTF-8") from None
     except _toml.TOMLDecodeError as error:
         raise ConfigError(path, line_of_error(error, text), f"invalid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(path, 1, "is nested too deeply") from None
     for key in prefix:
         table = table.get(key) if isinstance(table, dict) else None
     if prefix and table is None:

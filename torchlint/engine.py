@@ -13,12 +13,13 @@ from torchlint.notebook import Cell
 from torchlint.problems import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.registry import (
     ENGINE_CHECKS,
+    INTERNAL_ERROR,
     UNREADABLE_FILE,
     Selection,
     metas,
 )
 from torchlint.rule import Rule
-from torchlint.source import SourceError, SourceFile, SyntaxProblem
+from torchlint.source import SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.suppress import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions
 
 if TYPE_CHECKING:
@@ -94,10 +95,10 @@ def looking(rules: Iterable[type[Rule]], data: bytes) -> list[type[Rule]]:
         return able if any(rule.is_worth_a_parse(data) for rule in quick_first) else []
 
 
-def unreadable(path: str, reason: str) -> Finding:
-    """The finding for a file that could not even be read."""
-    source = SourceFile(path, b"")
-    return _finished([file_finding(UNREADABLE_FILE, source, reason, 1)], source)[0]
+def unread_finding(path: str, problem: Unread) -> Finding:
+    """The finding for a file that was not even read."""
+    source, meta = SourceFile(path, b""), INTERNAL_ERROR if problem.is_of_machine else UNREADABLE_FILE
+    return _finished([file_finding(meta, source, problem.reason, 1)], source)[0]
 
 
 def _finished(findings: Iterable[Finding], source: SourceFile) -> list[Finding]:

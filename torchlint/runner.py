@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from torchlint.discovery import Target
 from torchlint.outputs import LintedFile, Outcome
 from torchlint.pools import processes_that_pay
 from torchlint.registry import Selection
-from torchlint.source import SourceError, SourceFile
+from torchlint.source import SourceError, SourceFile, Unread
 
 if TYPE_CHECKING:  # what a run in which nothing has changed does not need
     from concurrent.futures import Executor
@@ -47,7 +47,7 @@ class Job:
 
     path: Path
     selection: Selection
-    problem: str = ""
+    problem: Unread | None = None
     fixing: Fixing | None = None
     stamped: bool = False
     """Whether it is of interest which content was linted."""
@@ -57,16 +57,16 @@ class Job:
 
     def read(self) -> Job:
         """With the content, or with the reason why there is none. Never raises."""
-        if self.source is not None or self.problem:
+        if self.source is not None or self.problem is not None:
             return self
         try:
             before = status_of(self.path)
             source = SourceFile.read(self.path, str(self.path))
             unchanged = self.stamped and status_of(self.path) == before
         except SourceError as error:
-            return replace(self, problem=error.message)
+            return replace(self, problem=Unread(error.message))
         except OSError as error:
-            return replace(self, problem=error.strerror or str(error))
+            return replace(self, problem=Unread.because_of(error))
         return replace(self, source=source, stamp=Stamp(before, digest_of(source.data)) if unchanged else None)
 
 
@@ -127,9 +127,10 @@ def outcome_of(files: Iterable[LintedFile], total: int) -> Outcome:
 def lint_file(job: Job) -> LintedFile:
     """Read and lint one file; that it cannot be read is a finding. Never raises."""
     job = job.read()
-    if job.source is None:
-        return _unreadable(job, job.problem)
-    return lint_source(job.source, job.selection, job.fixing)
+    if job.source is not None:
+        return lint_source(job.source, job.selection, job.fixing)
+    assert job.problem is not None, "what was read has either a source or a problem"
+    return _unread(job, job.problem)
 
 
 def lint_source(source: SourceFile, selection: Selection, fixing: Fixing | None = None) -> LintedFile:
@@ -150,11 +151,11 @@ def _job(target: Target, fixing: Fixing | None, means: Means) -> Job:
     return Job(target.path, selection, target.problem, fixing, means.cache is not None)
 
 
-def _unreadable(job: Job, reason: str) -> LintedFile:
-    from torchlint.engine import unreadable
+def _unread(job: Job, problem: Unread) -> LintedFile:
+    from torchlint.engine import unread_finding
 
     shown = str(job.path)
-    return LintedFile(SourceFile(shown, b""), (unreadable(shown, reason),))
+    return LintedFile(SourceFile(shown, b""), (unread_finding(shown, problem),))
 
 
 def _lint_all(tasks: Sequence[_Task], means: Means) -> Generator[tuple[int, Done], None, None]:
@@ -189,6 +190,7 @@ def _crew(tasks: Sequence[_Task], means: Means) -> Crew[_Task, Done] | None:
     return Crew(
         start=lambda: processes(jobs),
         submit=lambda executor, chunk: executor.submit(_lint_each, [job for _, job in chunk]),
+        here=_lint_here,
         alone=_lint_alone,
         window=3 * jobs,
     )
@@ -208,6 +210,7 @@ def _crew_of(executor: Executor) -> Crew[_Task, Done]:
         submit=lambda executor, chunk: executor.submit(
             lint_shipped, expected, pickle.dumps([job.read() for _, job in chunk])
         ),
+        here=_lint_here,
         alone=_lint_alone,
         window=_WINDOW_OF_OTHERS,
     )
@@ -249,20 +252,34 @@ def _lint(job: Job) -> Done:
     return Done(linted if linted.findings or linted.before is not None else None, job.stamp)
 
 
+def _lint_here(tasks: Sequence[_Task]) -> list[Done]:
+    return [_lint(job) for _, job in tasks]
+
+
 def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
     """In a process that does nothing else: if that dies too, the file is to blame."""
+    from torchlint.pools import NoProcesses
+
+    done: list[Done] = []
+    while left := tasks[len(done) :]:
+        try:
+            done += _lint_until_death(left)
+        except NoProcesses as error:
+            problem = Unread(f"the process that linted it died, and no other can start: {error}", is_of_machine=True)
+            done += [Done(_unread(job, problem)) for _, job in left]
+    return done
+
+
+def _lint_until_death(tasks: Sequence[_Task]) -> Iterator[Done]:
+    """What one process does of the tasks before one kills it; raises `NoProcesses`."""
     from concurrent.futures import BrokenExecutor
 
     from torchlint.pools import processes
 
-    done: list[Done] = []
-    while len(done) < len(tasks):
-        with processes(1) as executor:
-            for _, job in tasks[len(done) :]:
-                try:
-                    done += executor.submit(_lint_each, [job]).result()
-                except BrokenExecutor:
-                    reason = "the process that linted it died twice; was it out of memory?"
-                    done.append(Done(_unreadable(job, reason)))
-                    break
-    return done
+    with processes(1) as executor:
+        for _, job in tasks:
+            try:
+                yield from executor.submit(_lint_each, [job]).result()
+            except BrokenExecutor:
+                yield Done(_unread(job, Unread("the process that linted it died twice; was it out of memory?")))
+                return
