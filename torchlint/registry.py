@@ -77,18 +77,23 @@ def rules() -> tuple[type[Rule], ...]:
     codes: dict[str, str] = {meta.code: meta.name for meta in ENGINE_CHECKS}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.value != "torchlint.rules", point.name)):
         try:
-            target = point.load()
-        except Exception as error:
-            raise RegistryError(f"plugin `{point.name}` ({point.value}) cannot be loaded: {error}") from error
-        for rule in _rules_in(target):
-            name, code = rule.rule_name(), _checked_code(rule)
-            if found.get(name) is rule:
-                continue
-            if name in found or code in codes:
-                raise RegistryError(f"rule {name} ({code}) of plugin `{point.name}` clashes with another rule")
-            found[name] = rule
-            codes[code] = name
+            for rule in _rules_in(point.load()):
+                _add(rule, found, codes)
+        except (Exception, SystemExit) as error:
+            reason = str(error) if isinstance(error, RegistryError) else f"{type(error).__name__}: {error}"
+            raise RegistryError(f"plugin `{point.name}` ({point.value}) cannot be used: {reason}") from error
     return tuple(sorted(found.values(), key=lambda rule: rule.code))
+
+
+def _add(rule: type[Rule], found: dict[str, type[Rule]], codes: dict[str, str]) -> None:
+    """Add a rule to those that were found, by name, and to their codes."""
+    name, code = rule.rule_name(), _checked_code(rule)
+    if found.get(name) is rule:
+        return
+    if name in found or code in codes:
+        raise RegistryError(f"rule {name} ({code}) clashes with another rule")
+    found[name] = rule
+    codes[code] = name
 
 
 def _checked_code(rule: type[Rule]) -> str:
@@ -105,7 +110,7 @@ def _rules_in(target: object) -> list[type[Rule]]:
     if isinstance(target, type) and issubclass(target, Rule):
         return [target]
     if not isinstance(target, ModuleType):
-        raise RegistryError(f"entry point {target!r} is neither a rule nor a module")
+        raise RegistryError(f"it is neither a rule nor a module: {target!r}")
     modules = [target]
     for info in pkgutil.iter_modules(getattr(target, "__path__", [])):
         if not info.name.startswith("_"):
