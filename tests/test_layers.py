@@ -29,6 +29,7 @@ LAYERS = (
         "operators",
         "python",
         "hints",
+        "suggest",
     },
     {"knowledge"},
     {"triage"},

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
@@ -15,6 +14,7 @@ from types import ModuleType
 from torchlint.finding import Category, Meta
 from torchlint.late import late
 from torchlint.rule import OptionValue, Rule
+from torchlint.suggest import hint
 from torchlint.suppress import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
 
 GROUP = "torchlint.rules"
@@ -50,14 +50,12 @@ class RegistryError(Exception):
 
 
 class UnknownRule(Exception):
-    """A selector that means no rule; `nearest` is what was probably meant, or empty."""
+    """A selector that means no rule; the message says which one was probably meant."""
 
-    def __init__(self, selector: str, nearest: str) -> None:
-        hint = f"; did you mean `{nearest}`?" if nearest else ""
-        unknown = f"unknown rule or category `{selector}`{hint}"
+    def __init__(self, selector: str, names: Collection[str]) -> None:
+        """`names` are those that could have been meant."""
+        unknown = f"unknown rule or category `{selector}`{hint(selector, names)}"
         super().__init__(unknown if selector.strip() else "the name of a rule is empty")
-        self.selector = selector
-        self.nearest = nearest
 
 
 @dataclass(frozen=True)
@@ -141,8 +139,7 @@ def find(selector: str) -> list[Meta]:
     ]
     if not found:
         names = [meta.name for meta in known] + [meta.code for meta in known] + [item.value for item in Category]
-        nearest = difflib.get_close_matches(lower, names, 1) or difflib.get_close_matches(wanted.upper(), names, 1)
-        raise UnknownRule(selector, nearest[0] if nearest else "")
+        raise UnknownRule(wanted, names)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ from torchlint.cli.explain import explain
 from torchlint.cli.options import CLEAN, FAILURE, HELP
 from torchlint.cli.server import server
 from torchlint.cli.verify import verify
+from torchlint.suggest import hint
 
 INTERRUPTED = 130
 
@@ -25,8 +27,15 @@ class _CheckByDefault(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {*self.commands, "--version", *HELP["help_option_names"]}
         if not args or args[0] not in own:
+            self._check_path(*args[:1])
             args = ["check", *args]
         return super().parse_args(ctx, args)
+
+    def _check_path(self, word: str = "") -> None:
+        """Refuse a path that is none, but nearly a command; the commands are short, and names of files like them."""
+        is_word = word[:1].isalpha() and word.replace("-", "").isalpha()
+        if is_word and not os.path.lexists(word) and (meant := hint(word, self.commands, 0.7)):
+            raise click.UsageError(f"there is neither a command nor a path `{word}`{meant}")
 
 
 @click.group(cls=_CheckByDefault, context_settings=HELP, epilog=EXIT_CODES)
