@@ -213,7 +213,7 @@ def test_an_interrupt_is_quiet(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "lint", interrupted)
+    monkeypatch.setattr(engine, "examine", interrupted)
     monkeypatch.setattr(sys, "argv", ["torchlint", "bad.py"])
     with pytest.raises(SystemExit) as caught:
         main()

@@ -219,7 +219,6 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_linted(folder: Pa
         (("--baseline", ""), "'--baseline': the path is empty"),
         (("--output-file=",), "'--output-file': the path is empty"),
         (("--config=",), "'--config': the path is empty"),
-        (("--since", ""), "'--since': the revision is empty"),
         (("explain", ""), "the name of a rule is empty"),
         (("--config", "empty.toml"), "empty.toml:1: select: the name of a rule is empty"),
     ],
@@ -334,7 +333,7 @@ def test_a_working_folder_that_is_gone(folder: Path) -> None:
 # -- input that is nested too deeply --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", ["[" * 5_000, "{a=" * 5_000])
+@pytest.mark.parametrize("value", ["[" * 50_000, "{a=" * 50_000])
 def test_configuration_nested_too_deeply(folder: Path, value: str) -> None:
     (folder / "torchlint.toml").write_text(f"select = {value}")
     result = torchlint()

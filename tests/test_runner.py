@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint import Finding, Rule, Selection, SourceFile, engine
+from torchlint import Rule, Selection, SourceFile, engine
 from torchlint.cache.key import environment
 from torchlint.config import Configurations
 from torchlint.discovery import Discovery
@@ -27,7 +27,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 DRIVER = """\
 import multiprocessing, os, sys, time
 
-def lint(source, selection):
+def examine(source, selection):
     with open(f"pid-{os.getpid()}", "w"):
         pass
     time.sleep(60)
@@ -38,7 +38,7 @@ if __name__ == "__main__":
         multiprocessing.set_start_method(start_method)
     if "slow.py" in os.listdir():
         from torchlint import engine
-        engine.lint = lint
+        engine.examine = examine
     from torchlint.cli import main
     main()
 """
@@ -155,17 +155,17 @@ def deadly(folder: Path, monkeypatch: pytest.MonkeyPatch, bad_call: type[Rule]) 
     """Whoever lints a file that says `die` is killed, unless it is this process; only once if the file is there."""
     if sys.platform != "linux":
         pytest.skip("the rules of a test reach copies of its process only")
-    parent, lint = os.getpid(), engine.lint
+    parent, examine = os.getpid(), engine.examine
     once = folder / "once"
 
-    def dying(source: SourceFile, selection: Selection) -> list[Finding]:
+    def dying(source: SourceFile, selection: Selection) -> engine.Examination:
         if b"die" in source.data and os.getpid() != parent and not (once.exists() and once.read_text()):
             if once.exists():
                 once.write_text("done")
             os.kill(os.getpid(), signal.SIGKILL)
-        return lint(source, selection)
+        return examine(source, selection)
 
-    monkeypatch.setattr(engine, "lint", dying)
+    monkeypatch.setattr(engine, "examine", dying)
     yield once
 
 

@@ -23,7 +23,12 @@ SYNTAX_ERROR = Meta(
     "syntax-error",
     "TL001",
     Category.CORRECTNESS,
-    "A file is not valid Python, so no rule could look at it.",
+    """A file is not valid Python, so no rule could look at it.
+
+## What it does
+Reports the first syntax error of each file that a rule would have looked into; of a notebook that of each cell.
+A file in which no rule can fire is not even parsed. The last line of a run says how many were looked into:
+`No findings in 3 files, 1 looked into.` The language server reports the syntax errors of every file.""",
 )
 UNREADABLE_FILE = Meta(
     "unreadable-file",

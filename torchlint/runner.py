@@ -76,9 +76,8 @@ class Done:
 
     linted: LintedFile | None
     stamp: Stamp | None = None
+    looked_into: bool = True
 
-
-_NOTHING = Done(None)
 
 _Task = tuple[int, Job]
 """A job and its place in the order."""
@@ -102,7 +101,9 @@ def run(
             progress(number, len(targets))
             found[index] = done
             _remember(targets[index], done, means)
-    return outcome_of([done.linted for done in found if done is not None and done.linted], len(targets))
+    every = [done for done in found if done is not None]
+    looked_into = sum(done.looked_into for done in every)
+    return outcome_of([done.linted for done in every if done.linted], len(targets), looked_into)
 
 
 def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
@@ -110,18 +111,19 @@ def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
     known = means.cache.find(target) if means.cache else None
     if known is None or (fixing and known.findings):
         return None
-    return Done(known) if known.findings else _NOTHING
+    return Done(known if known.findings else None, looked_into=known.looked_into)
 
 
 def _remember(target: Target, done: Done, means: Means) -> None:
     linted = done.linted
     if means.cache and done.stamp is not None and (linted is None or linted.before is None):
-        means.cache.put(target, done.stamp, linted.findings if linted else ())
+        findings = linted.findings if linted else ()
+        means.cache.put(target, done.stamp, findings if done.looked_into else None)
 
 
-def outcome_of(files: Iterable[LintedFile], total: int) -> Outcome:
+def outcome_of(files: Iterable[LintedFile], total: int, looked_into: int) -> Outcome:
     """The outcome of a run over `total` files, of which `files` are those with findings."""
-    return Outcome(tuple(files), total, registry.metas())
+    return Outcome(tuple(files), total, registry.metas(), looked_into)
 
 
 def lint_file(job: Job) -> LintedFile:
@@ -136,14 +138,15 @@ def lint_file(job: Job) -> LintedFile:
 def lint_source(source: SourceFile, selection: Selection, fixing: Fixing | None = None) -> LintedFile:
     """Lint, and fix, what has been read already."""
     if fixing is None:
-        from torchlint.engine import lint
+        from torchlint.engine import examine
 
-        return LintedFile(source, tuple(lint(source, selection)))
+        found = examine(source, selection)
+        return LintedFile(source, tuple(found.findings), looked_into=found.looked_into)
     from torchlint.fixes import fix
 
     fixed = fix(source, selection, unsafe=fixing.unsafe)
     before = LintedFile(source, fixed.before) if fixed.applied else None
-    return LintedFile(fixed.source, fixed.findings, before, fixed.applied)
+    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into)
 
 
 def _job(target: Target, fixing: Fixing | None, means: Means) -> Job:
@@ -249,7 +252,8 @@ def lint_shipped(expected: Mapping[str, str], jobs: bytes) -> list[Done]:
 def _lint(job: Job) -> Done:
     job = job.read()
     linted = lint_file(job)
-    return Done(linted if linted.findings or linted.before is not None else None, job.stamp)
+    is_news = linted.findings or linted.before is not None
+    return Done(linted if is_news else None, job.stamp, linted.looked_into)
 
 
 def _lint_here(tasks: Sequence[_Task]) -> list[Done]:

@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from torchlint.outputs import LintedFile, Outcome
     from torchlint.runner import Means, Progress
 
-
-def _revision(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value == "":
-        raise click.BadParameter("the revision is empty")
-    return value
-
-
 _OPTIONS = (
     click.option(
         "--baseline",
@@ -42,7 +35,6 @@ _OPTIONS = (
     click.option(
         "--since",
         metavar="REV",
-        callback=_revision,
         help="Report only what was done since this Git revision: findings on changed lines (also uncommitted ones, "
         "and untracked files), and those that a change elsewhere in their file has made. main: what this branch did "
         "since it left main; HEAD: what is not committed.",

@@ -229,9 +229,10 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
     settings = Discovery(configurations, options.exclude).settings_of(path)
     source = SourceFile(str(path), _standard_input())
     if settings is None:
-        return outcome_of([LintedFile(source, ())] if options.fixing else [], 0)
+        return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, 0)
     linted = lint_source(source, settings.selection(path), options.fixing)
-    return options.adoption.of_stdin(outcome_of([linted] if linted.findings or options.fixing else [], 1))
+    files = [linted] if linted.findings or options.fixing else []
+    return options.adoption.of_stdin(outcome_of(files, 1, int(linted.looked_into)))
 
 
 def _standard_input() -> bytes:
