@@ -28,6 +28,7 @@ LAYERS = (
         "writing",
         "operators",
         "python",
+        "old_python",
         "hints",
         "suggest",
     },

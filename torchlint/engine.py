@@ -77,10 +77,14 @@ class _Linting:
         try:
             return self._lint_text(source, pieces)
         except (SyntaxProblem, SourceError) as problem:
+            old = _problem_of_old_python(source)
             broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
             if not broken or source.skipped:
-                return [problem_finding(source, problem)]
-        findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
+                return [problem_finding(source, old or problem)]
+        if old:
+            findings = [problem_finding(source, old)]
+        else:
+            findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
         rest = replace(source, skipped=frozenset(cell.number for cell in broken))
         try:
             return findings + self._lint_text(rest)
@@ -104,6 +108,17 @@ class _Linting:
             ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
             found += suppressions.findings(self.selection.checks, ran, [*metas(), *rules])
         return found + crashes.findings
+
+
+def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
+    """What is to be said, once for the whole file, of a version that nobody can read any more."""
+    from torchlint.old_python import first_sign
+
+    sign = first_sign(source.text)
+    if sign is None:
+        return None
+    message = f"this is {sign.version} ({sign.what}), which torchlint does not read"
+    return SyntaxProblem(message, source.position(sign.offset))
 
 
 def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
