@@ -52,6 +52,10 @@ class InplaceOnSavedTensor(Rule):
             return gate * x
     ```
 
+    ## Severity
+    An error where `backward` raises or the gradient is silently wrong. A warning where an in-place activation
+    overwrites a tensor that is read again under its old name: that computes something else than it seems to.
+
     ## Fix safety
     The fix writes the out-of-place form, or clones a tensor before one of its elements is changed. It is unsafe: it
     takes memory for another tensor, and whoever holds the tensor under another name no longer sees the change.

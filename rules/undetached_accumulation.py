@@ -51,6 +51,10 @@ class UndetachedAccumulation(Rule):
         return total / len(loader)
     ```
 
+    ## Severity
+    An error where every iteration's activations stay in memory: no `backward` goes through the graph, or one with
+    `retain_graph=True`. A warning where a `backward` has freed them, and nodes of the graph are all that stays.
+
     ## Fix safety
     `.detach()` is safe where the tensor has gone backward without `retain_graph=True`: nothing can go backward
     through it again. Elsewhere it is unsafe, since a `backward` that the rule does not see may need the graph.

@@ -18,12 +18,12 @@ from torchlint import depth
 from torchlint.collector import collector_paused
 from torchlint.finding import Position, Span
 from torchlint.pieces import Pieces
-from torchlint.python import python_tree
+from torchlint.python import UNREADABLE, python_tree
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.text import Text
 
-_STACK_BYTES = 512 * 1024 * 1024
-_RECURSION_LIMIT = 50_000
+_STACKS = ((512 * 1024 * 1024, 50_000), (64 * 1024 * 1024, 6_000))
+"""Bytes for the stack of a thread, and how deep calls may go in it: the second where there is no room for the first."""
 
 # Fields that carry layout and no meaning; all others lead to semantic children.
 _LAYOUT = frozenset(
@@ -39,7 +39,10 @@ Result = TypeVar("Result")
 
 
 def with_deep_stack(work: Callable[[], Result]) -> Result:
-    """Run `work` in a thread whose stack holds deeply nested code; the main thread's would overflow."""
+    """Run `work` in a thread whose stack holds deeply nested code; the main thread's would overflow.
+
+    Where no thread can start, run it here, and no deeper than usual.
+    """
     outcome: list[Result] = []
     failure: list[BaseException] = []
 
@@ -49,18 +52,29 @@ def with_deep_stack(work: Callable[[], Result]) -> Result:
         except BaseException as error:
             failure.append(error)
 
-    limit, size = sys.getrecursionlimit(), threading.stack_size(_STACK_BYTES)
-    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    for stack, calls in _STACKS:
+        if _ran_in_thread(run, stack, calls):
+            if failure:
+                raise failure[0]
+            return outcome[0]
+    return work()
+
+
+def _ran_in_thread(run: Callable[[], None], stack: int, calls: int) -> bool:
+    """Whether a thread with such a stack could start; it has ended then."""
+    limit, size = sys.getrecursionlimit(), threading.stack_size(stack)
+    sys.setrecursionlimit(max(limit, calls))
     try:
         thread = threading.Thread(target=run, daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # can't start new thread
+            return False
         thread.join()
     finally:
         threading.stack_size(size)
         sys.setrecursionlimit(limit)
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    return True
 
 
 def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
@@ -80,6 +94,18 @@ def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
     except cst.ParserSyntaxError as error:
         raise _problem(error, source) from None
     return Tree(module, source) if pieces is None else Tree(module, source, pieces.printed)
+
+
+def check_syntax(source: SourceFile) -> None:
+    """Raise what `parse` would; what Python itself can read, in a fraction of the time, is right."""
+    try:
+        if not depth.may_be_too_deep(source.code):
+            python_tree(source.text)
+            return
+    except UNREADABLE:
+        pass
+    with collector_paused():
+        with_deep_stack(lambda: parse(source))
 
 
 @contextmanager
