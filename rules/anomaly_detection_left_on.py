@@ -71,7 +71,7 @@ class AnomalyDetectionLeftOn(Rule):
     def ask(self) -> Iterable[AnomalyLeftOn]:
         return self.model.upkeep.anomalies_left_on()
 
-    def visit_AnomalyLeftOn(self, left_on: AnomalyLeftOn) -> None:
+    def report_AnomalyLeftOn(self, left_on: AnomalyLeftOn) -> None:
         self.report(
             left_on.site,
             "anomaly detection is on for every step, and nothing switches it off: training is several times slower",

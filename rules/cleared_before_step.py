@@ -70,7 +70,7 @@ class ClearedBeforeStep(Rule):
     def ask(self) -> Iterable[ClearedGradients]:
         return self.model.protocol.cleared_gradients()
 
-    def visit_ClearedGradients(self, cleared: ClearedGradients) -> None:
+    def report_ClearedGradients(self, cleared: ClearedGradients) -> None:
         name = cleared.step.name
         self.report(
             cleared.clear.site,

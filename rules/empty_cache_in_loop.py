@@ -72,7 +72,7 @@ class EmptyCacheInLoop(Rule):
     def ask(self) -> Iterable[CacheEmptied]:
         return self.model.upkeep.caches_emptied()
 
-    def visit_CacheEmptied(self, emptied: CacheEmptied) -> None:
+    def report_CacheEmptied(self, emptied: CacheEmptied) -> None:
         related = [(emptied.loop.site, "on every iteration of this loop")] if emptied.loop is not None else []
         self.report(
             emptied.site,

@@ -78,7 +78,7 @@ class InplaceOnLeaf(Rule):
         self._changes = list(self.model.mutation.leaves_changed())
         return self._changes
 
-    def visit_LeafChanged(self, changed: LeafChanged) -> None:
+    def report_LeafChanged(self, changed: LeafChanged) -> None:
         what = "a parameter" if changed.parameter else "a leaf that requires grad"
         self.report(
             changed.mutate.site,

@@ -56,6 +56,10 @@ class InplaceOnSavedTensor(Rule):
             return gate * x
     ```
 
+    ## Severity
+    An error where `backward` raises or the gradient is silently wrong. A warning where an in-place activation
+    overwrites a tensor that is read again under its old name: that computes something else than it seems to.
+
     ## Fix safety
     The fix writes the out-of-place form, or clones a tensor before one of its elements is changed. It is unsafe: it
     takes memory for another tensor, and whoever holds the tensor under another name no longer sees the change.
@@ -86,7 +90,7 @@ class InplaceOnSavedTensor(Rule):
         yield from self.model.mutation.parameters_changed()
         yield from self.model.mutation.old_names_read()
 
-    def visit_SavedTensorChanged(self, changed: SavedTensorChanged) -> None:
+    def report_SavedTensorChanged(self, changed: SavedTensorChanged) -> None:
         what = "result" if changed.result else "input"
         raises = "`backward` will raise" if changed.certain else "`backward` raises where both run"
         outcome = "gradients are silently wrong" if changed.silent else raises
@@ -98,7 +102,7 @@ class InplaceOnSavedTensor(Rule):
             fix=None if changed.silent else repairs.out_of_place(self.model, self.nodes, changed.mutate),
         )
 
-    def visit_ParametersChanged(self, crossed: ParametersChanged) -> None:
+    def report_ParametersChanged(self, crossed: ParametersChanged) -> None:
         self.report(
             crossed.step.site,
             f"`{crossed.step.name}` updates parameters that a later `backward` still needs: it will raise",
@@ -109,7 +113,7 @@ class InplaceOnSavedTensor(Rule):
             help="step after both backward passes, or run the forward pass again after the step",
         )
 
-    def visit_OldNameRead(self, read: OldNameRead) -> None:
+    def report_OldNameRead(self, read: OldNameRead) -> None:
         related = [(read.read.site, "it is read again here")]
         if read.opening is not None:
             related.insert(0, (read.mutate.site, "it is called here"))

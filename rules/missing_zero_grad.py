@@ -72,7 +72,7 @@ class MissingZeroGrad(Rule):
     def ask(self) -> Iterable[StaleGradients]:
         return self.model.protocol.stale_gradients()
 
-    def visit_StaleGradients(self, stale: StaleGradients) -> None:
+    def report_StaleGradients(self, stale: StaleGradients) -> None:
         name = stale.step.name
         if stale.step.manual:
             adds = "this `backward` adds to those already used for its update"

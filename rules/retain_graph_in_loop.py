@@ -75,7 +75,7 @@ class RetainGraphInLoop(Rule):
     def ask(self) -> Iterable[UnusedRetention]:
         return self.model.retention.unused()
 
-    def visit_UnusedRetention(self, unused: UnusedRetention) -> None:
+    def report_UnusedRetention(self, unused: UnusedRetention) -> None:
         if unused.hidden is not None:
             name = unused.hidden.label or "a hidden state"
             message = f"`retain_graph=True`, since `{name}` is never detached: each backward meets all earlier ones"

@@ -67,7 +67,7 @@ class StepWithoutBackward(Rule):
     def ask(self) -> Iterable[EmptyStep]:
         return self.model.protocol.empty_steps()
 
-    def visit_EmptyStep(self, empty: EmptyStep) -> None:
+    def report_EmptyStep(self, empty: EmptyStep) -> None:
         name = empty.step.name
         if empty.backward is None:
             self.report(

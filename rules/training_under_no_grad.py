@@ -78,7 +78,7 @@ class TrainingUnderNoGrad(Rule):
         yield from self.model.grad_modes.losses_without_graph()
         yield from self.model.grad_modes.untrained_modules()
 
-    def visit_LossWithoutGraph(self, loss: LossWithoutGraph) -> None:
+    def report_LossWithoutGraph(self, loss: LossWithoutGraph) -> None:
         self.report(
             loss.backward.site,
             "the loss was computed with gradients off: it has no graph to go backward through",
@@ -87,7 +87,7 @@ class TrainingUnderNoGrad(Rule):
             fix=self._without(loss.switch),
         )
 
-    def visit_UntrainedModule(self, untrained: UntrainedModule) -> None:
+    def report_UntrainedModule(self, untrained: UntrainedModule) -> None:
         related = [(untrained.step.site, f"`{untrained.step.name}` has its parameters")]
         if untrained.switch is not None:
             related.append((untrained.switch, "gradients are switched off here"))

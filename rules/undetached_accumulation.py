@@ -55,6 +55,10 @@ class UndetachedAccumulation(Rule):
         return total / len(loader)
     ```
 
+    ## Severity
+    An error where every iteration's activations stay in memory: no `backward` goes through the graph, or one with
+    `retain_graph=True`. A warning where a `backward` has freed them, and nodes of the graph are all that stays.
+
     ## Fix safety
     `.detach()` is safe where the tensor has gone backward without `retain_graph=True`: nothing can go backward
     through it again. Elsewhere it is unsafe, since a `backward` that the rule does not see may need the graph.
@@ -83,7 +87,7 @@ class UndetachedAccumulation(Rule):
     def ask(self) -> Iterable[KeptGraph]:
         return self.model.keeping.kept_graphs()
 
-    def visit_KeptGraph(self, kept: KeptGraph) -> None:
+    def report_KeptGraph(self, kept: KeptGraph) -> None:
         place = kept.keep.name or "a container"
         verb = "adds a tensor with its graph to" if kept.keep.how == "add" else "keeps a tensor with its graph in"
         if not kept.holds_activations:

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from torchlint import depth
+from torchlint.collector import collector_paused
+from torchlint.deepstack import with_deep_stack
 from torchlint.finding import Position, Span
-from torchlint.source import SourceFile
+from torchlint.python import python_tree
+from torchlint.source import SourceError, SourceFile, SyntaxProblem
 
 COMPOUND = (
     ast.FunctionDef,
@@ -105,6 +109,47 @@ def walk(root: ast.AST) -> Iterator[ast.AST]:
 def is_literal(node: ast.AST, value: bool | None) -> bool:
     """Whether a node is `True`, `False` or `None`, written out."""
     return isinstance(node, ast.Constant) and node.value is value
+
+
+def read(source: SourceFile) -> PythonTree:
+    """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
+    refuse_depth(source)
+    try:
+        return PythonTree(python_tree(source.text), source)
+    except SyntaxError as error:
+        raise python_problem(error, source) from None
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+
+
+def check(source: SourceFile) -> None:
+    """Raise what `read` would."""
+    with collector_paused():
+        with_deep_stack(lambda: read(source))
+
+
+def is_python(source: SourceFile) -> bool:
+    """Whether a file can be parsed."""
+    try:
+        check(source)
+    except (SyntaxProblem, SourceError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def refuse_depth(source: SourceFile) -> None:
+    """Raise `SyntaxProblem` or `SourceError` for code that is nested too deeply for a parser."""
+    if depth.may_be_too_deep(source.code) and (excess := depth.first_excess(source.text)):
+        position = source.position(excess.offset)
+        if excess.invalid:
+            raise SyntaxProblem(excess.message, position)
+        raise SourceError(excess.message, position.line)
+
+
+def python_problem(error: SyntaxError, source: SourceFile) -> SyntaxProblem:
+    """What Python's parser says of a text, and where."""
+    line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
+    return SyntaxProblem(error.msg, Position(line, min(column, len(source.line(line)))))
 
 
 class PythonTree:

@@ -43,7 +43,7 @@ class Rule:
     """Base class of all rules, built-in or third-party.
 
     A rule about what a program does has `ask`, which yields answers of `self.model`, and for each class of answers a
-    `visit_<Answer>`, which calls `self.report` at its sites; only then, and only for a fix, LibCST parses the file.
+    `report_<Answer>`, which calls `self.report` at its sites; only then, and only for a fix, LibCST parses the file.
     A rule about how code is written defines `visit_<Node>` and `leave_<Node>` methods as in LibCST; they are called
     during one walk that all rules share. The docstring is the rule's documentation; the name is the class name in
     kebab case.

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import re
-import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
-from torchlint import depth
-from torchlint.collector import collector_paused
 from torchlint.finding import Position, Span
 from torchlint.pieces import Pieces
 from torchlint.python import python_tree
-from torchlint.pythontree import PythonTree
+from torchlint.pythontree import python_problem, refuse_depth
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.text import Text
-
-_STACK_BYTES = 512 * 1024 * 1024
-_RECURSION_LIMIT = 50_000
 
 # Fields that carry layout and no meaning; all others lead to semantic children.
 _LAYOUT = frozenset(
@@ -36,33 +29,6 @@ _LAYOUT = frozenset(
 
 _CHECK = cst.CSTNode.__post_init__
 
-Result = TypeVar("Result")
-
-
-def with_deep_stack(work: Callable[[], Result]) -> Result:
-    """Run `work` in a thread whose stack holds deeply nested code; the main thread's would overflow."""
-    outcome: list[Result] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:
-            failure.append(error)
-
-    limit, size = sys.getrecursionlimit(), threading.stack_size(_STACK_BYTES)
-    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
-    try:
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join()
-    finally:
-        threading.stack_size(size)
-        sys.setrecursionlimit(limit)
-    if failure:
-        raise failure[0]
-    return outcome[0]
-
 
 def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
     """Parse a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed.
@@ -70,37 +36,13 @@ def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
     With `pieces` of an earlier form of the file, the nodes that are still the same are taken from there.
     """
     text = source.text
-    _refuse_depth(source)
+    refuse_depth(source)
     try:
         with _unchecked():
             module = cst.parse_module(text) if pieces is None else pieces.module(text)
     except cst.ParserSyntaxError as error:
         raise _problem(error, source) from None
     return Tree(module, source) if pieces is None else Tree(module, source, pieces.printed)
-
-
-def python_tree_of(source: SourceFile) -> PythonTree:
-    """What Python's parser reads; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep."""
-    _refuse_depth(source)
-    try:
-        return PythonTree(python_tree(source.text), source)
-    except SyntaxError as error:
-        raise _python_problem(error, source) from None
-    except ValueError as error:
-        raise SourceError(str(error)) from None
-
-
-def _refuse_depth(source: SourceFile) -> None:
-    if depth.may_be_too_deep(source.code) and (excess := depth.first_excess(source.text)):
-        position = source.position(excess.offset)
-        if excess.invalid:
-            raise SyntaxProblem(excess.message, position)
-        raise SourceError(excess.message, position.line)
-
-
-def _python_problem(error: SyntaxError, source: SourceFile) -> SyntaxProblem:
-    line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
-    return SyntaxProblem(error.msg, Position(line, min(column, len(source.line(line)))))
 
 
 @contextmanager
@@ -117,22 +59,12 @@ def _nothing(node: cst.CSTNode) -> None:
     pass
 
 
-def is_python(source: SourceFile) -> bool:
-    """Whether a file can be parsed."""
-    try:
-        with collector_paused():
-            with_deep_stack(lambda: parse(source))
-    except (SyntaxProblem, SourceError, RecursionError, MemoryError):
-        return False
-    return True
-
-
 def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem | SourceError:
     """What Python itself says of the text: LibCST lists what it expected, and may be the one at fault."""
     try:
         python_tree(source.text)
     except SyntaxError as own:
-        return _python_problem(own, source)
+        return python_problem(own, source)
     except (ValueError, RecursionError, MemoryError):
         pass
     message = error.message.split("\n", 1)[0]

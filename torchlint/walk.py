@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-
-import libcst as cst
+from typing import TYPE_CHECKING, TypeAlias
 
 from torchlint.collector import collector_paused
+from torchlint.deepstack import with_deep_stack
 from torchlint.finding import Finding, Meta, Position, Related, Span
-from torchlint.matching import Nodes
 from torchlint.model import Model
-from torchlint.pieces import Pieces
 from torchlint.problems import Crashes
-from torchlint.pythontree import Site
+from torchlint.pythontree import Site, read
 from torchlint.rule import OptionValue, Place, Report, Rule
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.suppress import Suppressions
-from torchlint.syntax import Tree, parse, python_tree_of, with_deep_stack
 
-Handler = Callable[[cst.CSTNode], object]
+if TYPE_CHECKING:  # LibCST takes longer to import than most files take
+    import libcst as cst
+
+    from torchlint.matching import Nodes
+    from torchlint.pieces import Pieces
+    from torchlint.syntax import Tree
+
+Handler: TypeAlias = "Callable[[cst.CSTNode], object]"
 
 
 def walk(
@@ -46,7 +50,7 @@ class _Walk:
         self.source = source
         self.pieces = pieces
         self.crashes = crashes
-        self.python = python_tree_of(source)
+        self.python = read(source)
 
     def findings(
         self,
@@ -66,10 +70,14 @@ class _Walk:
     @cached_property
     def tree(self) -> Tree:
         """The file as it is written."""
+        from torchlint.syntax import parse
+
         return parse(self.source, self.pieces)
 
     @cached_property
     def nodes(self) -> Nodes | None:
+        from torchlint.matching import Nodes
+
         try:
             return Nodes(self.python, self.tree)
         except (SyntaxProblem, SourceError):
@@ -119,7 +127,7 @@ class _Walk:
 
 def _answered(rule: Rule) -> None:
     for answer in rule.ask():
-        getattr(rule, f"visit_{type(answer).__name__}")(answer)
+        getattr(rule, f"report_{type(answer).__name__}")(answer)
 
 
 def _dispatch(tree: Tree, rules: Sequence[Rule], crashes: Crashes) -> None:
@@ -160,13 +168,15 @@ def _handlers(rules: Sequence[Rule], verb: str) -> dict[str, list[tuple[Rule, Ha
     found: dict[str, list[tuple[Rule, Handler]]] = {}
     for rule in rules:
         for name in dir(type(rule)):
-            if name.startswith(f"{verb}_") and hasattr(cst, name[len(verb) + 1 :]):
+            if name.startswith(f"{verb}_"):
                 found.setdefault(name[len(verb) + 1 :], []).append((rule, getattr(rule, name)))
     return found
 
 
 def _header(node: cst.CSTNode, spans: Mapping[cst.CSTNode, Span]) -> Span:
     """The span of a node; of a compound statement the first line, since its body is not the point."""
+    import libcst as cst
+
     span = spans[node]
     if isinstance(node, cst.BaseCompoundStatement) and span.end.line > span.start.line:
         return Span(span.start, Position(span.start.line + 1, 0))
