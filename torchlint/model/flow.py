@@ -13,6 +13,7 @@ from torchlint.model.assignments import Assignments
 from torchlint.model.conditions import Conditions
 from torchlint.model.definitions import Definitions, FunctionInfo, dotted
 from torchlint.model.events import Branch, Exit, Loop, Returned, Try
+from torchlint.model.leaving import may_repeat
 from torchlint.model.machine import LoopScope, Snapshot
 from torchlint.model.values import (
     Class,
@@ -153,18 +154,19 @@ class Interpreter(Conditions):
 
     def _loop(self, node: cst.For | cst.While, begin: Callable[[], object]) -> None:
         event = Loop(node, [], depth=len(self.calls), path=self.path)
-        scope = LoopScope(event, node, len(self.entered_from))
-        self._open_phis(scope)
+        scope = LoopScope(event, node, len(self.entered_from), may_repeat(node))
+        loops = self.loops
+        if scope.repeats:
+            self._open_phis(scope)
+            self.loops = (*loops, event)
         before, passed, outer = self.copy(), self.passed, self.items
-        self.loops = (*self.loops, event)
         self.scopes.append(scope)
         self.items = event.body
         self._iterate(node, begin, scope)
         if self.alive and self.mode is not before.mode and before.mode is GradMode.ON:
             self._iterate(node, begin, scope)
         self.scopes.pop()
-        self.loops = self.loops[:-1]
-        self.items, self.passed = outer, passed
+        self.loops, self.items, self.passed = loops, outer, passed
         if event.body:
             self.items.append(event)
         if node.orelse is not None:
