@@ -62,7 +62,7 @@ class AnomalyDetectionLeftOn(Rule):
     triggers = ((b"detect_anomaly", b"set_anomaly_enabled"),)
 
     def visit_Module(self, node: cst.Module) -> None:
-        for left_on in self.model.upkeep.anomalies_left_on():
+        for left_on in self.model.anomaly_detection.left_on():
             self.report(
                 left_on.node,
                 "anomaly detection is on for every step, and nothing switches it off: training is several times slower",

@@ -11,9 +11,12 @@ class EmptyCacheInLoop(Rule):
     """The CUDA cache is emptied in every iteration of a loop.
 
     ## What it does
-    Finds `torch.cuda.empty_cache()` (also of other backends) in every iteration of a loop that trains or infers,
-    directly or in a function that is called there.
-    Nothing is said of a test (`test_...` in a file of tests), which may want the same memory each time.
+    Finds `torch.cuda.empty_cache()` (also of other backends) at every step of a training or an evaluation, directly
+    or in a function that is called there. An iteration is a step if it trains, or if a model runs on what the loop
+    yields.
+    Nothing is said where an iteration is a job of its own: an epoch, a fold, an episode with its update, a request,
+    a file, a model that takes its turn, a probe of how large a batch may be. Nor is it of a function that measures
+    memory, or of a test (`test_...` in a file of tests), which may want the same memory each time.
 
     ## Why is this bad?
     It hands cached blocks back to the driver, which waits for the GPU, and the next iteration has to allocate
@@ -45,8 +48,9 @@ class EmptyCacheInLoop(Rule):
     ```
 
     ## Fix safety
-    The fix deletes the call, with an `if` that holds nothing else. It is safe: no value changes. In a function that
-    the loop calls it is unsafe, since others may call that function too.
+    The fix deletes the call, with an `if` that holds nothing else. It is safe: no value changes. It is unsafe where
+    something in the loop reads memory counters, which show other figures then, and in a function that is called in
+    other places too, which may want it.
 
     ## What verify shows
     `torchlint verify` counts the calls a step. On a GPU it confirms them by the bytes that they release and
@@ -65,17 +69,18 @@ class EmptyCacheInLoop(Rule):
         return triage.may_empty_cache_in_loop(data)
 
     def visit_Module(self, node: cst.Module) -> None:
-        for emptied in self.model.upkeep.caches_emptied():
-            related = [(emptied.loop.node, "on every iteration of this loop")] if emptied.loop is not None else []
+        for emptied in self.model.cache_emptying.at_every_step():
+            often = "at every optimizer step" if emptied.per_update else "in every iteration"
+            where = "at every optimizer step of this loop" if emptied.per_update else "on every iteration of this loop"
             self.report(
                 emptied.node,
-                "the cache is emptied in every iteration: each one waits for the GPU and allocates its memory anew",
-                related=related,
+                f"the cache is emptied {often}: each one waits for the GPU and allocates its memory anew",
+                related=[(emptied.loop.node, where)] if emptied.loop is not None else [],
                 help="delete the call; PyTorch reuses its cached memory",
-                fix=self._fix(emptied.node, shared=bool(emptied.event.calls)),
+                fix=self._fix(emptied.node, safe=not (emptied.changes_figures or emptied.shared)),
             )
 
-    def _fix(self, call: cst.CSTNode, *, shared: bool) -> edits.Change | None:
+    def _fix(self, call: cst.CSTNode, *, safe: bool) -> edits.Change | None:
         if not self.model.tree.stands_alone(call):
             return None
-        return edits.Change("delete the call", [edits.Delete(call)], Safety.UNSAFE if shared else Safety.SAFE)
+        return edits.Change("delete the call", [edits.Delete(call)], Safety.SAFE if safe else Safety.UNSAFE)

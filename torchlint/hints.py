@@ -144,3 +144,25 @@ TRAINING = re.compile(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")
 """Flags and modes, as whole words, under which something trains."""
 DEBUGGING = _any_of("debug anomal nan detect check verbose trace profil test inspect safe")
 """Names of flags that decide about debugging, not about training."""
+
+
+# -- what an iteration is --------------------------------------------------------------------------------------
+
+LOADER = _any_of(r"loader dataset (?:^|_)data_?iter")
+"""What holds batches: who is handed it does a whole job."""
+LOADING = _any_of(r"load (?:^|im|_)read open fetch")
+"""Calls that bring data of a file into memory, rather than change it."""
+COLLECTING = _any_of(
+    r"(?<!gc\.)collect rollout episode trajector self_?play (?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.reset$"
+)
+"""Calls that gather experience."""
+ENVIRONMENT_STEP = _any_of(r"(?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.step$")
+SIZE = _any_of(r"(?:^|_)sizes?$ ^bs$ resolution length")
+"""Names of sizes: of a batch, of an image."""
+MEASURING = _any_of(
+    r"measur profil benchmark probe estimat mem(?:ory)?_?(?:us|stat|foot|test|bench) "
+    r"batch_?size (?:max|largest|biggest|optimal)\w*batch"
+)
+"""Functions that measure memory, or look for the largest batch."""
+MEMORY_FIGURE = _any_of(r"(?:^|_)(?:mem|memory|vram|gpu)_?(?:usage|used|stats|info|allocated|reserved) nvmlDevice")
+"""Calls that read how much memory is in use."""

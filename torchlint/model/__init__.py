@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from torchlint.model.anomaly_detection import AnomalyDetection
+from torchlint.model.cache_emptying import CacheEmptying
 from torchlint.model.clearing import Clearings
 from torchlint.model.detaching import Detachings
 from torchlint.model.gradmode import GradModes
@@ -14,7 +16,6 @@ from torchlint.model.program import Program
 from torchlint.model.protocol import Protocol
 from torchlint.model.retention import Retention
 from torchlint.model.tracking import Tracking
-from torchlint.model.upkeep import Upkeep
 from torchlint.syntax import Tree
 
 
@@ -75,6 +76,11 @@ class Model:
         return GradModes(self.program, self.tracking)
 
     @cached_property
-    def upkeep(self) -> Upkeep:
-        """Cache emptying and anomaly detection."""
-        return Upkeep(self.program)
+    def cache_emptying(self) -> CacheEmptying:
+        """Cache emptying at every step."""
+        return CacheEmptying(self.program)
+
+    @cached_property
+    def anomaly_detection(self) -> AnomalyDetection:
+        """Anomaly detection that is left on."""
+        return AnomalyDetection(self.program)

@@ -1,0 +1,50 @@
+"""What the built-in rules say of their fixes: whether they are safe, and what to do where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchlint import Finding, Safety, SourceFile, engine, registry
+from torchlint.registry import Selection
+
+
+def find(rule: str, text: str) -> list[Finding]:
+    """What one rule finds in a file."""
+    rules = tuple(item for item in registry.rules() if item.rule_name() == rule)
+    return engine.lint(SourceFile("file.py", text.encode()), Selection(rules, frozenset(), {}))
+
+
+EMPTYING = """\
+import torch
+{before}
+
+def train(model, loader, optimizer):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        {call}
+{behind}
+"""
+RELEASE = "def release():\n    torch.cuda.empty_cache()"
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "behind", "safety"),
+    [
+        ("", "torch.cuda.empty_cache()", "", Safety.SAFE),
+        ("", "torch.cuda.empty_cache()", "def main(a, b, c):\n    train(a, b, c)\n    train(a, b, c)", Safety.SAFE),
+        ("", "torch.cuda.empty_cache()\n        print(torch.cuda.memory_reserved())", "", Safety.UNSAFE),
+        ("import monitor", "torch.cuda.empty_cache()\n        monitor.gpu_memory_usage()", "", Safety.UNSAFE),
+        ("", "torch.cuda.empty_cache()\n    print(torch.cuda.memory_reserved())", "", Safety.SAFE),
+        (RELEASE, "release()", "", Safety.SAFE),
+        (RELEASE, "release()", "def between_runs():\n    release()", Safety.UNSAFE),
+    ],
+    ids=["plain", "called", "counters", "figures", "counters-behind", "helper", "shared-helper"],
+)
+def test_emptying_the_cache_is_deleted_safely_unless_somebody_sees_it(
+    before: str, call: str, behind: str, safety: Safety
+) -> None:
+    (finding,) = find("empty-cache-in-loop", EMPTYING.format(before=before, call=call, behind=behind))
+    assert finding.fix is not None
+    assert finding.fix.safety is safety
