@@ -48,3 +48,32 @@ def test_emptying_the_cache_is_deleted_safely_unless_somebody_sees_it(
     (finding,) = find("empty-cache-in-loop", EMPTYING.format(before=before, call=call, behind=behind))
     assert finding.fix is not None
     assert finding.fix.safety is safety
+
+
+TRAINING = """\
+import torch
+from wrappers import Wrapper
+
+def train(model, loader):
+    optimizer = {optimizer}
+    {clearing}
+    for x in loader:
+        model(x).sum().backward()
+        optimizer{key}.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "key", "clearing", "help"),
+    [
+        ("torch.optim.Adam(model.parameters())", "", "", "call `optimizer.zero_grad()`"),
+        ("Wrapper(model.parameters())", "", "", "clear them"),
+        ("Wrapper(model.parameters())", "", "model.zero_grad()", "call `model.zero_grad()`"),
+        ("dict(a=torch.optim.Adam(model.parameters()))", "['a']", "", "call `optimizer['a'].zero_grad()`"),
+    ],
+    ids=["own", "unknown", "through-the-model", "element"],
+)
+def test_help_names_a_method_that_is_there(optimizer: str, key: str, clearing: str, help: str) -> None:
+    (finding,) = find("missing-zero-grad", TRAINING.format(optimizer=optimizer, key=key, clearing=clearing))
+    assert finding.help == f"{help} once per step, before the `backward`"
+    assert (finding.fix is None) is (help == "clear them")

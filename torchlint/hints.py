@@ -16,10 +16,11 @@ def _verbs(words: str) -> re.Pattern[str]:
 
 # -- optimizers -----------------------------------------------------------------------------------------
 
-_OPTIMIZER_CLASS = re.compile(
-    r"(?:Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Optimizer|Lamb|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|"
-    r"Muon|Shampoo|LARS)[A-Za-z0-9]*$"
+_ALGORITHMS = (
+    r"Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Lamb|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|Muon|Shampoo|LARS"
 )
+_ALGORITHM = re.compile(rf"(?:{_ALGORITHMS})[A-Za-z0-9]*$")
+_OPTIMIZER_CLASS = re.compile(rf"(?:{_ALGORITHMS}|Optimizer)[A-Za-z0-9]*$")
 _NOT_OPTIMIZER_CLASS = re.compile(r"Scheduler|LR$|Config|Args|Params|Hook|State|Local")
 _OPTIMIZER = _any_of(r"opt(?:im)?(?:$|[^a-z]) ^opt optim adam sgd lbfgs rmsprop (?:^|_)solver$")
 _STEPS_TOO = _any_of(
@@ -31,6 +32,11 @@ _STEPS_TOO = _any_of(
 def is_optimizer_class(name: str) -> bool:
     """Whether a class name is an optimizer's: `AdamW`, `FusedLAMB`, but not `AdamConfig`."""
     return bool(_OPTIMIZER_CLASS.search(name)) and name[:1].isupper() and not _NOT_OPTIMIZER_CLASS.search(name)
+
+
+def is_algorithm(name: str) -> bool:
+    """Whether a class of optimizers is named for what it does, `FusedAdam`, and not for what it is or wraps."""
+    return bool(_ALGORITHM.search(name))
 
 
 def looks_like_optimizer(label: str) -> bool:

@@ -65,6 +65,10 @@ MEMORY_PROBES = frozenset(
         "memory_summary mem_get_info memory_snapshot current_allocated_memory driver_allocated_memory get_memory_info"
     ).split()
 )
+CLOCKS = frozenset(
+    "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
+    "timeit.default_timer".split()
+)
 
 # Calls that make a tensor without a graph, unless they are told `requires_grad=True`.
 CREATORS = frozenset(

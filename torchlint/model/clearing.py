@@ -7,9 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.edits import Append, Change, InsertAfter, InsertBefore
-from torchlint.model.events import Step
+from torchlint.model.assignments import names_read
+from torchlint.model.events import Clear, Loop, Step
 from torchlint.model.program import Program
 from torchlint.model.protocol import Protocol, StaleGradients
+from torchlint.model.tracking import modules_of
+from torchlint.model.values import Answer, resolved
+from torchlint.syntax import walk
 
 
 class Clearings:
@@ -20,25 +24,65 @@ class Clearings:
         self.protocol = protocol
         self.tree = program.tree
 
+    def name(self, step: Step) -> str:
+        """What the program calls the optimizer of a step: `opts["main"]`, where it is an element of something."""
+        return self.tree.code(step.expression) if isinstance(step.expression, cst.Subscript) else step.name
+
+    def statement(self, stale: StaleGradients) -> str | None:
+        """What clears the gradients: as the function does it already, or the optimizer's own method; None where it
+        is not known to have one."""
+        step = stale.step
+        if (used := self._used_already(stale)) is not None:
+            return self.tree.code(used.node)
+        if step.manual or step.expression is None or not self.protocol.can_clear(step):
+            return None
+        return f"{self.tree.code(step.expression)}.zero_grad()"
+
     def change(self, stale: StaleGradients) -> Change | None:
-        """The clearing that is missing between two steps; None where its place cannot be told."""
+        """The clearing that is missing between two steps; None where its place or its words cannot be told."""
         step = stale.step
         if step.manual:
             return self._after_update(step)
-        if step.expression is None or not self.protocol.can_clear(step):
+        if (uncalled := self._uncalled(step)) is not None:
+            return Change(f"call `{self.tree.code(uncalled)}`", [Append(uncalled, "()")])
+        statement = self.statement(stale)
+        if statement is None:
             return None
-        name = self.tree.code(step.expression)
-        if (uncalled := self._uncalled(name, step)) is not None:
-            return Change(f"call `{name}.zero_grad`", [Append(uncalled, "()")])
-        statement = f"{name}.zero_grad()"
-        if (forward := self._forward(stale, step.expression)) is not None:
+        if (forward := self._forward(stale)) is not None:
             return Change(f"insert `{statement}` before the forward pass", [InsertBefore(forward, statement)])
         if step.node in stale.backward.calls or not self._is_statement(step.node):
             return None
         return Change(f"insert `{statement}` after the step", [InsertAfter(step.node, statement)])
 
-    def _uncalled(self, name: str, step: Step) -> cst.Attribute | None:
+    def _used_already(self, stale: StaleGradients) -> Clear | None:
+        """A clearing by a call in the function of the step, in a loop around this one or in none, that clears the
+        same gradients and can be repeated in this one."""
+        function = self._function(stale.step.node)
+        for event in self.protocol.clearings_of(resolved(stale.step.optimizer)):
+            around = stale.backward.loops[: len(event.loops)]
+            if event.explicit and event.loops == around and self._function(event.node) is function:
+                if self._is_for(event, stale) and self._can_be_repeated(event.node, stale.loop):
+                    return event
+        return None
+
+    def _is_for(self, clear: Clear, stale: StaleGradients) -> bool:
+        """Whether a clearing is one of the gradients of the step: known to be, or of the only module that the loss
+        goes through."""
+        if self.protocol.clears(clear.target, resolved(stale.step.optimizer)) is Answer.YES:
+            return True
+        modules = set(modules_of(self.protocol.tracking.graph(stale.backward.loss)))
+        return clear.target is not None and modules == {resolved(clear.target)}
+
+    def _can_be_repeated(self, call: cst.CSTNode, loop: Loop | None) -> bool:
+        """Whether a call is a statement of one line, and its names mean the same in a loop."""
+        changed = self.program.definitions.assigned_names(loop.node) if loop is not None else set()
+        return (
+            self.tree.stands_alone(call) and changed.isdisjoint(names_read(call)) and "\n" not in self.tree.code(call)
+        )
+
+    def _uncalled(self, step: Step) -> cst.Attribute | None:
         """`optimizer.zero_grad` without brackets, in the function of the step."""
+        name = self.tree.code(step.expression) if step.expression is not None else None
         for statement in self.tree.of_type(cst.Expr):
             found = statement.value
             if (
@@ -50,26 +94,28 @@ class Clearings:
                 return found
         return None
 
-    def _forward(self, stale: StaleGradients, optimizer: cst.BaseExpression) -> cst.CSTNode | None:
+    def _forward(self, stale: StaleGradients) -> cst.CSTNode | None:
         """With what the forward pass of the loss begins, in the block of `backward`.
 
-        The step must be in that block too, or call the function that has it as its closure, and the optimizer
-        must be known there by the name that the step uses.
+        The step that follows must be in that block too, or call the function that has it as its closure; the one
+        before must not come between, and what clears must be known there by the names that the step uses.
         """
         block = self.tree.block(stale.backward.node)
-        root = _root_name(optimizer)
-        if root is None or not isinstance(block, (cst.IndentedBlock, cst.Module)):
+        names = _names_of(stale.step.expression)
+        if not names or not isinstance(block, (cst.IndentedBlock, cst.Module)):
             return None
         statements: list[cst.CSTNode] = list(block.body)
         last = statements.index(self.tree.statement(stale.backward.node))
-        if self.tree.block(stale.step.node) is block:
-            until = statements.index(self.tree.statement(stale.step.node))
-        elif self._is_closure_of(block, stale.step.node):
+        if self.tree.block(stale.following.node) is block:
+            until = statements.index(self.tree.statement(stale.following.node))
+        elif self._is_closure_of(block, stale.following.node):
             until = last
         else:
             return None
         first = next((index for index, item in enumerate(statements[:last]) if item in self._makers(stale)), last)
-        if until < last or root in self.program.definitions.names_assigned(statements[first:until]):
+        if until < last or not names.isdisjoint(self.program.definitions.names_assigned(statements[first:until])):
+            return None
+        if self.tree.statement(stale.step.node) in statements[first:last]:
             return None
         return statements[first]
 
@@ -117,8 +163,10 @@ class Clearings:
         return any(f"{name}.grad" in self.tree.code(statement) for statement in below)
 
 
-def _root_name(expression: cst.BaseExpression) -> str | None:
-    """`self` of `self.optimizer`; None of anything but names and attributes."""
-    while isinstance(expression, cst.Attribute):
-        expression = expression.value
-    return expression.value if isinstance(expression, cst.Name) else None
+def _names_of(expression: cst.BaseExpression | None) -> set[str]:
+    """The names that an optimizer is found by: `self` of `self.optimizer`, both of `optimizers[i]`; none where a
+    call gives it."""
+    inside = list(walk(expression)) if expression is not None else []
+    if any(isinstance(item, cst.Call) for item in inside):
+        return set()
+    return {item.value for item in inside if isinstance(item, cst.Name)}

@@ -20,12 +20,14 @@ from torchlint.model.values import (
     Context,
     Function,
     Module,
+    Parameters,
     Phi,
     Plain,
     Tensor,
     Unknown,
     Value,
     inputs_of,
+    resolved,
 )
 
 
@@ -147,13 +149,17 @@ class Interpreter(Conditions):
 
     def _for(self, node: cst.For) -> None:
         iterable = self.value(node.iter)
-        self._loop(node, lambda: self.assign_target(node.target, self.iterated(iterable, node)))
+
+        def begin() -> None:
+            self.assign_target(node.target, self.iterated(iterable, node))
+
+        self._loop(node, begin, certain=holds_parameters(iterable))
 
     def _while(self, node: cst.While) -> None:
         self._loop(node, lambda: self.value(node.test))
 
-    def _loop(self, node: cst.For | cst.While, begin: Callable[[], object]) -> None:
-        event = Loop(node, [], depth=len(self.calls), path=self.path)
+    def _loop(self, node: cst.For | cst.While, begin: Callable[[], object], *, certain: bool = False) -> None:
+        event = Loop(node, [], depth=len(self.calls), path=self.path, certain=certain)
         scope = LoopScope(event, node, len(self.entered_from), may_repeat(node))
         loops = self.loops
         if scope.repeats:
@@ -283,6 +289,13 @@ def may_switch_gradients(context: Value) -> bool:
         return any(isinstance(item, Context) for item in inputs_of(context))
     callee = context.callee if isinstance(context, Unknown) else None
     return callee is not None and bool(hints.SWITCHES_GRADIENTS.search(callee.label))
+
+
+def holds_parameters(value: Value) -> bool:
+    """Whether a value is the parameters of a module or an optimizer, of which there are some."""
+    value = resolved(value)
+    part_of_optimizer = isinstance(value, Unknown) and value.label in ("param_groups", "['params']")
+    return isinstance(value, Parameters) or part_of_optimizer
 
 
 def _close(phi: Phi, end: Value | None) -> None:

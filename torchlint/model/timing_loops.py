@@ -1,0 +1,70 @@
+"""Loops that only measure how long a step takes: on constants, and nobody looks at what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from torchlint import knowledge
+from torchlint.model.assignments import names_read
+from torchlint.model.definitions import Definitions, dotted
+from torchlint.model.events import Backward, Loop, Step
+from torchlint.model.program import Trace
+from torchlint.model.values import Module, Parameters, Plain, Tensor, Value, resolved
+from torchlint.syntax import walk
+
+_STEPPING = frozenset("backward step zero_grad synchronize".split())
+"""Methods that are called in such a loop for what they do."""
+
+
+def only_times(loop: Loop, trace: Trace, definitions: Definitions) -> bool:
+    """Whether a loop is timed, goes backward from constants only, and nothing is read of what it leaves behind."""
+    block = definitions.tree.parent(loop.node)
+    if not isinstance(loop.node, (cst.For, cst.While)) or not isinstance(block, (cst.IndentedBlock, cst.Module)):
+        return False
+    place = list(block.body).index(loop.node)
+    before, after = block.body[:place], block.body[place + 1 :]
+    if not (_read_clock(before, definitions) and _read_clock(after, definitions) and _shows_nothing(loop.node.body)):
+        return False
+    read = {name for statement in after for name in names_read(statement)}
+    inside = [event for event in trace.events if loop in event.loops]
+    losses = [event.loss for event in inside if isinstance(event, Backward)]
+    made = definitions.names_assigned([loop.node.body]) | {event.name for event in inside if isinstance(event, Step)}
+    return made.isdisjoint(read) and all(_is_constant(loss, read) for loss in losses)
+
+
+def _read_clock(statements: Iterable[cst.CSTNode], definitions: Definitions) -> bool:
+    return any(
+        definitions.qualified(dotted(node.func)) in knowledge.CLOCKS
+        for statement in statements
+        for node in walk(statement)
+        if isinstance(node, cst.Call)
+    )
+
+
+def _shows_nothing(body: cst.CSTNode) -> bool:
+    """Whether statements only compute and step."""
+    return all(
+        isinstance(node.value, cst.Call)
+        and isinstance(node.value.func, cst.Attribute)
+        and node.value.func.attr.value in _STEPPING
+        for node in walk(body)
+        if isinstance(node, cst.Expr)
+    )
+
+
+def _is_constant(loss: Value, read: set[str]) -> bool:
+    """Whether a loss is computed by modules, none of which is read later, from tensors that are made of nothing."""
+    seen: set[Value] = set()
+    stack = [loss]
+    while stack:
+        value = resolved(stack.pop())
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, Tensor):
+            stack.extend(value.parents)
+        elif not isinstance(value, (Module, Parameters, Plain)) or value.label in read:
+            return False
+    return True
