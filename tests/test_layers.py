@@ -38,7 +38,7 @@ LAYERS = (
     {"model"},
     {"rule"},
     {"registry", "suppress", "config", "settings", "tomlplace"},
-    {"problems"},
+    {"problems", "fix_check"},
     {"walk"},
     {"engine"},
     {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},

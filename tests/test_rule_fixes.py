@@ -77,3 +77,21 @@ def test_help_names_a_method_that_is_there(optimizer: str, key: str, clearing: s
     (finding,) = find("missing-zero-grad", TRAINING.format(optimizer=optimizer, key=key, clearing=clearing))
     assert finding.help == f"{help} once per step, before the `backward`"
     assert (finding.fix is None) is (help == "clear them")
+
+
+IN_PLACE = "import torch\n\ndef f(x, w):\n    h = (x * w).exp()\n    h{change}\n    h.sum().backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "fixed"),
+    [
+        (" += \\\n        1", " = h + \\\n        1"),
+        ("+=1", "= h +1"),
+    ],
+    ids=["behind", "no-spaces"],
+)
+def test_an_augmented_assignment_over_several_lines(change: str, fixed: str) -> None:
+    source = SourceFile("file.py", IN_PLACE.format(change=change).encode())
+    (finding,) = find("inplace-on-saved-tensor", source.text)
+    assert finding.fix is not None
+    assert source.edited(finding.fix.edits).text == IN_PLACE.format(change=fixed)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.collector import collector_paused
 from torchlint.finding import Finding, fingerprint
+from torchlint.fix_check import with_valid_fixes
 from torchlint.notebook import Cell
 from torchlint.problems import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.registry import (
@@ -27,14 +28,19 @@ if TYPE_CHECKING:
 _SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}
 
 
-def lint(source: SourceFile, selection: Selection, pieces: Pieces | None = None) -> list[Finding]:
+def lint(
+    source: SourceFile, selection: Selection, pieces: Pieces | None = None, *, checked: bool = True
+) -> list[Finding]:
     """All findings of one file, sorted; what is wrong with the file itself is a finding too. Never raises.
 
-    `pieces` remember what was parsed, for whoever lints a file each time that it is edited.
+    `pieces` remember what was parsed, for whoever lints a file each time that it is edited. Fixes are valid Python,
+    unless they are not `checked`.
     """
     try:
         source.text  # noqa: B018 - raises when the bytes are no text
         findings = _lint_valid(source, selection, pieces)
+        if checked and any(finding.fix is not None for finding in findings):
+            findings = with_valid_fixes(source, findings)
     except SourceError as error:
         findings = [problem_finding(source, error)]
     except (RecursionError, MemoryError):

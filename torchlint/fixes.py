@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from torchlint.engine import lint
 from torchlint.finding import Finding, Safety, Span
+from torchlint.fix_check import with_valid_fixes
 from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, Selection
 from torchlint.source import SourceError, SourceFile
 
@@ -55,7 +56,8 @@ class _Fixing:
     """What did not work, by key, with the internal error that says so."""
 
     def run(self, source: SourceFile) -> Fixed:
-        before = findings = lint(source, self.selection)
+        original = source
+        before = findings = lint(source, self.selection, checked=False)
         for _ in range(MAX_ROUNDS):
             chosen = self._chosen(source, findings)
             if not chosen:
@@ -67,7 +69,8 @@ class _Fixing:
         else:
             if chosen := self._chosen(source, findings):
                 self._refuse(source, chosen[0], f"is not stable after {MAX_ROUNDS} rounds")
-        return Fixed(source, (*findings, *self.refused.values()), tuple(before), tuple(self.applied))
+        left, first = with_valid_fixes(source, findings), with_valid_fixes(original, before)
+        return Fixed(source, (*left, *self.refused.values()), tuple(first), tuple(self.applied))
 
     def _chosen(self, source: SourceFile, findings: Iterable[Finding]) -> list[Finding]:
         """Findings whose fixes can be made together, by place; equal fixes are one."""
@@ -108,7 +111,7 @@ class _Fixing:
             fixed = source.edited(edits)
         except SourceError as error:
             return f"cannot be written: {error.message}", source, []
-        left = lint(fixed, self.selection)
+        left = lint(fixed, self.selection, checked=False)
         if _breaks(fixed, findings, left):
             return "gives code that is not valid Python", source, []
         before, tried = (Counter(self._key(source, item) for item in found) for found in (findings, chosen))
