@@ -86,9 +86,11 @@ IN_PLACE = "import torch\n\ndef f(x, w):\n    h = (x * w).exp()\n    h{change}\n
     ("change", "fixed"),
     [
         (" += \\\n        1", " = h + \\\n        1"),
+        (" \\\n    += 1", " \\\n    = h + 1"),
+        (" \\\n    += \\\n 1 - 2", " \\\n    = h + \\\n (1 - 2)"),
         ("+=1", "= h +1"),
     ],
-    ids=["behind", "no-spaces"],
+    ids=["behind", "before", "both", "no-spaces"],
 )
 def test_an_augmented_assignment_over_several_lines(change: str, fixed: str) -> None:
     source = SourceFile("file.py", IN_PLACE.format(change=change).encode())
