@@ -90,6 +90,8 @@ class InplaceOnSavedTensor(Rule):
                 fix=None if changed.silent else self.model.out_of_place.change(changed.mutate),
             )
         for crossed in mutation.parameters_changed():
+            if self.model.retention.hides_state(crossed.backward):
+                continue  # retain-graph-in-loop says so, and what the cause of both is
             self.report(
                 crossed.step.node,
                 f"`{crossed.step.name}` updates parameters that a later `backward` still needs: it will raise",

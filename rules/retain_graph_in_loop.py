@@ -12,7 +12,9 @@ class RetainGraphInLoop(Rule):
 
     ## What it does
     Finds `retain_graph=True` where no later pass of the same iteration goes through any part of the graph, and
-    no part of the graph is older than the iteration.
+    no part of the graph is older than the iteration. One hidden state that is never detached is one finding, also
+    where the next `backward` raises, since the optimizer has changed weights that the old graph needs.
+    Nothing is said of a loop that always ends in `break`: nothing repeats.
 
     ## Why is this bad?
     The activations of the iteration live until the loss is rebound, so the peak holds two iterations. Often the
@@ -68,18 +70,21 @@ class RetainGraphInLoop(Rule):
 
     def visit_Module(self, node: cst.Module) -> None:
         for unused in self.model.retention.unused():
-            if unused.hidden is not None:
-                name = unused.hidden.label or "a hidden state"
-                message = f"`retain_graph=True`, since `{name}` is never detached: each backward meets all earlier ones"
-                help = f"detach `{name}` between iterations and drop `retain_graph=True`"
+            backward, related = unused.backward.node, []
+            if unused.loop is not None:
+                related.append((unused.loop.node, "in this loop"))
+            if unused.hidden is None:
+                reason = "but no later `backward` uses the graph: its activations outlive the step"
+                help, fix = "drop `retain_graph=True`", _without_argument(backward)
             else:
-                message = (
-                    "`retain_graph=True`, but no later `backward` uses the graph: its activations outlive the step"
-                )
-                help = "drop `retain_graph=True`"
-            related = [(unused.loop.node, "in this loop")] if unused.loop is not None else []
-            fix = None if unused.hidden is not None else _without_argument(unused.backward.node)
-            self.report(unused.backward.node, message, related=related, help=help, fix=fix)
+                name = unused.hidden.label or "a hidden state"
+                outcome = "each backward meets all earlier ones"
+                if (step := self.model.mutation.step_across(unused.backward)) is not None:
+                    outcome = "the next backward needs weights as they were, and raises"
+                    related.append((step.node, f"`{step.name}` changes them here"))
+                reason = f"since `{name}` is never detached: {outcome}"
+                help, fix = f"detach `{name}` between iterations and drop `retain_graph=True`", None
+            self.report(backward, f"`retain_graph=True`, {reason}", related=related, help=help, fix=fix)
 
 
 def _without_argument(backward: cst.CSTNode) -> edits.Change | None:
