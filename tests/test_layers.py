@@ -42,7 +42,7 @@ LAYERS = (
     {"repairs"},
     {"rule"},
     {"registry", "suppress", "config", "settings", "tomlplace"},
-    {"problems"},
+    {"problems", "fix_check"},
     {"walk"},
     {"engine"},
     {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.collector import collector_paused
 from torchlint.finding import Finding, fingerprint
+from torchlint.fix_check import with_valid_fixes
 from torchlint.notebook import Cell
 from torchlint.problems import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.registry import (
@@ -45,18 +46,26 @@ def lint(source: SourceFile, selection: Selection) -> list[Finding]:
 
 
 def examine(
-    source: SourceFile, selection: Selection, pieces: Pieces | None = None, *, always_parse: bool = False
+    source: SourceFile,
+    selection: Selection,
+    pieces: Pieces | None = None,
+    *,
+    always_parse: bool = False,
+    checked: bool = True,
 ) -> Examination:
     """Lint one file. Never raises.
 
     `pieces` remember what was parsed, for whoever lints a file each time that it is edited. With `always_parse` a
-    file in which no rule can fire is still looked into for syntax errors.
+    file in which no rule can fire is still looked into for syntax errors. Fixes give valid Python, unless they are
+    not `checked`.
     """
     active: list[type[Rule]] = []
     try:
         source.text  # noqa: B018 - raises when the bytes are no text
         active = looking(selection.rules, source.code)
         findings = _Linting(selection, active, always_parse).lint_valid(source, pieces)
+        if checked:
+            findings = with_valid_fixes(source, findings)
     except SourceError as error:
         findings = [problem_finding(source, error)]
     except (RecursionError, MemoryError):

@@ -202,6 +202,12 @@ class PythonTree:
             node = parent
         return node
 
+    def block(self, node: ast.AST) -> list[ast.AST]:
+        """The statements that the innermost statement of a node is one of."""
+        statement = self.statement(node)
+        lists = [item for item in vars(self._parents.get(statement)).values() if isinstance(item, list)]
+        return next((found for found in lists if statement in found), [])
+
     def stands_alone(self, node: ast.AST) -> bool:
         """Whether an expression is a statement of its own, so that nobody uses its value."""
         return isinstance(self.parent(node), ast.Expr)
@@ -221,6 +227,13 @@ class PythonTree:
     def _nodes_by_site(self) -> dict[Site, ast.AST]:
         placed = (node for node in reversed(self.nodes) if hasattr(_first_part(node), "lineno"))
         return {site_of(node): node for node in placed}
+
+    def code(self, site: Site) -> str:
+        """What is written at a site."""
+        lines = [line.encode() for line in self.source.program_lines[site.line - 1 : site.end_line]]
+        lines[-1] = lines[-1][: site.end_column]
+        lines[0] = lines[0][site.column :]
+        return b"\n".join(lines).decode()
 
     def decorator_site(self, decorator: ast.expr) -> Site:
         """The site of a decorator, from its `@`."""
