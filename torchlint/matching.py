@@ -171,6 +171,7 @@ _STEPS: dict[tuple[type[ast.AST], str], How] = {
     (ast.Dict, "keys"): lambda written, number, parent: written.elements[number].key,
     (ast.Dict, "values"): lambda written, number, parent: written.elements[number].value,
     (ast.Await, "value"): lambda written, number, parent: written.expression,
+    (ast.Raise, "cause"): lambda written, number, parent: written.cause.item,
     (ast.YieldFrom, "value"): lambda written, number, parent: written.value.item,
     (ast.Call, "args"): _positional,
     (ast.Call, "keywords"): _keyword,
