@@ -14,6 +14,7 @@ from torchlint.finding import Position, Span
 from torchlint.python import python_tree
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 
+TRIES = (ast.Try, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()))
 COMPOUND = (
     ast.FunctionDef,
     ast.AsyncFunctionDef,
@@ -24,9 +25,8 @@ COMPOUND = (
     ast.While,
     ast.With,
     ast.AsyncWith,
-    ast.Try,
     ast.Match,
-    *((ast.TryStar,) if hasattr(ast, "TryStar") else ()),
+    *TRIES,
 )
 """Statements that hold others."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -104,6 +104,11 @@ def walk(root: ast.AST) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         stack.extend(reversed(children(node)))
+
+
+def arguments(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call, by position and by name."""
+    return [*call.args, *(item.value for item in call.keywords)]
 
 
 def is_literal(node: ast.AST, value: bool | None) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Container, Iterator
 
 from torchlint import hints, knowledge
-from torchlint.pythontree import FUNCTIONS, LOOPS, children, dotted, walk
+from torchlint.pythontree import FUNCTIONS, LOOPS, arguments, children, dotted, walk
 
 _PASSING = frozenset("tqdm trange track list tuple iter reversed sorted islice prefetch".split())
 _COUNTING = frozenset("range trange count len type isinstance print size dim numel ndimension nelement".split())
@@ -65,7 +65,7 @@ class IterationData:
             return True
         if name in _COUNTING or name in _NEW or hints.LOADING.search(name):
             return False
-        return self.feeds(func) or any(map(self.feeds, _given(node)))
+        return self.feeds(func) or any(map(self.feeds, arguments(node)))
 
     def _is_index(self, node: ast.AST) -> bool:
         return any(isinstance(item, ast.Name) and item.id in self._data | self._counters for item in walk(node))
@@ -118,15 +118,10 @@ def counts(iterable: ast.AST) -> bool:
         name = dotted(iterable.func).rpartition(".")[2]
         if name in _COUNTING:
             return True
-        if name not in _PASSING or not (given := _given(iterable)):
+        if name not in _PASSING or not (given := arguments(iterable)):
             return False
         iterable = given[0]
     return False
-
-
-def _given(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call, by position and by name."""
-    return [*call.args, *(item.value for item in call.keywords)]
 
 
 def _headers(loop: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

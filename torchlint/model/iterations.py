@@ -98,7 +98,8 @@ class Iteration:
         if isinstance(event, Step):
             node = self.tree.node(event.expression) if event.expression is not None else None
         elif _is_forward(event):
-            node = getattr(self.tree.node(event.site), "func", None)
+            call = self.tree.node(event.site)
+            node = call.func if isinstance(call, ast.Call) else None
         return dotted(node).partition(".")[0]
 
     def _begins_run(self) -> bool:

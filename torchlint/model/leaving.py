@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from torchlint.pythontree import LOOPS, SCOPES, children
+from torchlint.pythontree import LOOPS, SCOPES, TRIES, children
 
 _LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Raise)
-_TRIES = (ast.Try, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()))
 
 
 def may_repeat(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
@@ -29,7 +28,7 @@ def _may_be_passed(node: ast.stmt) -> bool:
         return _may_reach_end(node.body)
     if isinstance(node, ast.If):
         return _may_reach_end(node.body) or _may_reach_end(node.orelse)
-    if isinstance(node, _TRIES):
+    if isinstance(node, TRIES):
         return _may_pass_try(node)
     return True
 

@@ -26,7 +26,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.pythontree import dotted, is_literal, site_of
+from torchlint.pythontree import arguments, dotted, is_literal, site_of
 
 _MODULE_BASES = (
     "Module",
@@ -180,7 +180,7 @@ class Summaries(Expressions):
         for decorator in info.decorators:
             call = decorator if isinstance(decorator, ast.Call) else None
             name = self.definitions.qualified(dotted(call.func if call is not None else decorator))
-            given = [] if call is None else [*call.args, *(item.value for item in call.keywords)]
+            given = [] if call is None else arguments(call)
             argument = given[0] if given else None
             if name in SET_GRAD_MODE:
                 return mode_asked_for(argument, GradMode.ON, GradMode.OFF)

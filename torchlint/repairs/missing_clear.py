@@ -12,7 +12,7 @@ from torchlint.matching import Nodes
 from torchlint.model import Model
 from torchlint.model.events import Step
 from torchlint.model.protocol import StaleGradients
-from torchlint.pythontree import FUNCTIONS, site_of, walk
+from torchlint.pythontree import FUNCTIONS, arguments, site_of, walk
 
 
 class MissingClear:
@@ -61,23 +61,17 @@ class MissingClear:
         before must not come between, and what clears must be known there by the names that the step uses.
         """
         backward, following = self.python.node(stale.backward.site), self.python.node(stale.following.site)
-        names, block = self._names_of(stale.step), self.python.block(backward)
+        block = self.python.block(backward)
         last = block.index(self.python.statement(backward))
         until = self._place_of_step(block, following, last)
         makers = self._makers(stale)
         first = next((index for index, item in enumerate(block[:last]) if item in makers), last)
-        if (
-            not names
-            or until < last
-            or not names.isdisjoint(self.program.definitions.names_assigned(block[first:until]))
-        ):
+        if until < last or not self._is_known_before(block[first:until], stale.step):
             return None
         if self.python.statement(self.python.node(stale.step.site)) in block[first:last]:
             return None
-        forward = self.nodes.at(site_of(block[first]))
-        if forward is None or not isinstance(self.tree.block(forward), (cst.IndentedBlock, cst.Module)):
-            return None
-        return self.tree.statement(forward)
+        forward: cst.CSTNode | None = self.nodes.at(site_of(block[first]))
+        return forward
 
     def _place_of_step(self, block: list[ast.AST], step: ast.AST, last: int) -> int:
         """Where in a block a step is made, `last` where it is handed the function with that block; else nowhere: -1."""
@@ -92,6 +86,11 @@ class MissingClear:
         made = [self.python.node(value.site) for value in graph if value.site is not None]
         return {item for node in made for item in self.python.ancestors(node)}
 
+    def _is_known_before(self, statements: list[ast.AST], step: Step) -> bool:
+        """Whether the names that the optimizer of a step is found by mean the same before some statements."""
+        names = self._names_of(step)
+        return bool(names) and names.isdisjoint(self.program.definitions.names_assigned(statements))
+
     def _names_of(self, step: Step) -> set[str]:
         """The names that an optimizer is found by: `self` of `self.optimizer`, both of `optimizers[i]`; none where a
         call gives it."""
@@ -105,7 +104,7 @@ class MissingClear:
         function = self.python.parent(block[0])
         if not isinstance(function, FUNCTIONS) or not isinstance(step, ast.Call):
             return False
-        handed = any(isinstance(item, ast.Name) and item.id == function.name for item in _given(step))
+        handed = any(isinstance(item, ast.Name) and item.id == function.name for item in arguments(step))
         return handed and self._function(function) is self._function(step)
 
     def _function(self, node: ast.AST) -> ast.AST | None:
@@ -138,7 +137,3 @@ class MissingClear:
         statements: list[cst.CSTNode] = list(block.body)
         below = statements[statements.index(self.tree.statement(update)) + 1 :]
         return any(f"{name}.grad" in self.tree.code(statement) for statement in below)
-
-
-def _given(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(item.value for item in call.keywords)]
