@@ -192,7 +192,7 @@ def test_help_and_version_do_not_import_the_parser(run: object) -> None:
     code = (
         "import sys\nfrom torchlint.cli import cli\n"
         "for option in ('--version', '--help'): cli.main([option], standalone_mode=False)\n"
-        "sys.exit(sorted({'libcst', 'pathspec'} & set(sys.modules)) or 0)"
+        "sys.exit('libcst' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

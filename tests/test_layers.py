@@ -25,6 +25,8 @@ LAYERS = (
         "colours",
         "depth",
         "git",
+        "globs",
+        "patterns",
         "writing",
         "operators",
         "python",

@@ -13,7 +13,7 @@ from typing import Any
 from torchlint import registry
 from torchlint.rule import OptionValue, Rule
 from torchlint.settings import Overrides, Settings
-from torchlint.tomlplace import line_of, line_of_error
+from torchlint.tomlplace import MAX_PARTS, line_of, line_of_error, line_of_long_key
 
 _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -73,6 +73,8 @@ def read(path: Path) -> Settings | None:
         if prefix and b"torchlint" not in data:
             return None
         text = data.decode("utf-8-sig")
+        if line := line_of_long_key(text):
+            raise ConfigError(path, line, f"a key has more than {MAX_PARTS} parts")
         table: Any = _toml.loads(text)
     except OSError as error:
         raise ConfigError(path, 1, f"cannot be read: {error.strerror}") from None
@@ -80,6 +82,8 @@ def read(path: Path) -> Settings | None:
         raise ConfigError(path, data.count(b"\n", 0, error.start) + 1, "is not UTF-8") from None
     except _toml.TOMLDecodeError as error:
         raise ConfigError(path, line_of_error(error, text), f"invalid TOML: {error}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ConfigError(path, 1, f"cannot be read: {error}") from None
     for key in prefix:
         table = table.get(key) if isinstance(table, dict) else None
     if prefix and table is None:
@@ -143,7 +147,7 @@ class _Reader:
         return tuple(value)
 
     def _selectors(self, key: tuple[str, ...], value: object) -> tuple[str, ...]:
-        selectors = self._strings(key, value)
+        selectors = tuple(dict.fromkeys(self._strings(key, value)))
         for selector in selectors:
             try:
                 registry.find(selector)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from torchlint import ignorefiles
 from torchlint.config import Configurations
-from torchlint.ignorefiles import Folder, Patterns
+from torchlint.ignorefiles import Folder
+from torchlint.patterns import Patterns
 from torchlint.settings import Settings
 
 SUFFIXES = (".py", ".ipynb")
@@ -38,7 +39,7 @@ class Discovery:
     def __init__(self, configurations: Configurations, exclude: Sequence[str] = ()) -> None:
         """`exclude` are patterns relative to the working folder, beside those of the configuration."""
         self._configurations = configurations
-        self._exclude = ignorefiles.patterns(Path.cwd(), exclude)
+        self._exclude = Patterns(Path.cwd(), exclude)
 
     def files(self, paths: Iterable[Path]) -> list[Target]:
         """All files to lint, by path; raises `ConfigError`, and `FileNotFoundError` when one is not there."""
@@ -99,8 +100,8 @@ class Discovery:
     def _ours(self, settings: Settings, root: Path) -> tuple[Patterns, ...]:
         """The patterns of torchlint's own; those of no particular place count below `root`."""
         return (
-            ignorefiles.patterns(root, DEFAULT_EXCLUDES),
-            ignorefiles.patterns(settings.root, settings.exclude),
+            Patterns(root, DEFAULT_EXCLUDES),
+            Patterns(settings.root, settings.exclude),
             self._exclude,
         )
 

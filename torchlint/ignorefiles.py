@@ -3,53 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
-from pathspec import GitIgnoreSpec, RegexPattern
-
+from torchlint.patterns import Patterns
 from torchlint.settings import relative
-
-_FOLDER_MARK = "ps_d"
-"""The group in which pathspec catches the slash behind a folder that a pattern names."""
-
-
-class _Rule(NamedTuple):
-    """One pattern."""
-
-    regex: re.Pattern[str]
-    ignored: bool
-    folders_only: bool
-
-
-@dataclass(frozen=True)
-class Patterns:
-    """The patterns of one ignore file, which speak of paths below `root`."""
-
-    root: Path
-    rules: tuple[_Rule, ...]
-    """The strongest first."""
-
-    @cached_property
-    def rules_of_files(self) -> tuple[_Rule, ...]:
-        """Those that can match something else than a folder."""
-        return tuple(rule for rule in self.rules if not rule.folders_only)
-
-    def verdict(self, inside: str, is_folder: bool) -> bool | None:
-        """Whether an entry, by its path from `root`, is ignored (True), re-included (False) or not spoken of (None).
-
-        That a folder around it is ignored does not count: whoever walks did not enter that folder.
-        """
-        entry = f"{inside}/" if is_folder else inside
-        for regex, ignored, _ in self.rules if is_folder else self.rules_of_files:
-            for match in regex.finditer(entry):
-                if match.groupdict().get(_FOLDER_MARK) is None or match.end(_FOLDER_MARK) == len(entry):
-                    return ignored
-        return None
 
 
 class Folder:
@@ -67,7 +25,7 @@ def _seen_from(folder: Path, layers: Sequence[Patterns]) -> Iterator[tuple[Patte
     """The layers that speak of entries of `folder`, the strongest first, and the path to it from their roots."""
     for layer in reversed(layers):
         inside = relative(folder, layer.root)
-        if inside is not None and layer.rules:
+        if inside is not None and layer:
             yield layer, "" if inside == "." else f"{inside}/"
 
 
@@ -77,24 +35,6 @@ def _first_verdict(layers: Iterable[tuple[Patterns, str]], name: str, is_folder:
         if verdict is not None:
             return verdict
     return False
-
-
-def patterns(root: Path, lines: Iterable[str]) -> Patterns:
-    """Patterns of the .gitignore form; a line that is none is left out, as Git does."""
-    rules = [
-        _Rule(item.regex, item.include, line.rstrip().endswith("/"))
-        for line in lines
-        for item in _compiled(line)
-        if item.regex is not None and item.include is not None
-    ]
-    return Patterns(root, tuple(reversed(rules)))
-
-
-def _compiled(line: str) -> Iterable[RegexPattern]:
-    try:
-        return GitIgnoreSpec.from_lines([line]).patterns
-    except ValueError:
-        return ()
 
 
 def is_within_ignored(path: Path, is_folder: bool, layers: Sequence[Patterns]) -> bool:
@@ -136,4 +76,4 @@ def _read(root: Path, *file: str) -> tuple[Patterns, ...]:
             text = stream.read().decode("utf-8-sig", "surrogateescape")
     except OSError:
         return ()
-    return (patterns(root, text.splitlines()),)
+    return (Patterns(root, (line.removesuffix("\r") for line in text.split("\n"))),)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 from torchlint import registry
+from torchlint.patterns import Patterns
 from torchlint.registry import Selection
 from torchlint.rule import OptionValue
 
@@ -46,12 +45,12 @@ class Settings:
         if not self.per_file_ignores:
             return ()
         inside = relative(path, self.root)
-        ignored = [selectors for spec, selectors in self._ignored_files if inside and spec.match_file(inside)]
+        ignored = [selectors for patterns, selectors in self._ignored_files if inside and patterns.cover(inside)]
         return tuple(dict.fromkeys(name for names in ignored for name in names))
 
     @cached_property
-    def _ignored_files(self) -> list[tuple[GitIgnoreSpec, tuple[str, ...]]]:
-        return [(GitIgnoreSpec.from_lines([pattern]), names) for pattern, names in self.per_file_ignores]
+    def _ignored_files(self) -> list[tuple[Patterns, tuple[str, ...]]]:
+        return [(Patterns(self.root, [pattern]), names) for pattern, names in self.per_file_ignores]
 
     @cached_property
     def _choices(self) -> dict[tuple[str, ...], str]:
