@@ -26,6 +26,8 @@ LAYERS = (
         "depth",
         "git",
         "globs",
+        "checkout",
+        "regular",
         "patterns",
         "writing",
         "operators",

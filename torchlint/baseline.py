@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 
+from torchlint import regular
+from torchlint.checkout import real_path
 from torchlint.discovery import Target
 from torchlint.finding import Finding
 from torchlint.outputs import Outcome
@@ -51,7 +53,7 @@ class Baseline:
     def read(cls, file: Path) -> Baseline:
         """Raises `FileNotFoundError` if there is none, and `BaselineError` if it cannot be used."""
         try:
-            data = file.read_bytes()
+            data = regular.read(real_path(file))
             return cls(file, tuple(_Reader(file, data.decode("utf-8-sig")).entries()), data)
         except FileNotFoundError:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -10,7 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from torchlint import registry
+from torchlint import registry, regular
+from torchlint.checkout import real_path
 from torchlint.rule import OptionValue, Rule
 from torchlint.settings import Overrides, Settings
 from torchlint.tomlplace import MAX_PARTS, line_of, line_of_error, line_of_long_key
@@ -19,6 +21,9 @@ _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 FILES = ("torchlint.toml", "pyproject.toml")
 """Where configuration is looked for, in this order; in pyproject.toml it is `[tool.torchlint]`."""
+
+MAX_BYTES = 10_000_000
+"""A larger file is no configuration."""
 
 
 class ConfigError(Exception):
@@ -60,7 +65,7 @@ class Configurations:
     def _in(self, folder: Path) -> Settings | None:
         for name in FILES:
             path = folder / name
-            if path.is_file() and (found := read(path)) is not None:
+            if os.path.exists(path) and not os.path.isdir(path) and (found := read(path)) is not None:
                 return self._overrides.applied(found)
         return None
 
@@ -69,7 +74,7 @@ def read(path: Path) -> Settings | None:
     """The settings of a file; None if a pyproject.toml does not speak of torchlint. Raises `ConfigError`."""
     prefix = ("tool", "torchlint") if path.name == "pyproject.toml" else ()
     try:
-        data = path.read_bytes()
+        data = regular.read(real_path(path), MAX_BYTES)
         if prefix and b"torchlint" not in data:
             return None
         text = data.decode("utf-8-sig")

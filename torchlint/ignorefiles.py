@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from torchlint import regular
 from torchlint.patterns import Patterns
 from torchlint.settings import relative
+
+MAX_BYTES = 10_000_000
+"""A larger file is no ignore file."""
+
+Warn = Callable[[str], None]
+"""Told of each ignore file that is not what it should be, and is left out."""
 
 
 class Folder:
@@ -47,33 +54,38 @@ def _is_ignored(path: Path, is_folder: bool, layers: Sequence[Patterns]) -> bool
     return Folder(path.parent, layers).ignores(path.name, is_folder) if path.name else False
 
 
-def above(path: Path) -> tuple[Patterns, ...]:
+def above(path: Path, warn: Warn) -> tuple[Patterns, ...]:
     """The ignore files of Git that speak of the entry `path`, from the root of its repository down."""
     folders = list(path.parents)
     for index, folder in enumerate(folders):
         if _is_repository(folder):
             layers: tuple[Patterns, ...] = ()
             for inner in reversed(folders[: index + 1]):
-                layers = entering(inner, layers)
+                layers = entering(inner, layers, warn)
             return layers
     return ()
 
 
-def entering(folder: Path, layers: tuple[Patterns, ...]) -> tuple[Patterns, ...]:
+def entering(folder: Path, layers: tuple[Patterns, ...], warn: Warn) -> tuple[Patterns, ...]:
     """`layers` and the ignore file of `folder`; a repository of its own knows nothing of those around it."""
     if _is_repository(folder):
-        layers = _read(folder, ".git", "info", "exclude")
-    return (*layers, *_read(folder, ".gitignore"))
+        layers = _read(folder, os.path.join(".git", "info", "exclude"), warn, links=True)
+    return (*layers, *_read(folder, ".gitignore", warn, links=False))
 
 
 def _is_repository(folder: Path) -> bool:
     return os.path.exists(os.path.join(folder, ".git"))
 
 
-def _read(root: Path, *file: str) -> tuple[Patterns, ...]:
+def _read(root: Path, name: str, warn: Warn, *, links: bool) -> tuple[Patterns, ...]:
+    """The patterns of a file, if there is one. Git follows no link in the place of a .gitignore either."""
+    path = os.path.join(root, name)
     try:
-        with open(os.path.join(root, *file), "rb") as stream:
-            text = stream.read().decode("utf-8-sig", "surrogateescape")
-    except OSError:
+        text = regular.read(path, MAX_BYTES, links=links).decode("utf-8-sig", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as error:
+        if not os.path.isdir(path):
+            warn(f"{path} is left out: {error.strerror or error}")
         return ()
     return (Patterns(root, (line.removesuffix("\r") for line in text.split("\n"))),)

@@ -14,7 +14,7 @@ from torchlint.discovery import Target
 from torchlint.outputs import LintedFile, Outcome
 from torchlint.pools import processes_that_pay
 from torchlint.registry import Selection
-from torchlint.source import SourceError, SourceFile
+from torchlint.source import SourceFile
 
 if TYPE_CHECKING:  # what a run in which nothing has changed does not need
     from concurrent.futures import Executor
@@ -63,8 +63,6 @@ class Job:
             before = status_of(self.path)
             source = SourceFile.read(self.path, str(self.path))
             unchanged = self.stamped and status_of(self.path) == before
-        except SourceError as error:
-            return replace(self, problem=error.message)
         except OSError as error:
             return replace(self, problem=error.strerror or str(error))
         return replace(self, source=source, stamp=Stamp(before, digest_of(source.data)) if unchanged else None)

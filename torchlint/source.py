@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
+from torchlint import regular
 from torchlint.finding import Edit, Position, Span
 from torchlint.notebook import SUFFIX as NOTEBOOK_SUFFIX
 from torchlint.notebook import Cell, Notebook, NotebookError
@@ -70,12 +71,8 @@ class SourceFile:
 
     @classmethod
     def read(cls, path: Path, shown: str | None = None) -> SourceFile:
-        """Read a file; raises `SourceError` when it is too large, `OSError` when it cannot be read."""
-        if not path.is_file():
-            path.stat()  # a dangling or looping link: the system's own error
-            raise SourceError("not a regular file")
-        _check_size(path.stat().st_size, str(path))
-        return cls(shown if shown is not None else str(path), path.read_bytes())
+        """Read a file; raises `OSError` when it cannot be read, or is too large."""
+        return cls(shown if shown is not None else str(path), regular.read(path, _limit(str(path))))
 
     @classmethod
     def of_text(cls, path: str, text: str) -> SourceFile:
@@ -282,6 +279,9 @@ def _blank(cell: Cell) -> str:
 
 
 def _check_size(size: int, path: str) -> None:
-    limit = MAX_NOTEBOOK_BYTES if path.endswith(NOTEBOOK_SUFFIX) else MAX_BYTES
-    if size > limit:
-        raise SourceError(f"file of {size:,} bytes is larger than the limit of {limit:,}")
+    if size > _limit(path):
+        raise SourceError(f"file of {size:,} bytes is larger than the limit of {_limit(path):,}")
+
+
+def _limit(path: str) -> int:
+    return MAX_NOTEBOOK_BYTES if path.endswith(NOTEBOOK_SUFFIX) else MAX_BYTES

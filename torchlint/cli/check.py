@@ -193,9 +193,12 @@ def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations
     from torchlint.progress import Progress
     from torchlint.runner import run
 
-    targets = Discovery(configurations, options.exclude).files(paths)
-    if not targets and not options.quiet:
-        click.echo("warning: no Python files found under the given paths", err=True)
+    discovery = Discovery(configurations, options.exclude)
+    targets = discovery.files(paths)
+    warnings = discovery.warnings if targets else [*discovery.warnings, "no Python files found under the given paths"]
+    if not options.quiet:
+        for warning in warnings:
+            click.echo(f"warning: {warning}", err=True)
     with options.speed.means(configurations) as means, Progress(sys.stderr, quiet=options.quiet) as progress:
         if options.fixing:
             return run(targets, progress, options.fixing, means)

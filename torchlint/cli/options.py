@@ -47,10 +47,12 @@ def write(text: str, file: Path | None, colour: bool, *, err: bool = False) -> N
     if file is None:
         click.echo(text, nl=False, color=colour, err=err)
         return
+    from torchlint.writing import WriteError, overwrite
+
     try:
-        file.write_bytes(text.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
+        overwrite(file, text.encode("utf-8", "backslashreplace"))
+    except WriteError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def is_coloured(when: str) -> bool:

@@ -287,8 +287,9 @@ def _ask(command: tuple[str, ...], subjects: list[Subject], limits: Limits, runs
 
 def _write_page(verification: Verification, path: Path) -> None:
     from torchlint.verify.reports import html
+    from torchlint.writing import WriteError, overwrite
 
     try:
-        path.write_text(html.render(verification), "utf-8")
-    except OSError as error:
-        _say(f"cannot write {path}: {error.strerror}")
+        overwrite(path, html.render(verification).encode())
+    except WriteError as error:
+        _say(str(error))
