@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchlint import regular
 from torchlint.cache.stamp import Status, digest_of
 
 MAX_FILES = 100_000
@@ -76,14 +77,20 @@ def _version(path: Path) -> tuple[int, ...]:
 
 
 def _read(path: Path) -> dict[str, Entry]:
-    """The first line is a digest of the rest, so that the rest needs no doubt."""
+    """The entries of a file of ours. The first line is a digest of the rest; what has another form holds none."""
     try:
-        head, _, body = path.read_bytes().partition(b"\n")
+        head, _, body = regular.read(path, links=False, own=True).partition(b"\n")
         if head != _head(body):
             return {}
-        return {name: Entry(tuple(values[0]), *values[1:]) for name, values in json.loads(body).items()}
-    except (OSError, ValueError):
+        return {name: _entry(*values) for name, values in json.loads(body).items()}
+    except Exception:
         return {}
+
+
+def _entry(status: list[int], digest: str, findings: list[Any], day: int) -> Entry:
+    if not (isinstance(findings, list) and isinstance(day, int)):
+        raise TypeError
+    return Entry(tuple(status), digest, findings, day)
 
 
 def _write(path: Path, entries: dict[str, Entry]) -> None:
@@ -92,7 +99,8 @@ def _write(path: Path, entries: dict[str, Entry]) -> None:
     body = json.dumps(values, separators=(",", ":")).encode()
     temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
     try:
-        temporary.write_bytes(_head(body) + b"\n" + body)
+        with open(temporary, "xb") as file:
+            file.write(_head(body) + b"\n" + body)
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
