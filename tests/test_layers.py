@@ -25,6 +25,7 @@ LAYERS = (
         "colours",
         "depth",
         "git",
+        "repository",
         "globs",
         "checkout",
         "regular",
