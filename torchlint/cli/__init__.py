@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -15,6 +15,7 @@ from torchlint.cli.explain import explain
 from torchlint.cli.options import HELP
 from torchlint.cli.server import server
 from torchlint.cli.verify import verify
+from torchlint.outputs.escaping import printable
 
 INTERRUPTED = 130
 
@@ -27,6 +28,14 @@ class _CheckByDefault(click.Group):
         if not args or args[0] not in own:
             args = ["check", *args]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error may name files and keys, which send the terminal no commands."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            vars(error)["message"] = printable(error.message)  # which is final to type checkers
+            raise
 
 
 @click.group(cls=_CheckByDefault, context_settings=HELP, epilog=EXIT_CODES)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import all_of
+from torchlint.cli.options import all_of, say
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
@@ -164,9 +164,9 @@ class Adoption:
         try:
             return ignores.add(file, targets[file.source.path].settings.selection(path))
         except WriteError as error:
-            click.echo(f"warning: {error}", err=True)
+            say(f"warning: {error}")
             return 0
 
     def _say(self, text: str) -> None:
         if not self.quiet:
-            click.echo(text, err=True)
+            say(text)

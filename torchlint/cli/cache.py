@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from torchlint.cli.options import HELP, errors_of_the_user
+from torchlint.cli.options import HELP, errors_of_the_user, say
 
 
 @click.group(context_settings=HELP)
@@ -22,4 +22,4 @@ def clear() -> None:
         place = folder.find()
         deleted = folder.clear(place) if place is not None else 0
     what = counted(deleted, "file") if deleted else "nothing"
-    click.echo(f"Deleted {what} in {place}." if place is not None else "There is no cache.", err=True)
+    say(f"Deleted {what} in {place}." if place is not None else "There is no cache.")

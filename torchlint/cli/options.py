@@ -11,6 +11,11 @@ from typing import Any, TypeVar
 
 import click
 
+from torchlint.outputs.escaping import printable
+
+_SERVICES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+"""Variables that are set where a service keeps the output as a log, in which it looks for commands."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -44,6 +49,7 @@ color_option = click.option(
 
 
 def write(text: str, file: Path | None, colour: bool, *, err: bool = False) -> None:
+    """Write the output; without `colour` no escape sequence of the text is left in it."""
     if file is None:
         click.echo(text, nl=False, color=colour, err=err)
         return
@@ -53,6 +59,16 @@ def write(text: str, file: Path | None, colour: bool, *, err: bool = False) -> N
         overwrite(file, text.encode("utf-8", "backslashreplace"))
     except WriteError as error:
         raise click.UsageError(str(error)) from None
+
+
+def say(text: str) -> None:
+    """A line for the user, beside the output."""
+    click.echo(printable(text), err=True)
+
+
+def is_read_by_people(file: Path | None) -> bool:
+    """Whether the output goes to a terminal or into a log, not to a file or another program."""
+    return file is None and (sys.stdout.isatty() or any(map(os.environ.get, _SERVICES)))
 
 
 def is_coloured(when: str) -> bool:

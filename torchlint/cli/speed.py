@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import all_of
+from torchlint.cli.options import all_of, say
 
 if TYPE_CHECKING:
     from torchlint.cache import Cache
@@ -83,4 +83,4 @@ class Speed:
 
     def _warn(self, error: Exception) -> None:
         if not self.quiet:
-            click.echo(f"warning: {error}", err=True)
+            say(f"warning: {error}")

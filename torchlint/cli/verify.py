@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
+from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, say, write
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def verify(
 
 
 def _say(text: str) -> None:
-    click.echo(f"torchlint: {text}", err=True)
+    say(f"torchlint: {text}")
 
 
 def _check_command(command: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from torchlint.colours import Paint
 from torchlint.finding import Position, Span
+from torchlint.outputs.escaping import without_commands
 from torchlint.source import Place, SourceError, SourceFile
 
 _WIDTH = 100
@@ -71,7 +72,7 @@ class _Line:
     """A line as it is displayed, cut to a window around a place."""
 
     def __init__(self, text: str, focus: int) -> None:
-        text = text.rstrip()
+        text = without_commands(text.rstrip())
         cells = _cells(text)
         self._starts = list(accumulate((width for _, width in cells), initial=0))
         self._first, self._last = 0, len(cells)

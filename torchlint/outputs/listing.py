@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from torchlint.finding import Finding, Position, Related, Span
+from torchlint.outputs.escaping import printable
 from torchlint.source import Place, SourceError, SourceFile
 
 _CONTEXT = 2
@@ -64,4 +65,4 @@ def _mark(line: str, span: Span, tag: str) -> str:
 
 
 def _said(related: Related) -> str:
-    return f'  <i class="dim">{escape(related.message)}</i>'
+    return f'  <i class="dim">{escape(printable(related.message))}</i>'

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from urllib.parse import quote
 
 from torchlint.finding import Position, Span
-from torchlint.outputs import printable
+from torchlint.outputs.escaping import printable
 from torchlint.source import SourceError, SourceFile
 
 
