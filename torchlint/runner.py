@@ -12,7 +12,7 @@ from torchlint import registry
 from torchlint.cache.stamp import Stamp, digest_of, status_of
 from torchlint.discovery import Target
 from torchlint.outputs import LintedFile, Outcome
-from torchlint.pools import processes_that_pay
+from torchlint.pools import are_safe, processes_that_pay
 from torchlint.registry import Selection
 from torchlint.source import SourceFile
 
@@ -178,7 +178,7 @@ def _crew(tasks: Sequence[_Task], means: Means) -> Crew[_Task, Done] | None:
     if jobs is None:
         jobs = processes_that_pay(len(tasks), sum(_size(job) for _, job in tasks))
     jobs = min(jobs, len(tasks))
-    if jobs < 2:
+    if jobs < 2 or not are_safe():
         return None
     import torchlint.engine  # noqa: F401 - before the processes are copies of this one
     from torchlint.dispatch import Crew
