@@ -25,6 +25,7 @@ LAYERS = (
         "colours",
         "depth",
         "git",
+        "linediff",
         "repository",
         "globs",
         "checkout",

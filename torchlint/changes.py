@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
 
 from torchlint import engine
 from torchlint.discovery import Target
 from torchlint.finding import Finding, Position, Span
+from torchlint.linediff import opcodes
 from torchlint.outputs import LintedFile, Outcome
 from torchlint.registry import ABOUT_FILES
 from torchlint.repository import EVERYTHING, Change, Repository, top_of
@@ -123,8 +123,7 @@ def _ranges_of_cells(source: SourceFile, before: SourceFile | None) -> Sequence[
         old, new = before.lines if before else [], source.lines
     except SourceError:
         return (EVERYTHING,)
-    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return [range(first + 1, last + 1) for tag, _, _, first, last in changes if tag != "equal"]
+    return [range(first + 1, last + 1) for tag, _, _, first, last in opcodes(old, new) if tag != "equal"]
 
 
 def _real(path: Path) -> Path:

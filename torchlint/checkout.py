@@ -26,7 +26,7 @@ def real_path(path: str | Path, named: str | Path | None = None) -> str:
         if _is_link(at):
             folder, at = os.path.dirname(at), os.path.realpath(at)
             top = _top_around(folder, tops)
-            if top is not None and not _is_within(at, top):
+            if top is not None and not is_within(at, top):
                 raise OSError(errno.ELOOP, f"a link leads out of {top}", str(path))
     return at
 
@@ -38,7 +38,13 @@ def _top_around(folder: str, tops: set[str]) -> str | None:
     return repository or next((above for above in around if above in tops), None)
 
 
-def _is_within(path: str, folder: str) -> bool:
+def top_around(folder: str | Path) -> str | None:
+    """The real top of the checkout around a folder; None if it is in none."""
+    return _top_around(os.path.realpath(folder), {os.path.realpath(os.getcwd())})
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether a path is in a folder, or is that, by its parts alone."""
     return os.path.normcase(path).startswith(os.path.join(os.path.normcase(folder), "")) or path == folder
 
 

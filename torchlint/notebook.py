@@ -148,6 +148,8 @@ def _loaded(text: str) -> dict[str, Any]:
         raise NotebookError(f"is no notebook: invalid JSON: {error.msg}", error.lineno) from None
     except RecursionError:
         raise NotebookError("is no notebook: JSON that is nested too deeply") from None
+    except ValueError:
+        raise NotebookError("is no notebook: JSON with a number of thousands of digits") from None
     if not isinstance(value, dict) or not ("cells" in value or "worksheets" in value):
         raise NotebookError("is no notebook: JSON without `cells`")
     return value

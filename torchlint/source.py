@@ -25,6 +25,8 @@ MAX_NOTEBOOK_BYTES = 100_000_000
 """The same for a notebook, which is made of its outputs for the most part."""
 
 _BOM = "\ufeff"
+_FOR_DOMAINS = ("punycode", "idna")
+"""Encodings that take the square of the length to decode."""
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -94,9 +96,12 @@ class SourceFile:
         if self.is_notebook:
             return "utf-8-sig" if self.data.startswith(codecs.BOM_UTF8) else "utf-8"
         try:
-            return tokenize.detect_encoding(io.BytesIO(self.data).readline)[0]
+            encoding = tokenize.detect_encoding(io.BytesIO(self.data).readline)[0]
         except SyntaxError as error:
             raise SourceError(str(error)) from None
+        if codecs.lookup(encoding).name in _FOR_DOMAINS:
+            raise SourceError(f"encoding {encoding} is for the names of domains")
+        return encoding
 
     @cached_property
     def _decoded(self) -> str:
@@ -219,12 +224,17 @@ class SourceFile:
         if cell is None:
             return self.place(span.start), self.place(span.end)
         before = self.first_line(cell) - 1
-        end = min(span.end, Position(self._first_lines[self.cells.index(cell) + 1], 0))
+        end = min(span.end, Position(self._first_lines[self._places_of_cells[cell.number] + 1], 0))
         return self.place(span.start), Place(end.line - before, end.column, cell.number)
+
+    @cached_property
+    def _places_of_cells(self) -> dict[int, int]:
+        """Which of the code cells each is, by its number."""
+        return {cell.number: place for place, cell in enumerate(self.cells)}
 
     def first_line(self, cell: Cell) -> int:
         """The line of the program at which a cell starts."""
-        return self._first_lines[self.cells.index(cell)]
+        return self._first_lines[self._places_of_cells[cell.number]]
 
     def file_line(self, line: int) -> int:
         """The line of the file, which for a notebook is JSON, that holds a line of the program."""

@@ -166,3 +166,24 @@ def test_a_fix_is_not_written_into_another_name_of_a_file(checkout: Path, privat
     before = state(private)
     assert torchlint("--add-ignores").exit_code == 0
     assert "ignore" in (checkout / "a.py").read_text() and state(private) == before
+
+
+def test_a_baseline_asks_for_nothing_elsewhere(
+    checkout: Path, private: Path, torchlint: Torchlint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Windows a path may name another machine, which is then told who the user is; elsewhere a mount does that."""
+    paths = ["../private/gone.py", str(private / "gone.py"), "//elsewhere/share/a.py", "/net/elsewhere/a.py", "gone.py"]
+    known = [{"path": path, "rule": "bad-call", "fingerprint": "x"} for path in paths]
+    (checkout / "known.json").write_text(json.dumps({"version": 1, "findings": known}))
+    asked: list[str] = []
+    lexists = os.path.lexists
+
+    def ask(path: str | Path) -> bool:
+        asked.append(os.fspath(path))
+        return lexists(path)
+
+    monkeypatch.setattr(os.path, "lexists", ask)
+    result = torchlint("--baseline", "known.json")
+    assert result.stderr == "1 entry of the baseline no longer occurs; --update-baseline removes it\n"
+    assert str(checkout / "gone.py") in asked
+    assert not [path for path in asked if "elsewhere" in path or str(private) in path]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
 from click.testing import Result
+
+from torchlint import Rule, Selection, SourceFile, lint
+from torchlint.linediff import opcodes
+from torchlint.outputs import LintedFile, Outcome, Style, render
 
 Torchlint = Callable[..., Result]
 
@@ -68,3 +74,44 @@ def test_a_number_of_many_digits(checkout: Path, torchlint: Torchlint) -> None:
     (checkout / "torchlint.toml").write_text(f"preview = {'9' * 5_000}")
     result = torchlint()
     assert result.exit_code == 2 and "torchlint.toml:1: " in result.stderr
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "PunyCode", "idna"])
+def test_an_encoding_that_takes_the_square(checkout: Path, torchlint: Torchlint, encoding: str) -> None:
+    text = f"# coding: {encoding}\n{'ab' * 100_000}-{'9a' * 100_000}\n"
+    (checkout / "bad.py").write_text(text)
+    with at_most(3):
+        assert f"encoding {encoding} is for the names of domains" in torchlint().stdout
+
+
+@pytest.mark.parametrize("text", ['{"cells": [], "nbformat": %s}', '{"cells": [{"cell_type": "code", "x": %s}]}'])
+def test_a_notebook_with_a_number_of_many_digits(checkout: Path, torchlint: Torchlint, text: str) -> None:
+    (checkout / "a.ipynb").write_text(text % ("9" * 5_000))
+    result = torchlint("--output-format", "concise")
+    assert "a.ipynb:1:1: TL002 unreadable-file: is no notebook" in result.stdout and "bad.py:1:1" in result.stdout
+
+
+@pytest.mark.parametrize("text", ['{"version": %s}', '{"version": 1, "findings": [%s]}', '{\n"version": 1,\n%s}'])
+def test_a_baseline_with_a_number_of_many_digits(checkout: Path, torchlint: Torchlint, text: str) -> None:
+    (checkout / "known.json").write_text(text % ("9" * 5_000))
+    result = torchlint("--baseline", "known.json")
+    assert result.exit_code == 2 and "known.json:" in result.stderr and "is no baseline" in result.stderr
+
+
+def test_a_notebook_of_many_cells(bad_call: type[Rule]) -> None:
+    cells = [{"cell_type": "code", "source": "bad()"}] * 3_000
+    source = SourceFile("a.ipynb", json.dumps({"cells": cells, "nbformat": 4}).encode())
+    with at_most(5):
+        findings = lint(source, Selection((bad_call,)))
+        text = render("concise", Outcome((LintedFile(source, tuple(findings)),), 1), Style())
+    assert text.count("\n") == 3_000
+
+
+@pytest.mark.parametrize("lines", [["x"], [f"x{number}" for number in range(100)], ["x", *map(str, range(5_000))]])
+def test_a_diff_of_texts_that_repeat_themselves(lines: list[str]) -> None:
+    old = list(islice(cycle(lines), 30_000))
+    new = [*old[:10], "y", *old[11:-10], "z", *old[-9:]]
+    with at_most(3):
+        for other in (new, old[::-1], ["z", *old, "z"], [f"{line} " for line in old]):
+            codes = opcodes(old, other)
+            assert [line for _, _, _, start, end in codes for line in other[start:end]] == other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from torchlint.cli.options import say
 from torchlint.colours import Paint, painter
+from torchlint.linediff import unified
 from torchlint.outputs import Outcome, counted
 from torchlint.outputs.escaping import printable
 from torchlint.source import SourceFile
@@ -45,8 +45,7 @@ def diff(outcome: Outcome, colour: bool, *, exact: bool = True) -> str:
 
 
 def _changes(before: SourceFile, after: SourceFile) -> Iterator[str]:
-    old, new, path = _lines(before), _lines(after), printable(before.path)
-    for line in difflib.unified_diff(old, new, path, path, lineterm=""):
+    for line in unified(_lines(before), _lines(after), printable(before.path)):
         yield line.removesuffix("\0")
         if line.endswith("\0"):
             yield "\\ No newline at end of file"
