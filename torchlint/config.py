@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,13 @@ class Configurations:
 
     def _nearest(self, folder: Path) -> Settings:
         if folder not in self._known:
-            self._known[folder] = self._in(folder) or (
-                self._nearest(folder.parent) if folder.parent != folder else self._default
-            )
+            settings, passed = self._default, []
+            for above in chain([folder], folder.parents):
+                passed.append(above)
+                if found := self._known.get(above) or self._in(above):
+                    settings = found
+                    break
+            self._known.update(dict.fromkeys(passed, settings))
         return self._known[folder]
 
     def _in(self, folder: Path) -> Settings | None:

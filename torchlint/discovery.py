@@ -80,10 +80,10 @@ class Discovery:
         if self._is_left_out(top, True, self._configurations.of_folder(top)):
             return
         ours: dict[Settings, tuple[Patterns, ...]] = {}
-        stack = [(argument, ignorefiles.above(top, self._warn))]
+        stack = [(argument, os.path.realpath(argument), ignorefiles.above(top, self._warn))]
         while stack:
-            folder, git = stack.pop()
-            settings, real = self._configurations.of_folder(folder), os.path.realpath(folder)
+            folder, real, git = stack.pop()
+            settings = self._configurations.of_folder(folder)
             try:
                 entries = list(os.scandir(folder))
             except OSError as error:
@@ -97,7 +97,7 @@ class Discovery:
             for entry in _wanted(entries, ignorefiles.Folder(absolute, git, ours[settings])):
                 path = folder / entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    stack.append((path, git))
+                    stack.append((path, os.path.join(real, entry.name), git))
                 elif entry.is_symlink():
                     target, problem = _resolved(path, argument)
                     yield Target(path, settings, problem), target

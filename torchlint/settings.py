@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -74,10 +75,12 @@ class Settings:
 
 def relative(path: Path, root: Path) -> str | None:
     """`path` relative to `root` with forward slashes, or None when it is outside."""
-    try:
-        return path.absolute().relative_to(root).as_posix()
-    except ValueError:
+    whole, top = str(path.absolute()), os.path.join(root, "")
+    if os.path.normcase(os.path.join(whole, "")) == os.path.normcase(top):
+        return "."
+    if not os.path.normcase(whole).startswith(os.path.normcase(top)):
         return None
+    return whole[len(top) :].replace(os.sep, "/")
 
 
 @dataclass(frozen=True)

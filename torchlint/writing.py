@@ -83,8 +83,8 @@ def _replace(path: Path, content: bytes, *, new: bool) -> None:
     try:
         with open(temporary, "xb", opener=_opened_for_all if new else _opened_for_me) as file:
             file.write(content)
-        if not new:
-            _copy_permissions(path, temporary)
+            if not new:
+                _copy_permissions(os.stat(path, follow_symlinks=False), file.fileno(), temporary)
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
@@ -101,9 +101,11 @@ def _opened_for_me(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _copy_permissions(source: Path, target: Path) -> None:
-    status = source.stat()
-    if hasattr(os, "chown"):
+def _copy_permissions(source: os.stat_result, target: int, name: Path) -> None:
+    """Give them to the open file `target`: somebody else may have put another in the place of its `name`."""
+    if hasattr(os, "fchown"):
         with suppress(PermissionError):
-            os.chown(target, status.st_uid, status.st_gid)
-    os.chmod(target, stat.S_IMODE(status.st_mode) & _PERMISSIONS)
+            os.fchown(target, source.st_uid, source.st_gid)
+        os.fchmod(target, stat.S_IMODE(source.st_mode) & _PERMISSIONS)
+    else:
+        os.chmod(name, stat.S_IMODE(source.st_mode) & _PERMISSIONS)

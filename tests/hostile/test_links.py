@@ -12,6 +12,7 @@ from click.testing import Result
 
 from tests.hostile.conftest import needs_links
 from torchlint.checkout import real_path
+from torchlint.writing import write
 
 Torchlint = Callable[..., Result]
 
@@ -187,3 +188,25 @@ def test_a_baseline_asks_for_nothing_elsewhere(
     assert result.stderr == "1 entry of the baseline no longer occurs; --update-baseline removes it\n"
     assert str(checkout / "gone.py") in asked
     assert not [path for path in asked if "elsewhere" in path or str(private) in path]
+
+
+@pytest.mark.skipif(not hasattr(os, "fchown"), reason="no such owners there")
+def test_permissions_are_given_to_the_file_that_was_written(
+    checkout: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write the folder can put a link in the place of a name at any time."""
+    (checkout / "bad.py").chmod(0o4640)
+    (private / "secret.py").chmod(0o600)
+    change_owner = os.fchown
+
+    def swap(descriptor: int, user: int, group: int) -> None:
+        (temporary,) = checkout.glob(".torchlint-*.tmp")
+        temporary.rename(checkout / "moved")
+        temporary.symlink_to(private / "secret.py")
+        change_owner(descriptor, user, group)
+
+    monkeypatch.setattr(os, "fchown", swap)
+    write(checkout / "bad.py", b"bad()\n", b"good()\n")
+    assert (checkout / "moved").stat().st_mode & 0o7777 == 0o640
+    assert (private / "secret.py").stat().st_mode & 0o7777 == 0o600
+    assert (private / "secret.py").read_text() == "bad('secret')\n"

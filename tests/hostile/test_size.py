@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 from click.testing import Result
 
 from torchlint import Rule, Selection, SourceFile, lint
+from torchlint.finding import Finding, Position, Related, Severity, Span
 from torchlint.linediff import opcodes
 from torchlint.outputs import LintedFile, Outcome, Style, render
 
@@ -115,3 +117,57 @@ def test_a_diff_of_texts_that_repeat_themselves(lines: list[str]) -> None:
         for other in (new, old[::-1], ["z", *old, "z"], [f"{line} " for line in old]):
             codes = opcodes(old, other)
             assert [line for _, _, _, start, end in codes for line in other[start:end]] == other
+
+
+def test_a_notebook_that_unfolds_in_memory(checkout: Path, torchlint: Torchlint) -> None:
+    (checkout / "a.ipynb").write_text('{"cells": [' + "[]," * 5_000_001 + "]}")
+    with at_most(5):
+        result = torchlint("--output-format", "concise")
+    assert "a.ipynb:1:1: TL002 unreadable-file: is no notebook: JSON of more than 5,000,000 lists" in result.stdout
+
+
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_findings_on_a_line_without_end(bad_call: type[Rule], form: str) -> None:
+    source = SourceFile("a.py", b"bad();" * 300 + b"# " + b"x" * 5_000_000)
+    place = Span(Position(1, 6), Position(1, 11))
+    finding = Finding("a.py", "bad-call", "XX001", "m", place, Severity.ERROR, related=(Related(place, "here"),))
+    with at_most(5):
+        text = render(form, Outcome((LintedFile(source, (finding,) * 300),), 1), Style())
+    assert len(text) < 3_000_000 and text.count("here<" if form == "html" else "here") == 300
+
+
+@pytest.mark.parametrize("column", [0, 6, 2_000, 4_000])
+def test_the_place_on_a_long_line_is_underlined(column: int) -> None:
+    text = f"{'x' * column}bad(){'y' * 4_000}"
+    finding = Finding("a.py", "n", "XX001", "m", Span(Position(1, column), Position(1, column + 5)), Severity.ERROR)
+    shown = render("text", Outcome((LintedFile(SourceFile("a.py", text.encode()), (finding,)),), 1), Style())
+    line, marks = shown.splitlines()[2:4]
+    assert len(line) < 130 and line[marks.index("^") : marks.rindex("^") + 1] == "bad()"
+    page = render("html", Outcome((LintedFile(SourceFile("a.py", text.encode()), (finding,)),), 1), Style())
+    assert "<mark>bad()</mark>" in page and len(page) < 20_000
+
+
+@pytest.fixture
+def deep(checkout: Path) -> Iterator[Path]:
+    """A file in more folders than Python may call functions, from the working folder; taken down one by one."""
+    if os.name == "nt":
+        pytest.skip("paths are shorter there")
+    place = os.open(".", os.O_RDONLY)
+    for _ in range(1_100):
+        os.mkdir("d", dir_fd=place)
+        inner = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(os.open("bad.py", os.O_CREAT, dir_fd=place))
+    os.close(place)
+    yield Path(*["d"] * 1_100, "bad.py")
+    while Path("d", "d").exists():
+        os.rename(Path("d", "d"), "inner")
+        os.rmdir("d")
+        os.rename("inner", "d")
+
+
+def test_folders_in_folders(checkout: Path, torchlint: Torchlint, deep: Path) -> None:
+    with at_most(10):
+        assert torchlint(str(deep), "--no-cache").exit_code == 0
+        assert torchlint(".", "--no-cache", "--statistics").stdout.startswith("     1  XX001")
