@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from tests.hostile.conftest import needs_fifos, needs_links
 from torchlint.cache import folder as folders
+from torchlint.cache import index
 from torchlint.cache.index import _head
 from torchlint.cli import cli
 
@@ -62,13 +64,13 @@ def test_pipes_in_a_folder_are_left_alone(checkout: Path, torchlint: Torchlint) 
 
 def test_planted_results_hide_nothing(checkout: Path, torchlint: Torchlint, cache_folder: Path) -> None:
     honest = torchlint().stdout
-    index = index_of(cache_folder)
-    entries = json.loads(index.read_bytes().split(b"\n")[1])
+    file = index_of(cache_folder)
+    entries = json.loads(file.read_bytes().split(b"\n")[1])
     for entry in entries.values():
         entry[2] = []
     (checkout / ".torchlint_cache").mkdir()
-    forge(checkout / ".torchlint_cache" / index.name, entries)
-    index.unlink()
+    forge(checkout / ".torchlint_cache" / file.name, entries)
+    file.unlink()
     assert torchlint().stdout == torchlint().stdout == honest
 
 
@@ -97,11 +99,11 @@ def test_entries_of_another_form_are_none(
     checkout: Path, torchlint: Torchlint, cache_folder: Path, value: object
 ) -> None:
     honest = torchlint()
-    index = index_of(cache_folder)
-    ((_, digest, _, _),) = json.loads(index.read_bytes().split(b"\n")[1]).values()
+    file = index_of(cache_folder)
+    ((_, digest, _, _),) = json.loads(file.read_bytes().split(b"\n")[1]).values()
     if isinstance(value, dict):
         value = json.loads(json.dumps(value).replace("digest", digest))
-    forge(index, value)
+    forge(file, value)
     again = torchlint()
     assert (again.stdout, again.stderr, again.exit_code) == (honest.stdout, "", 1)
 
@@ -113,14 +115,14 @@ def test_what_stands_in_the_place_of_results_is_none(
     checkout: Path, private: Path, torchlint: Torchlint, cache_folder: Path, kind: str
 ) -> None:
     honest = torchlint().stdout
-    index = index_of(cache_folder)
-    index.rename(private / "results")
+    file = index_of(cache_folder)
+    file.rename(private / "results")
     if kind == "link":
-        index.symlink_to(private / "results")
+        file.symlink_to(private / "results")
     elif kind == "pipe":
-        os.mkfifo(index)
+        os.mkfifo(file)
     else:
-        index.mkdir()
+        file.mkdir()
     before = (private / "results").read_bytes()
     assert torchlint().stdout == honest
     assert (private / "results").read_bytes() == before
@@ -200,3 +202,26 @@ def test_clear_deletes_what_torchlint_has_made(
     result = CliRunner().invoke(cli, ["cache", "clear"])
     assert result.stderr == f"Deleted 1 file in {cache_folder}.\n"
     assert {*os.listdir(cache_folder)} == mine and (private / "secret.py").exists()
+
+
+def test_a_checkout_does_not_fill_the_disk(
+    checkout: Path, torchlint: Torchlint, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "MAX_BYTES", 1_000)
+    for number in range(10):
+        (checkout / f"{'x' * 200}{number}.py").write_text("bad()\n")
+    assert torchlint("--statistics").stdout.startswith("    11  XX001")
+    assert [path for path in cache_folder.iterdir() if path.suffix in (".json", ".tmp")] == []
+
+
+def test_the_cache_has_a_size(
+    checkout: Path, torchlint: Torchlint, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "MAX_BYTES", 10_000)
+    cache_folder.mkdir(parents=True)
+    for number in range(5):
+        path = cache_folder / f"{number:032x}.json"
+        path.write_bytes(b"x" * 4_000)
+        os.utime(path, (time.time() - number * 60,) * 2)
+    torchlint()
+    assert sorted(len(path.read_bytes()) == 4_000 for path in cache_folder.glob("*.json")) == [False, True, True]

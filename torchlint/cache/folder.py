@@ -16,7 +16,8 @@ from torchlint.checkout import real_path
 
 VARIABLE = "TORCHLINT_CACHE_DIR"
 MAX_INDICES = 100
-"""Of so many projects and choices of rules the results are kept."""
+MAX_BYTES = 1_000_000_000
+"""Of so many projects and choices of rules the results are kept, as long as there is room."""
 
 _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by torchlint, which works without it.\n"
@@ -72,11 +73,12 @@ def tidy(folder: Path, now: float) -> None:
     """Mark the folder, and make room in it; raises `OSError`."""
     with suppress(FileExistsError), open(folder / _TAG, "xb") as file:
         file.write(_TAG_TEXT)
-    indices = 0
-    for modified, entry in sorted(_files(folder), key=lambda item: -item[0]):
+    indices = size = 0
+    for status, entry in sorted(_files(folder), key=lambda item: -item[0].st_mtime):
         is_index = entry.name.endswith(".json")
-        indices += is_index
-        if modified < now - (MAX_DAYS if is_index else 1) * _DAY or indices > MAX_INDICES:
+        indices, size = indices + is_index, size + status.st_size
+        is_old = status.st_mtime < now - (MAX_DAYS if is_index else 1) * _DAY
+        if is_old or indices > MAX_INDICES or size > MAX_BYTES:
             with suppress(OSError):
                 os.unlink(entry)
 
@@ -97,8 +99,8 @@ def clear(folder: Path) -> int:
     return deleted
 
 
-def _files(folder: Path) -> Iterator[tuple[float, os.DirEntry[str]]]:
-    """The files with names that torchlint gives, and when they were written; links are none."""
+def _files(folder: Path) -> Iterator[tuple[os.stat_result, os.DirEntry[str]]]:
+    """The files with names that torchlint gives; links are none."""
     for entry in os.scandir(folder):
         if _NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-            yield entry.stat(follow_symlinks=False).st_mtime, entry
+            yield entry.stat(follow_symlinks=False), entry

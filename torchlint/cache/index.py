@@ -15,6 +15,8 @@ from torchlint import regular
 from torchlint.cache.stamp import Status, digest_of
 
 MAX_FILES = 100_000
+MAX_BYTES = 50_000_000
+"""A project of which there is more to remember has no cache, rather than a home full of it."""
 MAX_DAYS = 30
 """An entry that no run has asked for in that time, or for which there is no room, is dropped."""
 
@@ -97,6 +99,8 @@ def _write(path: Path, entries: dict[str, Entry]) -> None:
     """Whole or not at all: a run that is killed leaves the old file, and a temporary one that is cleared later."""
     values = {name: [entry.status, entry.digest, entry.findings, entry.day] for name, entry in entries.items()}
     body = json.dumps(values, separators=(",", ":")).encode()
+    if len(body) > MAX_BYTES:
+        return
     temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:

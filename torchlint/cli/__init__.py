@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from itertools import takewhile
 from typing import Any, NoReturn
 
 import click
@@ -27,6 +28,8 @@ class _CheckByDefault(click.Group):
         own = {*self.commands, "--version", *HELP["help_option_names"]}
         if not args or args[0] not in own:
             args = ["check", *args]
+        if args[0] == "check":
+            _refuse_names_of_files(args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -36,6 +39,15 @@ class _CheckByDefault(click.Group):
         except click.ClickException as error:
             vars(error)["message"] = printable(error.message)  # which is final to type checkers
             raise
+
+
+def _refuse_names_of_files(args: list[str]) -> None:
+    """In `torchlint *` the shell has written the names of files, and a checkout may hold one that is an option."""
+    for arg in takewhile(lambda arg: arg != "--", args):
+        if arg.startswith("-") and arg != "-" and os.path.lexists(arg):
+            raise click.UsageError(
+                f"`{printable(arg)}` is an option, and a file here: write `./{printable(arg)}` or `--`"
+            )
 
 
 @click.group(cls=_CheckByDefault, context_settings=HELP, epilog=EXIT_CODES)
@@ -70,7 +82,7 @@ for command in (cache, check, explain, server, verify):
 def main() -> NoReturn:
     """The entry point: never a traceback for what a user, a signal or a closed pipe did."""
     try:
-        code = cli.main(prog_name="torchlint", standalone_mode=False)
+        code = cli.main(prog_name="torchlint", standalone_mode=False, windows_expand_args=False)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
