@@ -83,7 +83,7 @@ class _Fixing:
         ]
         chosen: list[Finding] = []
         for finding in sorted(able, key=lambda finding: _region(finding)):
-            if all(finding.fix == other.fix or not _overlap(finding, other) for other in chosen):
+            if not chosen or finding.fix == chosen[-1].fix or not _overlap(finding, chosen[-1]):
                 chosen.append(finding)
         return chosen
 

@@ -226,7 +226,7 @@ class PythonTree:
     @cached_property
     def statements(self) -> int:
         """How many statements there are."""
-        return len(self._statements)
+        return sum(isinstance(node, ast.stmt) for node in self.nodes)
 
     @cached_property
     def _nodes_by_site(self) -> dict[Site, ast.AST]:
@@ -260,7 +260,7 @@ class PythonTree:
     def lines_around(self, span: Span) -> set[int]:
         """The lines of the statement in which a span starts, of a compound one those of its header, and its own."""
         own = range(span.start.line, span.end.line + (span.end.column > 0 or span.end == span.start))
-        statement = self._statement_at(span.start.line)
+        statement = self._innermost.get(span.start.line)
         if statement is None:
             return set(own)
         last = statement.end_lineno
@@ -268,14 +268,15 @@ class PythonTree:
             last = max(statement.lineno, _first_line_of_body(statement) - 1)
         return {*range(statement.lineno, last + 1), *own}
 
-    def _statement_at(self, line: int) -> Any:
-        """The innermost statement on a line, its decorators included."""
-        around = (item for item in self._statements if _first_line(item) <= line <= item.end_lineno)
-        return max(around, key=_first_line, default=None)
-
     @cached_property
-    def _statements(self) -> list[Any]:
-        return [node for node in self.nodes if isinstance(node, ast.stmt)]
+    def _innermost(self) -> dict[int, Any]:
+        """The innermost statement on each line, its decorators included."""
+        found: dict[int, Any] = {}
+        statements = [node for node in self.nodes if isinstance(node, ast.stmt)]
+        for statement in sorted(statements, key=_first_line, reverse=True):
+            for line in range(_first_line(statement), (statement.end_lineno or 0) + 1):
+                found.setdefault(line, statement)
+        return found
 
 
 def _first_line(statement: Any) -> int:
