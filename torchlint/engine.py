@@ -49,7 +49,7 @@ def _lint_valid(source: SourceFile, selection: Selection, pieces: Pieces | None)
     try:
         return _lint_text(source, selection, pieces)
     except (SyntaxProblem, SourceError) as problem:
-        broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
+        broken = broken_cells(source)
         if not broken or source.skipped:
             return [problem_finding(source, problem)]
     findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
@@ -58,6 +58,11 @@ def _lint_valid(source: SourceFile, selection: Selection, pieces: Pieces | None)
         return findings + _lint_text(rest, selection)
     except (SyntaxProblem, SourceError) as together:
         return [*findings, problem_finding(source, together)]
+
+
+def broken_cells(source: SourceFile) -> dict[Cell, SyntaxProblem | SourceError]:
+    """The cells of a notebook that are no valid Python, each with what is wrong; raises `SourceError`."""
+    return {cell: found for cell in source.cells if (found := _problem_of(cell))}
 
 
 def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:

@@ -232,7 +232,7 @@ class Machine:
         label = key if isinstance(key, str) else ""
 
         def make() -> Value:
-            part = Unknown(node, origin, (owner,), label, mode=getattr(owner, "mode", GradMode.ON))
+            part = Unknown(node, origin, (owner,), label, mode=getattr(owner, "mode", None) or GradMode.ON)
             part.order, part.loops = owner.order, owner.loops
             return part
 

@@ -72,15 +72,15 @@ class _Line:
 
     def __init__(self, text: str, focus: int) -> None:
         text = text.rstrip()
-        cells = _cells(text)
-        self._starts = list(accumulate((width for _, width in cells), initial=0))
-        self._first, self._last = 0, len(cells)
+        displayed = cells(text)
+        self._starts = list(accumulate((width for _, width in displayed), initial=0))
+        self._first, self._last = 0, len(displayed)
         if self._starts[-1] > _WIDTH:
-            self._cut(min(focus, len(cells)))
+            self._cut(min(focus, len(displayed)))
         before = "…" if self._first else ""
-        after = "…" if self._last < len(cells) else ""
+        after = "…" if self._last < len(displayed) else ""
         self._shift = len(before) - self._starts[self._first]
-        self.shown = before + "".join(cell for cell, _ in cells[self._first : self._last]) + after
+        self.shown = before + "".join(cell for cell, _ in displayed[self._first : self._last]) + after
 
     def _cut(self, focus: int) -> None:
         if self._starts[focus] > _WIDTH - _BEFORE:
@@ -98,7 +98,7 @@ class _Line:
         return left, max(right, left + 1)
 
 
-def _cells(text: str) -> list[tuple[str, int]]:
+def cells(text: str) -> list[tuple[str, int]]:
     """What is displayed for each character, and how many columns it takes."""
     cells = []
     column = 0
