@@ -317,6 +317,7 @@ class Summaries(Expressions):
         frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
         self.frame = frame
         self.stack.append(method)
+        self.read_aside.add(method)
         try:
             assert not isinstance(method.node, ast.Lambda)
             self.run(method.node.body)
