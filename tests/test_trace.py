@@ -78,7 +78,7 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
         "   16:9    step      optimizer.step()                        of `optimizer`",
         "  unknown `model`: a parameter",
         "",
-        "Not shown, for they decide nothing: 3 events. --all shows them.",
+        "Not shown, for they decide nothing: 1 event. --all shows them.",
     ]
 
 
@@ -108,6 +108,7 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
         ("model(x) if x else model(y)", "either    model(x) if x else model(y)"),
         ("match x:\n    case 1:\n        model(x)", "case 1:"),
         ("try:\n    model(x)\nexcept ValueError:\n    model(y)", "except:"),
+        ("count = data.count\ncount += 1", "change    count += 1  `count` in place, if it is a tensor"),
         ("p.data -= 0.1 * p.grad", "step      p.data -= 0.1 * p.grad  of `p`, by hand"),
         (
             "data.state.optimizer.step()",
@@ -144,10 +145,10 @@ def train(model, opt):
         opt.step(lambda: model(2))
 """
     text = told(code)
-    assert "   15:9    into      clear(opt)" in text
+    assert "   15:9    follow    clear(opt)" in text
     assert any(line.startswith("    4:5      clear     opt.zero_grad()") for line in text)
     assert "`deep` is not followed here: it calls itself" in " ".join(" ".join(text).split())
-    assert text[-2] == "Not interpreted, for no rule could find anything there: unused."
+    assert text[-1] == "Not interpreted, for no rule could find anything there: unused."
 
 
 def test_a_file_that_no_rule_looks_into_says_so_and_is_traced(tmp_path: Path) -> None:
@@ -178,6 +179,59 @@ def test_source_is_cut_and_cannot_command_a_terminal() -> None:
     assert any("…" in line for line in lines)
     assert any(line.endswith("for 数 in o.parts['\\x1b[2J']:") for line in lines)
     assert not {"\x07", "\x1b"} & set("".join(lines))
+
+
+def test_source_of_several_lines_is_told_on_one() -> None:
+    code = """\
+def train(model, o):
+    while (  # as long as it goes
+        o.alive
+    ):
+        model(
+            o.x,  # the input: (
+            "two  spaces" \\
+            "joined",
+            [
+                1,
+            ],
+        ).backward()
+        o.step()
+"""
+    shown = "\n".join(told(code))
+    assert "while (\n" in shown
+    assert 'forward   model(o.x, "two  spaces" "joined", [1])\n' in shown
+
+
+def test_an_unknown_call_is_told_once_and_clears_only_what_has_been_made() -> None:
+    code = """\
+import torch
+from other import prepare, after
+
+def train(model, x):
+    prepare(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model(x).backward()
+    after(model, torch.mean(model(x)))
+    optimizer.step()
+"""
+    text = " ".join(" ".join(told(code)).split())
+    assert "prepare" not in text
+    assert text.count("after(model") == 1
+    assert "may go backward, or clear `optimizer`; `after` is from another file" in text
+
+
+def test_a_step_of_what_nobody_knows_for_an_optimizer_is_told() -> None:
+    code = """\
+def train(data, solve, env, scheduler):
+    data.loss(1).backward()
+    solve.step()
+    env.step(1)
+    scheduler.step()
+"""
+    text = " ".join(" ".join(told(code)).split())
+    assert "call solve.step() not taken for the step of an optimizer; `solve` is a parameter" in text
+    assert "env" not in text and "scheduler" not in text
+    assert "unknown: the result of `loss`, a method of `data`" in text
 
 
 def test_everything() -> None:

@@ -35,7 +35,12 @@ def is_optimizer_class(name: str) -> bool:
 
 def looks_like_optimizer(label: str) -> bool:
     """Whether a name hints at an optimizer, and at nothing else that steps."""
-    return bool(_OPTIMIZER.search(label)) and not _STEPS_TOO.search(label)
+    return bool(_OPTIMIZER.search(label)) and not steps_too(label)
+
+
+def steps_too(label: str) -> bool:
+    """Whether a name hints at something other than an optimizer that has a `step`: a scheduler, an environment."""
+    return bool(_STEPS_TOO.search(label))
 
 
 # -- what takes part in training --------------------------------------------------------------------------

@@ -63,10 +63,13 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
       gradients  gradients are read or changed
       yield      a generator hands control to its consumer
       make       an optimizer, a module or a leaf is made
-      into       a function of this file, followed
+      follow     a function of this file is called; what it does stands below
       repeat     a comprehension, or a closure that its optimizer calls again and again
+      either, one of, perhaps   parts of an expression, of which one or none runs
       autograd   `torch.autograd.grad`
       clip, cache, memory, anomaly   gradients are clipped, the cache is emptied, ...
+
+    Optimizers stand above a function with what they hold, unknown values on which its events depend below it.
 
     Silence mostly has one of these causes: something `may clear` between two steps; a loss has `no graph`, or perhaps
     none; nobody knows what an optimizer holds; a branch leaves before the step; an unknown function does the work.

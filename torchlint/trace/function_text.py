@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from torchlint.colours import Paint
-from torchlint.finding import Span
 from torchlint.outputs import printable
 from torchlint.source import SourceFile
-from torchlint.text import comments
+from torchlint.trace.code import code
 from torchlint.trace.columns import Line, columns, wrapped
 from torchlint.trace.document import FunctionTrace, Row
-from torchlint.trace.outline import STRUCTURE, Outline
+from torchlint.trace.outline import STRUCTURE, Outline, for_people
 from torchlint.trace.values import PLAIN
 from torchlint.trace.wording import Wording
 
@@ -22,8 +21,9 @@ _ALWAYS = frozenset(
 """Events that are always shown; others are where an answer of the model makes them matter."""
 _WORDS = {
     "grad": "autograd", "mutate": "change", "grad-read": "gradients", "empty-cache": "cache", "memory-probe": "memory",
-    "may-clear": "call", "compute": "operator", "fresh": "make", "returned": "return", "read": "use", "inlined": "into",
-    "comprehension": "repeat", "closure": "repeat", "boolean": "perhaps", "conditional": "either", "callees": "one of",
+    "may-clear": "call", "compute": "operator", "fresh": "make", "returned": "return", "read": "use",
+    "inlined": "follow", "comprehension": "repeat", "closure": "repeat", "boolean": "perhaps", "conditional": "either",
+    "callees": "one of",
 }  # fmt: skip
 """Words for rows where they are not the kind or form."""
 _HEADED = frozenset({"for", "while", "if", "match"})
@@ -40,7 +40,8 @@ class FunctionText:
         self._function = function
         self._words = words
         self._everything = everything
-        self._outline = Outline(function.rows, self._is_wanted, self._is_elif)
+        rows = for_people(function.rows)
+        self._outline = Outline(rows, self._is_wanted, self._is_elif)
         self._rows = list(self._outline.shown())
 
     @property
@@ -50,16 +51,17 @@ class FunctionText:
     @property
     def hidden(self) -> int:
         """The number of events that are not shown."""
-        events = sum(row.kind not in STRUCTURE for row in self._function.rows)
+        events = sum(row.kind not in STRUCTURE for row in self._outline.rows)
         return events - sum(row.kind not in STRUCTURE for _, row in self._rows)
 
     def lines(self, paint: Paint) -> Iterator[str]:
         yield self._heading(paint)
         for holding in self._function.optimizers:
-            yield from wrapped(printable(f"optimizer {self._words.holding(holding)}"), "  ")
+            yield from wrapped(printable(f"{self._role(holding.value)} {self._words.holding(holding)}"), "  ")
         yield from columns([line for line, _ in groupby(self._lines())], paint)
         for name, nature in self._unknowns():
-            yield from wrapped(printable(f"unknown {name}: {nature}"), "  ")
+            told = f"unknown {name}: {nature}" if name.startswith("`") else f"unknown: {nature}"
+            yield from wrapped(printable(told), "  ")
 
     def _heading(self, paint: Paint) -> str:
         if self._function.span is None:
@@ -69,6 +71,11 @@ class FunctionText:
         called = "; something of this name is called in the file" if self._function.called else ""
         return f"{paint(self._function.name, 'heading')} ({cell}line {place.line}{called})"
 
+    def _role(self, value: str) -> str:
+        """What is cleared, but never steps, may be a module too."""
+        steps = any(row.kind == "step" and row.facts["optimizer"] == value for row in self._outline.rows)
+        return "optimizer" if steps or not self._words.is_unknown(value) else "optimizer or module"
+
     # -- rows ---------------------------------------------------------------------------------------
 
     def _is_wanted(self, row: Row) -> bool:
@@ -77,17 +84,18 @@ class FunctionText:
         is_number = row.kind == "keep" and row.facts["value"] == PLAIN and row.facts["how"] != "clear"
         if self._everything or (row.kind in _ALWAYS and not is_number):
             return True
-        return not row.facts.keys().isdisjoint(("clears", "forward", "may_go_backward"))
+        decides = not row.facts.keys().isdisjoint(("clears", "forward", "may_go_backward"))
+        return decides or bool(self._words.stepping(self._callee(row)))
 
     def _is_elif(self, row: Row) -> bool:
-        return row.facts.get("form") == "if" and self._code(row.span).startswith("elif")
+        return row.facts.get("form") == "if" and self._code(row).startswith("elif")
 
     def _lines(self) -> Iterator[Line]:
         for index, row in self._rows:
             place = self._source.place(row.span.start) if row.span else None
-            word, code, note = self._told(index, row)
-            if word or code:
-                yield Line(place, self._outline.indents[index], word, code, printable(note))
+            word, shown, note = self._told(index, row)
+            if word or shown:
+                yield Line(place, self._outline.indents[index], word, shown, printable(note))
 
     def _told(self, index: int, row: Row) -> tuple[str, str, str]:
         """Word, source and note of a row."""
@@ -97,9 +105,9 @@ class FunctionText:
         if row.kind in ("exit", "try"):
             return "", str(row.facts.get("by", "try:")), ""
         if form in _HEADED:
-            return "", self._header(row.span), ""
+            return "", self._code(row), ""
         word = "forward" if "forward" in row.facts else _WORDS.get(form, form)
-        return word, self._code(row.span), self._words.note(row, self._callee(index), self._function.optimizers)
+        return word, self._code(row), self._words.note(row, self._callee(row), self._function.optimizers)
 
     def _arm(self, index: int, row: Row) -> str:
         """What stands before an arm of a branch; mostly nothing before the first."""
@@ -112,36 +120,19 @@ class FunctionText:
             return "" if first is not None and self._is_elif(first) else "else:"
         return _OTHER_ARMS.get(form, "") if number else ""
 
-    def _callee(self, index: int) -> str:
-        """The id of what an unresolved call calls; that it may clear stands right after the call itself."""
-        row = self._outline.rows[index]
-        if row.kind == "may-clear" and index:
-            row = self._outline.rows[index - 1]
+    def _code(self, row: Row) -> str:
+        return code(self._source, row.span) if row.span is not None else ""
+
+    def _callee(self, row: Row) -> str:
+        """The id of what an unresolved call calls."""
         return str(self._words.values[row.facts["value"]].get("callee", "")) if row.kind == "call" else ""
 
     def _unknowns(self) -> Iterator[tuple[str, str]]:
         """The unknown values on which the events depend, each with what it is."""
         mentioned = [value for holding in self._function.optimizers for value in holding.holds]
-        for index, row in self._rows:
+        for _, row in self._rows:
             mentioned += [row.facts[name] for name in ("loss", "target", "optimizer") if row.facts.get(name)]
-            mentioned += [self._callee(index)] if "forward" in row.facts else []
+            mentioned += [self._callee(row)] if "forward" in row.facts else []
         told = {holding.value for holding in self._function.optimizers}
         unknown = [value for value in mentioned if value not in told and self._words.is_unknown(value)]
         return iter(dict.fromkeys((self._words.name(value), self._words.nature(value)) for value in unknown))
-
-    # -- source -------------------------------------------------------------------------------------
-
-    def _code(self, span: Span | None) -> str:
-        """The source of an expression or statement, its first line."""
-        if span is None:
-            return ""
-        line = self._source.line(span.start.line)
-        if span.end.line > span.start.line:
-            return f"{line[span.start.column :].rstrip()} …"
-        return line[span.start.column : span.end.column]
-
-    def _header(self, span: Span | None) -> str:
-        """The first line of a compound statement, without a comment."""
-        line = self._code(span).removesuffix(" …")
-        comment = next(comments(line), None)
-        return line[: comment.start("comment")].rstrip() if comment else line

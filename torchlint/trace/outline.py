@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from torchlint.trace.document import Row
@@ -11,6 +12,36 @@ STRUCTURE = frozenset({"loop", "branch", "arm", "try", "inlined", "exit"})
 """The kinds of rows that are no events."""
 _REPEATED = ("loop", "inlined")
 _WITH_ARMS = ("branch", "try")
+_MAKING = ("fresh", "call", "compute")
+"""The kinds of rows that have made their value."""
+
+
+def for_people(rows: Iterable[Row]) -> list[Row]:
+    """The rows with one for a call that may clear, not two, and without what happens to optimizers not made yet."""
+    joined = _join_calls(rows)
+    made = {row.facts["value"]: index for index, row in reversed([*enumerate(joined)]) if row.kind in _MAKING}
+    return [_without_unmade(row, index, made) for index, row in enumerate(joined)]
+
+
+def _join_calls(rows: Iterable[Row]) -> list[Row]:
+    """That a call may clear stands right after the call itself; it becomes a fact of the call."""
+    joined: list[Row] = []
+    for row in rows:
+        if row.kind == "may-clear" and joined and (joined[-1].kind, joined[-1].span) == ("call", row.span):
+            clears = {"clears": row.facts["clears"]} if "clears" in row.facts else {}
+            joined[-1] = replace(joined[-1], facts={**joined[-1].facts, **clears})
+        else:
+            joined.append(row)
+    return joined
+
+
+def _without_unmade(row: Row, index: int, made: Mapping[str, int]) -> Row:
+    """The row at this index, given the indices at which values are made."""
+    if "clears" not in row.facts or row.kind in ("clear", "fresh"):
+        return row
+    clears = {value: answer for value, answer in row.facts["clears"].items() if made.get(value, -1) < index}
+    facts = {name: fact for name, fact in row.facts.items() if name != "clears"}
+    return replace(row, facts={**facts, "clears": clears} if clears else facts)
 
 
 class Outline:

@@ -33,7 +33,7 @@ def _about_rules(trace: FileTrace, off: Sequence[str]) -> Iterator[str]:
     if trace.rules:
         yield from wrapped(f"Rules that look into it: {', '.join(trace.rules)}.")
     else:
-        yield from wrapped("No rule looks into it: there is nothing that one could find. What it does all the same:")
+        yield from wrapped("No rule looks into it: there is nothing that one could find.")
     if trace.is_test:
         yield "It is a test, of which some rules expect less."
     if off:

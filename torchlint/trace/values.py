@@ -101,7 +101,14 @@ def _known(value: Value) -> dict[str, object]:
         return {"origin": value.origin, "of": owner, "callee": value.callee, "mode": _mode(value.mode)}
     if isinstance(value, Tensor):
         module = value.parents[:1] if value.op == "module" else ()
-        return {"op": value.op, "leaf": value.leaf, "of": module, "body": value.body, "base": value.base, "mode": _mode(value.mode)}
+        return {
+            "op": value.op,
+            "leaf": value.leaf,
+            "of": module,
+            "body": value.body,
+            "base": value.base,
+            "mode": _mode(value.mode),
+        }
     if isinstance(value, Phi):
         return {"of": value.parents, "carried": value.is_loop}
     if isinstance(value, Container):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from torchlint import hints
 from torchlint.trace.document import Facts, Holding, Row
 
+_KNOWN_ORIGINS = ("scaler", "scheduler", "engine")
+"""Origins of values of which the model knows what they are."""
 _MAX_ALTERNATIVES = 3
 _MAX_OWNERS = 2
 """So many attributes of attributes are explained."""
@@ -70,7 +73,7 @@ class Wording:
 
     def is_unknown(self, value: str) -> bool:
         """Whether the file does not show what a value is."""
-        known = ("scaler", "scheduler", "engine", "iteration")
+        known = (*_KNOWN_ORIGINS, "iteration")
         alternatives = [self.values.get(item, {}) for item in self._alternatives(value)]
         return any(facts.get("kind") == "unknown" and facts["origin"] not in known for facts in alternatives)
 
@@ -87,6 +90,15 @@ class Wording:
             f"{start}; holds {self.names(holding.holds)} and {'nothing else' if holding.complete else 'perhaps more'}"
         )
 
+    def stepping(self, callee: str) -> str:
+        """The id of what has a method `step` that is called, if that may well be an optimizer; else empty."""
+        method = self.values.get(callee, {})
+        owner = str((method.get("of") or [""])[0])
+        facts = self.values.get(owner, {})
+        if method.get("label") != "step" or hints.steps_too(facts.get("label", "")):
+            return ""
+        return owner if facts.get("kind") == "unknown" and facts["origin"] not in _KNOWN_ORIGINS else ""
+
     # -- events -------------------------------------------------------------------------------------
 
     def note(self, row: Row, callee: str, optimizers: Sequence[Holding]) -> str:
@@ -94,7 +106,9 @@ class Wording:
         mode = {"off": "gradients off", "unknown": "gradients on or off"}.get(row.facts.get("mode", ""), "")
         say = _NOTES.get(row.kind)
         notes = [mode, say(self, row.facts) if say else "", self._effect(row, optimizers)]
-        if callee and ("clears" in row.facts or "may_go_backward" in row.facts):
+        if stepping := self.stepping(callee):
+            notes.append(f"not taken for the step of an optimizer; {self.name(stepping)} is {self.nature(stepping)}")
+        elif callee and ("clears" in row.facts or "may_go_backward" in row.facts):
             notes.append(f"{self.name(callee)} is {self.nature(callee)}")
         return "; ".join(note for note in notes if note)
 
@@ -107,9 +121,11 @@ class Wording:
             target = row.facts.get("target")
             other = f"of {self.name(target)}" if target else "of something that is not known"
             return self._answered(row.facts.get("clears", {}), "of") or other
-        if "clears" in row.facts:
-            return f"{'no gradients yet in' if row.kind == 'fresh' else 'may clear'} {self.names(row.facts['clears'])}"
-        return "may go backward" if "may_go_backward" in row.facts else ""
+        clears = self.names(row.facts.get("clears", ()))
+        if row.kind == "fresh":
+            return f"no gradients yet in {clears}" if clears else ""
+        may = ["go backward"] * ("may_go_backward" in row.facts) + [f"clear {clears}"] * bool(clears)
+        return f"may {', or '.join(may)}" if may else ""
 
     def _answered(self, answers: Mapping[str, str], word: str) -> str:
         """`for` those of which the model is sure, `perhaps for` the others."""
@@ -122,6 +138,10 @@ class Wording:
 
     def _computed(self, facts: Facts) -> str:
         return {"yes": "", "no": "no graph", "unknown": "perhaps no graph"}[self._tracked(facts["value"])]
+
+    def _called(self, facts: Facts) -> str:
+        """An unknown call is asked for its graph where it may be a forward pass."""
+        return self._computed(facts) if "forward" in facts or self._tracked(facts["value"]) == "no" else ""
 
     def _backward(self, facts: Facts) -> str:
         retained = {True: "retains the graph", None: "may retain the graph"}.get(facts.get("retain", False), "")
@@ -136,8 +156,11 @@ class Wording:
         return f"{where} {name} {graph[self._tracked(facts['value'])]}"
 
     def _mutate(self, facts: Facts) -> str:
-        leaf = self.values.get(facts["target"], {}).get("leaf") and "a leaf that requires grad"
-        return f"{leaf or self.name(facts['target'])} in place"
+        target: str = facts["target"]
+        leaf = self.values.get(target, {}).get("leaf") and "a leaf that requires grad"
+        by_operator = not facts["how"].endswith("_")
+        unsure = ", if it is a tensor" if by_operator and self.is_unknown(target) else ""
+        return f"{leaf or self.name(target)} in place{unsure}"
 
     def _step(self, facts: Facts) -> str:
         return f"of {self.name(facts['optimizer'])}{', by hand' * facts.get('manual', False)}"
@@ -174,7 +197,7 @@ _NOTES: Mapping[str, Callable[[Wording, Facts], str]] = {
     "keep": Wording._keep,
     "mutate": Wording._mutate,
     "compute": Wording._computed,
-    "call": Wording._computed,
+    "call": Wording._called,
     "grad": lambda words, facts: f"of {words.name(facts['outputs'])}; `.grad` stays as it is",
     "anomaly": lambda words, facts: {True: "switched on", False: "switched off"}.get(facts["on"], "switched on or off"),
 }
