@@ -71,8 +71,9 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
 
     Optimizers stand above a function with what they hold, unknown values on which its events depend below it.
 
-    Silence mostly has one of these causes: something `may clear` between two steps; a loss has `no graph`, or perhaps
-    none; nobody knows what an optimizer holds; a branch leaves before the step; an unknown function does the work.
+    Silence mostly has one of these causes: a call `may clear` between two steps, or does the work out of sight; a loss
+    has `no graph`, or perhaps none; what an optimizer holds is not known; a branch leaves before the step; a step is
+    `not taken for the step of an optimizer`.
     """
     from torchlint.colours import painter
     from torchlint.trace import text
