@@ -234,6 +234,11 @@ def train(data, solve, env, scheduler):
     assert "unknown: the result of `loss`, a method of `data`" in text
 
 
+def test_what_is_cleared_but_never_steps_may_be_a_module() -> None:
+    text = told("def train(net):\n    net.zero_grad()\n    for p in net.parameters():\n        p.data -= p.grad\n")
+    assert "  optimizer or module `net`: a parameter; what it holds is not known" in text
+
+
 def test_everything() -> None:
     shown, everything = told(HELPER), told(HELPER, everything=True)
     assert not any("operator" in line for line in shown)

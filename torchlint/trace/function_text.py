@@ -41,6 +41,7 @@ class FunctionText:
         self._words = words
         self._everything = everything
         rows = for_people(function.rows)
+        self._stepping = {row.facts["optimizer"] for row in rows if row.kind == "step"}
         self._outline = Outline(rows, self._is_wanted, self._is_elif)
         self._rows = list(self._outline.shown())
 
@@ -73,8 +74,7 @@ class FunctionText:
 
     def _role(self, value: str) -> str:
         """What is cleared, but never steps, may be a module too."""
-        steps = any(row.kind == "step" and row.facts["optimizer"] == value for row in self._outline.rows)
-        return "optimizer" if steps or not self._words.is_unknown(value) else "optimizer or module"
+        return "optimizer" if value in self._stepping or not self._words.is_unknown(value) else "optimizer or module"
 
     # -- rows ---------------------------------------------------------------------------------------
 
