@@ -18,7 +18,7 @@ _NUMBERS = map(str, count())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bless", action="store_true", help="write what the fixes make of the fixtures")
+    parser.addoption("--bless", action="store_true", help="write the fixed fixtures and the golden traces")
 
 
 @pytest.fixture(autouse=True)

@@ -53,7 +53,7 @@ LAYERS = (
     {"engine"},
     {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
     {"pools", "dispatch"},
-    {"runner", "baseline", "changes", "ignores"},
+    {"runner", "baseline", "changes", "ignores", "trace"},
     {"verify", "remote"},
     {"server", "testing"},
     {"cli"},

@@ -88,17 +88,9 @@ class _Linting:
         try:
             return self._lint_text(source, pieces)
         except (SyntaxProblem, SourceError) as problem:
-            old = _problem_of_old_python(source) or _problem_of_new_python(source)
-            broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
-            if not broken or source.skipped:
-                return [problem_finding(source, old or problem)]
-        if old:
-            findings = [problem_finding(source, old)]
-        else:
-            findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
-        rest = replace(source, skipped=frozenset(cell.number for cell in broken))
+            findings, rest = without_broken_cells(source, problem)
         try:
-            return findings + self._lint_text(rest)
+            return findings + (self._lint_text(rest) if rest is not None else [])
         except (SyntaxProblem, SourceError) as together:
             return [*findings, problem_finding(source, together)]
 
@@ -119,6 +111,24 @@ class _Linting:
             ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
             found += suppressions.findings(self.selection.checks, ran, [*metas(), *rules])
         return found + crashes.findings
+
+
+def without_broken_cells(
+    source: SourceFile, problem: SyntaxProblem | SourceError
+) -> tuple[list[Finding], SourceFile | None]:
+    """What is to be said of a file with this problem, and a notebook without the cells that are to blame.
+
+    There is no rest of a file that is no notebook, nor of one that has been left without cells before.
+    """
+    old = _problem_of_old_python(source) or _problem_of_new_python(source)
+    broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
+    if not broken or source.skipped:
+        return [problem_finding(source, old or problem)], None
+    if old:
+        findings = [problem_finding(source, old)]
+    else:
+        findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
+    return findings, replace(source, skipped=frozenset(cell.number for cell in broken))
 
 
 def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:

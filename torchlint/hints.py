@@ -16,9 +16,7 @@ def _verbs(words: str) -> re.Pattern[str]:
 
 # -- optimizers -----------------------------------------------------------------------------------------
 
-_ALGORITHMS = (
-    r"Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Lamb|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|Muon|Shampoo|LARS"
-)
+_ALGORITHMS = r"Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Lamb(?!da)|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|Muon|Shampoo|LARS"
 _ALGORITHM = re.compile(rf"(?:{_ALGORITHMS})[A-Za-z0-9]*$")
 _OPTIMIZER_CLASS = re.compile(rf"(?:{_ALGORITHMS}|Optimizer)[A-Za-z0-9]*$")
 _NOT_OPTIMIZER_CLASS = re.compile(r"Scheduler|LR$|Config|Args|Params|Hook|State|Local")
@@ -41,7 +39,12 @@ def is_algorithm(name: str) -> bool:
 
 def looks_like_optimizer(label: str) -> bool:
     """Whether a name hints at an optimizer, and at nothing else that steps."""
-    return bool(_OPTIMIZER.search(label)) and not _STEPS_TOO.search(label)
+    return bool(_OPTIMIZER.search(label)) and not steps_too(label)
+
+
+def steps_too(label: str) -> bool:
+    """Whether a name hints at something other than an optimizer that has a `step`: a scheduler, an environment."""
+    return bool(_STEPS_TOO.search(label))
 
 
 # -- what takes part in training --------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from torchlint.cli.check import EXIT_CODES, check
 from torchlint.cli.explain import explain
 from torchlint.cli.options import CLEAN, FAILURE, HELP
 from torchlint.cli.server import server
+from torchlint.cli.trace import trace
 from torchlint.cli.verify import verify
 from torchlint.outputs.escaping import printable
 from torchlint.suggest import hint
@@ -74,6 +75,7 @@ def cli() -> None:
       torchlint --select TL2,correctness .  rules by name, code, prefix or category
       torchlint --output-format github .    for a workflow
       torchlint explain missing-zero-grad   what a rule finds, why, and what to do
+      torchlint trace train.py              what torchlint sees in a file, when it is silent
 
     \b
     To excuse a line:   loss.backward()  # torchlint: ignore[missing-zero-grad]
@@ -84,7 +86,7 @@ def cli() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (cache, check, explain, server, verify):
+for command in (cache, check, explain, server, trace, verify):
     cli.add_command(command)
 
 

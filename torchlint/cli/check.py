@@ -233,7 +233,7 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
 
     path = options.stdin_filename or STDIN
     settings = Discovery(configurations, options.exclude).settings_of(path)
-    source = SourceFile(str(path), _standard_input())
+    source = SourceFile(str(path), standard_input())
     if settings is None:
         return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, 0)
     linted = lint_source(source, settings.selection(path), options.fixing)
@@ -241,7 +241,8 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
     return options.adoption.of_stdin(outcome_of(files, 1, int(linted.looked_into)))
 
 
-def _standard_input() -> bytes:
+def standard_input() -> bytes:
+    """All that is written there; raises `UsageError`."""
     try:
         return sys.stdin.buffer.read()
     except OSError as error:

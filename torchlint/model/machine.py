@@ -91,6 +91,8 @@ class Machine:
         """How long `path` and `passed` were at the outermost call under way that was made with gradients off."""
         self.stack: list[FunctionInfo] = []
         self.interpreted: set[FunctionInfo] = set()
+        self.read_aside: set[FunctionInfo] = set()
+        """Methods read aside from the program: for what they store, or return."""
         self.statements = 0
         self.budget = MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements
         """Statements that may be interpreted in all."""
@@ -246,7 +248,7 @@ class Machine:
         label = key if isinstance(key, str) else ""
 
         def make() -> Value:
-            part = Unknown(node, origin, (owner,), label, mode=getattr(owner, "mode", GradMode.ON))
+            part = Unknown(node, origin, (owner,), label, mode=getattr(owner, "mode", None) or GradMode.ON)
             part.order, part.loops = owner.order, owner.loops
             return part
 

@@ -308,10 +308,10 @@ class Protocol(Ownership):
         if isinstance(event, MayClear):
             return self.is_handed(event, optimizer)
         if isinstance(event, Call):
-            return self._may_go_backward(event)
+            return self.may_go_backward(event)
         return False
 
-    def _may_go_backward(self, call: Call) -> bool:
+    def may_go_backward(self, call: Call) -> bool:
         """An unresolved call that is handed what may be a loss."""
         callee = call.value.callee
         name = callee.label if callee is not None else ""

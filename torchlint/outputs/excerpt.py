@@ -79,7 +79,7 @@ class _Line:
         is_cut = len(text) > focus + _FAR
         text = without_commands(text[self._skipped : focus + _FAR].rstrip())
         focus -= self._skipped
-        cells = _cells(text)
+        cells = display_cells(text)
         self._starts = list(accumulate((width for _, width in cells), initial=0))
         self._first, self._last = 0, len(cells)
         if self._starts[-1] > _WIDTH:
@@ -105,7 +105,7 @@ class _Line:
         return left, max(right, left + 1)
 
 
-def _cells(text: str) -> list[tuple[str, int]]:
+def display_cells(text: str) -> list[tuple[str, int]]:
     """What is displayed for each character, and how many columns it takes."""
     cells = []
     column = 0
