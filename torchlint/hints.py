@@ -16,7 +16,10 @@ def _verbs(words: str) -> re.Pattern[str]:
 
 # -- optimizers -----------------------------------------------------------------------------------------
 
-_ALGORITHMS = r"Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Lamb(?!da)|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|Muon|Shampoo|LARS"
+_ALGORITHMS = (
+    r"Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Lamb(?!da)|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|Muon|Shampoo"
+    r"|LARS"
+)
 _ALGORITHM = re.compile(rf"(?:{_ALGORITHMS})[A-Za-z0-9]*$")
 _OPTIMIZER_CLASS = re.compile(rf"(?:{_ALGORITHMS}|Optimizer)[A-Za-z0-9]*$")
 _NOT_OPTIMIZER_CLASS = re.compile(r"Scheduler|LR$|Config|Args|Params|Hook|State|Local")

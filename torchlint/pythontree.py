@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -260,23 +260,41 @@ class PythonTree:
     def lines_around(self, span: Span) -> set[int]:
         """The lines of the statement in which a span starts, of a compound one those of its header, and its own."""
         own = range(span.start.line, span.end.line + (span.end.column > 0 or span.end == span.start))
-        statement = self._innermost.get(span.start.line)
-        if statement is None:
-            return set(own)
-        last = statement.end_lineno
-        if isinstance(statement, COMPOUND):
-            last = max(statement.lineno, _first_line_of_body(statement) - 1)
-        return {*range(statement.lineno, last + 1), *own}
+        return {*self._headers.get(span.start.line, ()), *own}
 
     @cached_property
-    def _innermost(self) -> dict[int, Any]:
-        """The innermost statement on each line, its decorators included."""
-        found: dict[int, Any] = {}
+    def _headers(self) -> dict[int, range]:
+        """For each line those of the innermost statement on it, decorators included: its header, if it is compound.
+
+        Simple statements that share lines, by semicolons, are one.
+        """
         statements = [node for node in self.nodes if isinstance(node, ast.stmt)]
-        for statement in sorted(statements, key=_first_line, reverse=True):
-            for line in range(_first_line(statement), (statement.end_lineno or 0) + 1):
-                found.setdefault(line, statement)
+        found: dict[int, range] = {}
+        for lines in _joined(range(item.lineno, _last(item) + 1) for item in statements if not _is_compound(item)):
+            found.update(dict.fromkeys(lines, lines))
+        for item in sorted(filter(_is_compound, statements), key=_first_line, reverse=True):
+            header = range(item.lineno, max(item.lineno + 1, _first_line_of_body(item)))
+            for line in range(_first_line(item), _last(item) + 1):
+                found.setdefault(line, header)
         return found
+
+
+def _is_compound(statement: ast.stmt) -> bool:
+    return isinstance(statement, COMPOUND)
+
+
+def _last(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
+
+
+def _joined(groups: Iterable[range]) -> list[range]:
+    """Ranges of lines, of which those that have a line in common are one."""
+    joined: list[range] = []
+    for lines in sorted(groups, key=lambda lines: lines.start):
+        if joined and lines.start < joined[-1].stop:
+            lines = range(joined[-1].start, max(joined.pop().stop, lines.stop))
+        joined.append(lines)
+    return joined
 
 
 def _first_line(statement: Any) -> int:
