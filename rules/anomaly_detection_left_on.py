@@ -11,7 +11,7 @@ from torchlint import Category, Rule, edits
 
 if TYPE_CHECKING:
     from torchlint.model.anomaly_detection import AnomalyLeftOn
-    from torchlint.pythontree import Site
+    from torchlint.syntax.python_ast import Site
 
 
 class AnomalyDetectionLeftOn(Rule):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, triage
+from torchlint import Category, Rule, prefilter
 
 if TYPE_CHECKING:
     from torchlint.model.protocol import ClearedGradients
@@ -65,7 +65,7 @@ class ClearedBeforeStep(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triage.goes_backward(data)
+        return prefilter.goes_backward(data)
 
     def ask(self) -> Iterable[ClearedGradients]:
         return self.model.protocol.cleared_gradients()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, Safety, edits, triage
+from torchlint import Category, Rule, Safety, edits, prefilter
 
 if TYPE_CHECKING:
     from torchlint.model.cache_emptying import CacheEmptied
-    from torchlint.pythontree import Site
+    from torchlint.syntax.python_ast import Site
 
 
 class EmptyCacheInLoop(Rule):
@@ -71,7 +71,7 @@ class EmptyCacheInLoop(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triage.may_empty_cache_in_loop(data)
+        return prefilter.may_empty_cache_in_loop(data)
 
     def ask(self) -> Iterable[CacheEmptied]:
         return self.model.cache_emptying.at_every_step()

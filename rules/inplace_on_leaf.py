@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint import Category, Rule, edits, triage
+from torchlint import Category, Rule, edits, prefilter
 
 if TYPE_CHECKING:
-    from torchlint.matching import Nodes
     from torchlint.model.mutation import LeafChanged
-    from torchlint.pythontree import Site
+    from torchlint.syntax.matching import Nodes
+    from torchlint.syntax.python_ast import Site
 
 
 class InplaceOnLeaf(Rule):
@@ -72,7 +72,7 @@ class InplaceOnLeaf(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triage.may_change_leaf(data)
+        return prefilter.may_change_leaf(data)
 
     def ask(self) -> Iterable[LeafChanged]:
         self._changes = list(self.model.mutation.leaves_changed())

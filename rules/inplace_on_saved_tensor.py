@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Confidence, Rule, Severity, repairs, triage
+from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
 
 if TYPE_CHECKING:
     from torchlint.model.mutation import OldNameRead, ParametersChanged, SavedTensorChanged
@@ -83,7 +83,7 @@ class InplaceOnSavedTensor(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return (b"step(" in data and triage.goes_backward(data)) or triage.may_change_saved_tensor(data)
+        return (b"step(" in data and prefilter.goes_backward(data)) or prefilter.may_change_saved_tensor(data)
 
     def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:
         yield from self.model.mutation.saved_tensors_changed()

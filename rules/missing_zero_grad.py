@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, repairs, triage
+from torchlint import Category, Rule, prefilter, repairs
 
 if TYPE_CHECKING:
     from torchlint.model.protocol import StaleGradients
@@ -70,7 +70,7 @@ class MissingZeroGrad(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triage.goes_backward(data)
+        return prefilter.goes_backward(data)
 
     def ask(self) -> Iterable[StaleGradients]:
         return self.model.protocol.stale_gradients()

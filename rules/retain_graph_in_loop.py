@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint import Category, Rule, edits, triage
+from torchlint import Category, Rule, edits, prefilter
 
 if TYPE_CHECKING:
     from torchlint.model.events import Backward
     from torchlint.model.retention import UnusedRetention
-    from torchlint.pythontree import Site
+    from torchlint.syntax.python_ast import Site
 
 
 class RetainGraphInLoop(Rule):
@@ -74,7 +74,7 @@ class RetainGraphInLoop(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triage.goes_backward(data)
+        return prefilter.goes_backward(data)
 
     def ask(self) -> Iterable[UnusedRetention]:
         return self.model.retention.unused()

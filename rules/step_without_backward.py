@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, triage
+from torchlint import Category, Rule, prefilter
 
 if TYPE_CHECKING:
     from torchlint.model.protocol import EmptyStep
@@ -62,7 +62,7 @@ class StepWithoutBackward(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return b"zero_grad(" in data or triage.goes_backward(data)
+        return b"zero_grad(" in data or prefilter.goes_backward(data)
 
     def ask(self) -> Iterable[EmptyStep]:
         return self.model.protocol.empty_steps()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint import Category, Rule, edits, triage
+from torchlint import Category, Rule, edits, prefilter
 
 if TYPE_CHECKING:
     from torchlint.model.gradmode import LossWithoutGraph, UntrainedModule
-    from torchlint.pythontree import Site
+    from torchlint.syntax.python_ast import Site
 
 
 class TrainingUnderNoGrad(Rule):
@@ -72,7 +72,7 @@ class TrainingUnderNoGrad(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triage.goes_backward(data)
+        return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[LossWithoutGraph | UntrainedModule]:
         yield from self.model.grad_modes.losses_without_graph()

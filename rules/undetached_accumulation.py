@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Confidence, Rule, Severity, repairs, triage
+from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
 
 if TYPE_CHECKING:
     from torchlint.model.keeping import KeptGraph
@@ -82,7 +82,7 @@ class UndetachedAccumulation(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triage.may_keep_graph(data)
+        return prefilter.may_keep_graph(data)
 
     def ask(self) -> Iterable[KeptGraph]:
         return self.model.keeping.kept_graphs()

@@ -12,7 +12,8 @@ from typing import ClassVar
 import libcst as cst
 import pytest
 
-from torchlint import Category, Rule, registry
+from torchlint import Category, Rule
+from torchlint.engine import registry
 
 _NUMBERS = map(str, count())
 

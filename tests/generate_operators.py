@@ -1,4 +1,4 @@
-"""Makes `torchlint/operators.py`: what autograd keeps of the operators of the installed torch.
+"""Makes `torchlint/pytorch/autograd_table.py`: what autograd keeps of the operators of the installed torch.
 
     python tests/generate_operators.py --write    # write the table
     python tests/generate_operators.py --check    # exit 1 when the table in the tree is stale
@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-TABLE = Path(__file__).parents[1] / "torchlint" / "operators.py"
+TABLE = Path(__file__).parents[1] / "torchlint" / "pytorch" / "autograd_table.py"
 LINE = 110
 
 # Imported by name: the type checker then needs no torch, and its warnings at import stay out of the tests.

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from torchlint import Finding, Rule, Selection, SourceFile, lint
-from torchlint.depth import MAX_LINKS
-from torchlint.runner import Job, lint_file
-from torchlint.source import MAX_BYTES
+from torchlint.files.source import MAX_BYTES
+from torchlint.run.runner import Job, lint_file
+from torchlint.syntax.nesting import MAX_LINKS
 
 BOM = b"\xef\xbb\xbf"
 

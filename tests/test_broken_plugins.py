@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from torchlint import registry
 from torchlint.cli import cli
+from torchlint.engine import registry
 
 RULE = '''
 from torchlint import Category, Rule

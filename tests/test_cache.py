@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from torchlint import Finding, Rule, Selection, SourceFile, engine, fixes
-from torchlint.cache import folder as folders
-from torchlint.cache import index, key
-from torchlint.cache.index import MAX_DAYS, Entry, Index
-from torchlint.cache.plain import finding_of, plain
+from torchlint import Finding, Rule, Selection, SourceFile
 from torchlint.cli import cli
+from torchlint.engine import examination, fixer
 from torchlint.finding import Confidence, Edit, Fix, Position, Related, Safety, Severity, Span
+from torchlint.run.cache import environment, index
+from torchlint.run.cache import folder as folders
+from torchlint.run.cache.index import MAX_DAYS, Entry, Index
+from torchlint.run.cache.serialize import finding_of, plain
 
 LONG_AGO = 1_600_000_000
 FILES = {"bad.py": "bad()\n", "good.py": "good()  # not bad\n", "sub/bad.py": "x = bad()\n", "syntax.py": "bad(\n"}
@@ -30,14 +31,14 @@ FILES = {"bad.py": "bad()\n", "good.py": "good()  # not bad\n", "sub/bad.py": "x
 def linted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the files that are linted, from now on."""
     seen: list[str] = []
-    examine = engine.examine
+    examine = examination.examine
 
-    def counting(source: SourceFile, selection: Selection) -> engine.Examination:
+    def counting(source: SourceFile, selection: Selection) -> examination.Examination:
         seen.append(source.path)
         return examine(source, selection)
 
-    monkeypatch.setattr(engine, "examine", counting)
-    monkeypatch.setattr(fixes, "examine", counting)
+    monkeypatch.setattr(examination, "examine", counting)
+    monkeypatch.setattr(fixer, "examine", counting)
     return seen
 
 
@@ -176,19 +177,19 @@ def test_other_settings_are_another_matter(folder: Path, before: str, after: str
 
 
 def test_another_torchlint_or_plugin_knows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = key.key_of("", "")
-    assert key.key_of("", "other") != usual
-    monkeypatch.setattr(key, "environment", lambda: {"torchlint": "0"})
-    assert key.key_of("", "") != usual
+    usual = environment.key_of("", "")
+    assert environment.key_of("", "other") != usual
+    monkeypatch.setattr(environment, "environment", lambda: {"torchlint": "0"})
+    assert environment.key_of("", "") != usual
     plugin = tmp_path / "a_plugin"
     plugin.mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     digests = []
     for text in ("", "x = 1", ""):
         (plugin / "__init__.py").write_text(text)
-        digests.append(key._sources("a_plugin"))
+        digests.append(environment._sources("a_plugin"))
     assert digests[0] == digests[2] != digests[1]
-    assert key._sources("no_such_plugin") == key._sources("no_such.plugin") == "missing"
+    assert environment._sources("no_such_plugin") == environment._sources("no_such.plugin") == "missing"
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from torchlint import Rule, engine, walk
+from torchlint import Rule
 from torchlint.cli import cli, main
-from torchlint.progress import Progress
+from torchlint.engine import examination, run_rules
+from torchlint.run.progress import Progress
 
 TORCHLINT = (sys.executable, "-m", "torchlint")
 
@@ -213,7 +214,7 @@ def test_an_interrupt_is_quiet(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "examine", interrupted)
+    monkeypatch.setattr(examination, "examine", interrupted)
     monkeypatch.setattr(sys, "argv", ["torchlint", "bad.py"])
     with pytest.raises(SystemExit) as caught:
         main()
@@ -266,7 +267,7 @@ def test_an_unexpected_crash_of_the_engine_is_contained(folder: Path, monkeypatc
     def failing(*_: object) -> None:
         raise ZeroDivisionError("so deep")
 
-    monkeypatch.setattr(walk, "read", failing)
+    monkeypatch.setattr(run_rules, "read", failing)
     result = torchlint("--output-format", "concise")
     assert result.exit_code == 3
     assert result.stdout.startswith("bad.py:1:1: TL003 internal-error: torchlint crashed: ZeroDivisionError: so deep")

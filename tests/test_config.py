@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from torchlint import Rule
-from torchlint.config import ConfigError, Configurations, read
-from torchlint.settings import Overrides, Settings
+from torchlint.project.config import ConfigError, Configurations, read
+from torchlint.project.settings import Overrides, Settings
 
 
 def written(folder: Path, text: str, name: str = "torchlint.toml") -> Path:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.config import Configurations
-from torchlint.discovery import Discovery
-from torchlint.settings import Overrides
-from torchlint.source import Unread
+from torchlint.files.source import Unread
+from torchlint.project.config import Configurations
+from torchlint.project.discovery import Discovery
+from torchlint.project.settings import Overrides
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 import pytest
 
-from torchlint import Safety, SourceFile, edits
-from torchlint.syntax import Tree, parse
+from torchlint import Safety, SourceFile
+from torchlint.syntax import edits
+from torchlint.syntax.tree import Tree, parse
 
 Make = Callable[[Tree], list[edits.NodeEdit]]
 

@@ -17,8 +17,11 @@ import libcst as cst
 import pytest
 from click.testing import CliRunner, Result
 
-from torchlint import Rule, Safety, edits, regular, runner, writing
+from torchlint import Rule, Safety
 from torchlint.cli import cli, main
+from torchlint.files import atomic_write, regular
+from torchlint.run import runner
+from torchlint.syntax import edits
 from torchlint.verify import reports, session
 from torchlint.verify.reports import html
 
@@ -187,7 +190,7 @@ def test_files_that_cannot_be_written(
     def refused(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing, "_replace", refused)
+    monkeypatch.setattr(atomic_write, "_replace", refused)
     result = torchlint(*options, "--exit-zero", *CONCISE)
     assert (result.exit_code, result.stdout) == (3, output)
     assert "cannot write " in result.stderr and "No space left on device" in result.stderr

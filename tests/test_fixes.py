@@ -13,9 +13,11 @@ import libcst as cst
 import pytest
 from click.testing import CliRunner, Result
 
-from torchlint import Category, Rule, Safety, Selection, SourceFile, edits, lint, registry, testing
+from torchlint import Category, Rule, Safety, Selection, SourceFile, lint, testing
 from torchlint.cli import cli
-from torchlint.fixes import Fixed, fix
+from torchlint.engine import registry
+from torchlint.engine.fixer import Fixed, fix
+from torchlint.syntax import edits
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -102,7 +104,7 @@ def test_fixes_of_a_long_file_are_checked_together(monkeypatch: pytest.MonkeyPat
         parsed.append(source)
         return True
 
-    monkeypatch.setattr("torchlint.pythontree.is_python", is_python)
+    monkeypatch.setattr("torchlint.syntax.python_ast.is_python", is_python)
     findings = lint(SourceFile("file.py", b"old()\n" * 500), Selection((Renames,)))
     assert len(findings) == 500
     assert len(parsed) == 1

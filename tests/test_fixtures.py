@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from torchlint import SourceFile, engine, registry, testing
-from torchlint.registry import Selection
+from torchlint import SourceFile, testing
+from torchlint.engine import examination, registry
+from torchlint.engine.registry import Selection
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -38,5 +39,5 @@ def {function}(model, batches):
         torch.cuda.empty_cache()
 """
     rules = tuple(rule for rule in registry.rules() if rule.rule_name() == "empty-cache-in-loop")
-    findings = engine.lint(SourceFile(path, text.encode()), Selection(rules, frozenset(), {}))
+    findings = examination.lint(SourceFile(path, text.encode()), Selection(rules, frozenset(), {}))
     assert bool(findings) is found

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.globs import Glob
-from torchlint.patterns import Patterns
+from torchlint.project.globs import Glob
+from torchlint.project.patterns import Patterns
 
 PATTERNS = (
     *("a", "*", "*.py", "a*", "*a*b*", "?", "a?", "[ab]", "[!a]b", "[^a]b", "[a-c]x", "[c-a]", "[a-]", "[]a]", "[a"),

@@ -10,7 +10,8 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from torchlint import Category, Edit, Rule, edits, testing
+from torchlint import Category, Edit, Rule, testing
+from torchlint.syntax import edits
 
 
 class AskedForHelp(Rule):

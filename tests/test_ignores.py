@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from torchlint import Rule, SourceFile
 from torchlint.cli import cli
-from torchlint.testing import Fixture, _reindented, fixtures
+from torchlint.testing.harness import Fixture, _reindented, fixtures
 
 ROOT = Path(__file__).parent.parent
 BAD = [path for path in sorted((ROOT / "fixtures").glob("*/*.py")) if not path.name.endswith(("good.py", ".fixed.py"))]

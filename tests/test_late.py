@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.late import late
+from torchlint.lazy_import import late
 
 RUN = """
 import sys

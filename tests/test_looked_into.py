@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from tests.notebooks import notebook
 from torchlint import Rule, Selection, SourceFile
 from torchlint.cli import cli
-from torchlint.config import Configurations
-from torchlint.discovery import Discovery
-from torchlint.engine import examine
+from torchlint.engine.examination import examine
 from torchlint.outputs import Outcome, Style, render
-from torchlint.runner import Means, run
+from torchlint.project.config import Configurations
+from torchlint.project.discovery import Discovery
+from torchlint.run.runner import Means, run
 
 BROKEN = "x y\n"
 FILES = {"bad.py": "bad()\n", "broken.py": BROKEN, "clean.py": "x  # not bad\n", "passed.py": "x\n"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchlint.magics import masked
+from torchlint.files.ipython import masked
 
 PLAIN = {
     "%matplotlib inline\n": "pass\n",

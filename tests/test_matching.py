@@ -10,9 +10,9 @@ import libcst as cst
 import pytest
 
 from torchlint import SourceFile
-from torchlint.matching import Nodes
-from torchlint.pythontree import PythonTree, Site, read, site_of
-from torchlint.syntax import parse
+from torchlint.syntax.matching import Nodes
+from torchlint.syntax.python_ast import PythonTree, Site, read, site_of
+from torchlint.syntax.tree import parse
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").rglob("*.py"))
 FORMS = """

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.notebooks import markdown, notebook
-from torchlint import Rule, Selection, SourceFile, lint, registry
+from torchlint import Rule, Selection, SourceFile, lint
+from torchlint.engine import registry
 from torchlint.finding import Position, Span
 from torchlint.outputs import LintedFile, Outcome, Style, render
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.notebooks import code, document, markdown, notebook
-from torchlint import Category, Finding, Rule, Safety, Selection, SourceFile, edits, lint
+from torchlint import Category, Finding, Rule, Safety, Selection, SourceFile, lint
+from torchlint.engine.fixer import fix
 from torchlint.finding import Position
-from torchlint.fixes import fix
 from torchlint.outputs import FORMATS, LintedFile, Outcome, Style, render
+from torchlint.syntax import edits
 
 
 class Renames(Rule):

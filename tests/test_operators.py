@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from torchlint import operators
-from torchlint.operators import OPERATORS
+from torchlint.pytorch import autograd_table
+from torchlint.pytorch.autograd_table import OPERATORS
 
 GENERATOR = Path(__file__).with_name("generate_operators.py")
 
@@ -27,8 +27,8 @@ def installed_torch() -> str:
 
 
 needs_torch = pytest.mark.skipif(
-    installed_torch() != operators.TORCH_VERSION or importlib.util.find_spec("yaml") is None,
-    reason=f"needs torch {operators.TORCH_VERSION} and pyyaml",
+    installed_torch() != autograd_table.TORCH_VERSION or importlib.util.find_spec("yaml") is None,
+    reason=f"needs torch {autograd_table.TORCH_VERSION} and pyyaml",
 )
 
 
@@ -135,34 +135,39 @@ def test_every_common_operator_is_known() -> None:
 
 def test_views() -> None:
     views = "view transpose permute t squeeze unsqueeze expand narrow select split chunk unbind detach diagonal"
-    assert words(views) <= operators.VIEWS
+    assert words(views) <= autograd_table.VIEWS
     maybe = "reshape flatten contiguous to float unfold cpu cuda type_as"
-    assert words(maybe) <= operators.MAYBE_VIEWS
-    assert not operators.VIEWS & operators.MAYBE_VIEWS
-    assert not {"clone", "add", "repeat"} & (operators.VIEWS | operators.MAYBE_VIEWS)
+    assert words(maybe) <= autograd_table.MAYBE_VIEWS
+    assert not autograd_table.VIEWS & autograd_table.MAYBE_VIEWS
+    assert not {"clone", "add", "repeat"} & (autograd_table.VIEWS | autograd_table.MAYBE_VIEWS)
 
 
 def test_inplace() -> None:
-    assert {"add_", "mul_", "relu_", "zero_", "copy_", "clamp_", "elu_", "masked_fill_"} <= operators.INPLACE
-    assert not {"requires_grad_", "detach_", "share_memory_", "retain_grad"} & operators.INPLACE
+    assert {"add_", "mul_", "relu_", "zero_", "copy_", "clamp_", "elu_", "masked_fill_"} <= autograd_table.INPLACE
+    assert not {"requires_grad_", "detach_", "share_memory_", "retain_grad"} & autograd_table.INPLACE
 
 
 def test_not_differentiable() -> None:
     tensors = "argmax argmin eq ne lt ge long int bool isnan multinomial bincount ones_like zeros_like detach"
-    assert words(tensors) <= operators.NOT_DIFFERENTIABLE
+    assert words(tensors) <= autograd_table.NOT_DIFFERENTIABLE
     # Their gradient is zero, but there is one.
-    assert not {"sign", "floor", "round", "ceil"} & operators.NOT_DIFFERENTIABLE
-    assert not operators.NOT_DIFFERENTIABLE & OPERATORS.keys() - {"detach"}
+    assert not {"sign", "floor", "round", "ceil"} & autograd_table.NOT_DIFFERENTIABLE
+    assert not autograd_table.NOT_DIFFERENTIABLE & OPERATORS.keys() - {"detach"}
 
 
 def test_modules() -> None:
-    assert operators.MODULES["ReLU"] == ("result",)
-    assert operators.MODULES["Linear"] == operators.MODULES["LazyLinear"] == ("input",)
-    assert operators.MODULES["Dropout"] == operators.MODULES["Flatten"] == operators.MODULES["Identity"] == ()
-    assert {"ReLU", "Dropout", "MSELoss"} <= operators.MODULES_WITHOUT_PARAMETERS
-    assert not {"Linear", "PReLU", "BatchNorm2d", "InstanceNorm2d"} & operators.MODULES_WITHOUT_PARAMETERS
-    assert {"ReLU", "SiLU", "Dropout"} <= operators.INPLACE_MODULES
-    assert not {"GELU", "Sigmoid", "Tanh"} & operators.INPLACE_MODULES
+    assert autograd_table.MODULES["ReLU"] == ("result",)
+    assert autograd_table.MODULES["Linear"] == autograd_table.MODULES["LazyLinear"] == ("input",)
+    assert (
+        autograd_table.MODULES["Dropout"]
+        == autograd_table.MODULES["Flatten"]
+        == autograd_table.MODULES["Identity"]
+        == ()
+    )
+    assert {"ReLU", "Dropout", "MSELoss"} <= autograd_table.MODULES_WITHOUT_PARAMETERS
+    assert not {"Linear", "PReLU", "BatchNorm2d", "InstanceNorm2d"} & autograd_table.MODULES_WITHOUT_PARAMETERS
+    assert {"ReLU", "SiLU", "Dropout"} <= autograd_table.INPLACE_MODULES
+    assert not {"GELU", "Sigmoid", "Tanh"} & autograd_table.INPLACE_MODULES
 
 
 # --- with torch ------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import pytest
 from lsprotocol import converters, types
 from sarif import loader
 
-from torchlint import Finding, Position, Rule, Selection, Severity, SourceFile, Span, lint, registry
+from torchlint import Finding, Position, Rule, Selection, Severity, SourceFile, Span, lint
+from torchlint.engine import registry
 from torchlint.finding import Edit, Fix, Related, Safety
 from torchlint.outputs import LintedFile, Outcome, Style, render
 

@@ -9,9 +9,9 @@ import libcst as cst
 import pytest
 
 from torchlint import SourceFile, lint, select
-from torchlint.engine import examine
-from torchlint.pieces import Pieces
-from torchlint.syntax import parse
+from torchlint.engine.examination import examine
+from torchlint.syntax.incremental import Pieces
+from torchlint.syntax.tree import parse
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/*.py"))
 LINES = ("", "x = 1", "else:", "    pass", "# a comment", "    # another", "'''", "(", "\\", "x = 1; y = 2; \\", "\f")

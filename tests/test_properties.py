@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchlint import Finding, SourceFile, Span, lint, registry, select
+from torchlint import Finding, SourceFile, Span, lint, select
+from torchlint.engine import registry
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/*.py"))
 LIBRARY = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[::6]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.python import UNREADABLE, string_value
+from torchlint.files.python import UNREADABLE, string_value
 
 
 @pytest.mark.parametrize(

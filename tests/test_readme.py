@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from torchlint import Rule, registry
+from torchlint import Rule
+from torchlint.engine import registry
 from torchlint.outputs import FORMATS
 
 ROOT = Path(__file__).parent.parent

@@ -20,10 +20,10 @@ needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask i
 
 WORKER = """\
 import os, sys, time
-from torchlint import engine
-from torchlint.cache import key
+from torchlint.engine import examination
+from torchlint.run.cache import key
 
-examine, version = engine.examine, sys.argv.pop(1)
+examine, version = examination.examine, sys.argv.pop(1)
 
 def slow(source, selection):
     with open("working-" + str(os.getpid()), "w"):
@@ -32,7 +32,7 @@ def slow(source, selection):
     return examine(source, selection)
 
 if __name__ == "__main__":
-    engine.examine = slow
+    examination.examine = slow
     if version:
         key.environment()["torchlint"] = version
     from distributed.cli.dask_worker import main

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from torchlint import Finding, Rule, Severity, docs, registry, testing
+from torchlint import Finding, Rule, Severity, testing
+from torchlint.engine import registry
+from torchlint.engine.documentation import markdown
 from torchlint.verify.verdict import VERIFIABLE
 
 ROOT = Path(__file__).parent.parent
@@ -73,7 +75,7 @@ def test_documentation(rule: type[Rule]) -> None:
     summary, blank = documentation.split("\n")[:2]
     assert not blank
     assert summary.endswith(".")
-    assert ("Severity" in headings) == ("or less" in docs.markdown(rule.meta()).split("\n")[2])
+    assert ("Severity" in headings) == ("or less" in markdown(rule.meta()).split("\n")[2])
     assert len(summary) <= 80
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from torchlint import Finding, Safety, SourceFile, engine, registry
-from torchlint.registry import Selection
+from torchlint import Finding, Safety, SourceFile
+from torchlint.engine import examination, registry
+from torchlint.engine.registry import Selection
 
 
 def find(rule: str, text: str) -> list[Finding]:
     """What one rule finds in a file."""
     rules = tuple(item for item in registry.rules() if item.rule_name() == rule)
-    return engine.lint(SourceFile("file.py", text.encode()), Selection(rules, frozenset(), {}))
+    return examination.lint(SourceFile("file.py", text.encode()), Selection(rules, frozenset(), {}))
 
 
 EMPTYING = """\

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from torchlint import Rule, Selection, SourceFile, engine
-from torchlint.cache.key import environment
-from torchlint.config import Configurations
-from torchlint.discovery import Discovery
-from torchlint.dispatch import Refused, chunks
+from torchlint import Rule, Selection, SourceFile
+from torchlint.engine import examination
 from torchlint.outputs import Outcome, Style, render
-from torchlint.pools import processes_that_pay, usable_cpus
-from torchlint.runner import Means, lint_shipped, run
+from torchlint.project.config import Configurations
+from torchlint.project.discovery import Discovery
+from torchlint.run.cache.environment import environment
+from torchlint.run.process_pool import processes_that_pay, usable_cpus
+from torchlint.run.runner import Means, lint_shipped, run
+from torchlint.run.scheduler import Refused, chunks
 
 Driver = Callable[..., subprocess.Popen[str]]
 
@@ -41,8 +42,8 @@ if __name__ == "__main__":
     if start_method != "usual":
         multiprocessing.set_start_method(start_method)
     if "slow.py" in os.listdir():
-        from torchlint import engine
-        engine.examine = examine
+        from torchlint.engine import examination
+        examination.examine = examine
     from torchlint.cli import main
     main()
 """
@@ -174,17 +175,17 @@ def deadly(folder: Path, monkeypatch: pytest.MonkeyPatch, bad_call: type[Rule]) 
     """Whoever lints a file that says `die` is killed, unless it is this process; only once if the file is there."""
     if sys.platform != "linux":
         pytest.skip("the rules of a test reach copies of its process only")
-    parent, examine = os.getpid(), engine.examine
+    parent, examine = os.getpid(), examination.examine
     once = folder / "once"
 
-    def dying(source: SourceFile, selection: Selection) -> engine.Examination:
+    def dying(source: SourceFile, selection: Selection) -> examination.Examination:
         if b"die" in source.data and os.getpid() != parent and not (once.exists() and once.read_text()):
             if once.exists():
                 once.write_text("done")
             os.kill(os.getpid(), signal.SIGKILL)
         return examine(source, selection)
 
-    monkeypatch.setattr(engine, "examine", dying)
+    monkeypatch.setattr(examination, "examine", dying)
     yield once
 
 

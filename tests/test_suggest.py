@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from torchlint import Rule
 from torchlint.cli import cli
 from torchlint.cli.check import check
-from torchlint.config import ONLY_OPTIONS
-from torchlint.settings import Settings
+from torchlint.project.config import ONLY_OPTIONS
+from torchlint.project.settings import Settings
 
 
 @pytest.fixture

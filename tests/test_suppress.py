@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchlint import Finding, Rule, Selection, SourceFile, lint
-from torchlint.text import comments
+from torchlint.files.lines import comments
 
 CHECKS = frozenset({"unused-suppression", "unknown-suppression"})
 
@@ -123,7 +123,7 @@ def test_useless_comments_are_reported(bad_call: type[Rule], text: str, name: st
 
 def _others(bad_call: type[Rule]) -> list[type[Rule]]:
     """The other rules there are, so that a bare comment can be known to be unused."""
-    from torchlint import registry
+    from torchlint.engine import registry
 
     return [rule for rule in registry.rules() if rule is not bad_call]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from torchlint import Selection, SourceFile, lint, select, triage
+from torchlint import Selection, SourceFile, lint, prefilter, select
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/*.py"))
 WORTH = {rule.code: rule.is_worth_a_parse for rule in select(["ALL"]).rules}
@@ -62,7 +62,7 @@ def in_forward(code: str) -> bytes:
 )
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_what_may_have_been_saved(code: str, newline: str) -> None:
-    assert triage.may_change_saved_tensor(in_forward(code).replace(b"\n", newline.encode()))
+    assert prefilter.may_change_saved_tensor(in_forward(code).replace(b"\n", newline.encode()))
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_what_may_have_been_saved(code: str, newline: str) -> None:
     ],
 )
 def test_what_cannot_have_been_saved(code: str) -> None:
-    assert not triage.may_change_saved_tensor(in_forward(code))
+    assert not prefilter.may_change_saved_tensor(in_forward(code))
 
 
 @pytest.mark.parametrize("code", ["self.scale += 1", "self.fc.weight.mul_(2)", "self.scale[0] = 1"])
 def test_leaves(code: str) -> None:
-    assert triage.may_change_leaf(in_forward(code))
+    assert prefilter.may_change_leaf(in_forward(code))
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,18 @@ def test_leaves(code: str) -> None:
     ],
 )
 def test_no_leaves(code: str) -> None:
-    assert not triage.may_change_leaf(in_forward(code))
+    assert not prefilter.may_change_leaf(in_forward(code))
 
 
 @pytest.mark.parametrize("text", ["", "x += 1", "def f(:\n    x += 1", "import torch\nnn.Linear(\n", "\0"])
 def test_little_and_broken_input(text: str) -> None:
-    triage.may_change_saved_tensor(text.encode())
-    triage.may_change_leaf(text.encode())
+    prefilter.may_change_saved_tensor(text.encode())
+    prefilter.may_change_leaf(text.encode())
 
 
 def test_what_cannot_be_read_is_parsed() -> None:
     broken = in_forward("x = (self.fc(x)\nx += 1")
-    assert triage.may_change_saved_tensor(broken) and triage.may_change_leaf(broken)
+    assert prefilter.may_change_saved_tensor(broken) and prefilter.may_change_leaf(broken)
 
 
 LAYER = """\
@@ -217,7 +217,7 @@ class Net(nn.Module):
 def test_what_the_model_finds_is_read(made: str, used: str, everything_parsed: Selection) -> None:
     code = LAYER.format(indent(made, " " * 8).strip(), indent(used, " " * 8).strip()).encode()
     assert "TL301" in {finding.code for finding in lint(SourceFile("net.py", code), everything_parsed)}
-    assert triage.may_change_saved_tensor(code)
+    assert prefilter.may_change_saved_tensor(code)
 
 
 OBJECTS = """\
@@ -279,7 +279,7 @@ def train(model, x):
 def test_what_an_object_holds_is_read(code: str, everything_parsed: Selection) -> None:
     data = OBJECTS.format(indent(code, "    ").strip()).encode()
     found = "TL301" in {finding.code for finding in lint(SourceFile("boxes.py", data), everything_parsed)}
-    assert triage.may_change_saved_tensor(data) or not found
+    assert prefilter.may_change_saved_tensor(data) or not found
     assert found
 
 
@@ -287,7 +287,7 @@ def test_what_an_object_counts_is_not_read() -> None:
     code = "boxes = Boxes(x)\nboxes.count += 1\ny = y + boxes.count"
     methods = OBJECTS.partition("    def put")[0] + "    def add(self):\n        self.count += 1\n"
     data = methods + OBJECTS[OBJECTS.index("\ndef train") :].format(indent(code + "\nboxes.add()", "    ").strip())
-    assert not triage.may_change_saved_tensor(data.encode())
+    assert not prefilter.may_change_saved_tensor(data.encode())
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_what_the_model_finds_of_leaves_is_read(code: str, everything_parsed: Se
     for text in (code, f"def main():\n{indent(code, '    ')}"):
         data = f"import torch\nfrom torch import nn\n\n{text}\n".encode()
         found = "TL302" in {finding.code for finding in lint(SourceFile("leaf.py", data), everything_parsed)}
-        assert triage.may_change_leaf(data) or not found
+        assert prefilter.may_change_leaf(data) or not found
         assert found or text != code
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.engine import lint
-from torchlint.registry import select
-from torchlint.source import SourceFile
+from torchlint.engine.examination import lint
+from torchlint.engine.registry import select
+from torchlint.files.source import SourceFile
 
 PROGRAMS = sorted((Path(__file__).parent / "verify" / "programs").glob("*.py"))
 UNSEEN = "unseen by the linter"

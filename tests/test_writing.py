@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.writing import WriteError, write
+from torchlint.files.atomic_write import WriteError, write
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permissions and links of POSIX")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchlint import edits, repairs, triage
-    from torchlint.engine import lint
+    from torchlint import prefilter, repairs
+    from torchlint.engine.examination import lint
+    from torchlint.engine.registry import Selection, select
+    from torchlint.files.source import SourceFile
     from torchlint.finding import Category, Confidence, Edit, Finding, Fix, Position, Related, Safety, Severity, Span
     from torchlint.model import Model
-    from torchlint.registry import Selection, select
     from torchlint.rule import Rule
-    from torchlint.source import SourceFile
+    from torchlint.syntax import edits
 
     __version__: str
 
@@ -33,18 +34,19 @@ __all__ = [
     "__version__",
     "edits",
     "lint",
+    "prefilter",
     "repairs",
     "select",
-    "triage",
 ]
 
+_MODULES = {"edits": "torchlint.syntax.edits", "prefilter": "torchlint.prefilter", "repairs": "torchlint.repairs"}
 _HOMES = {
-    "engine": ("lint",),
+    "engine.examination": ("lint",),
     "finding": tuple("Category Confidence Edit Finding Fix Position Related Safety Severity Span".split()),
     "model": ("Model",),
-    "registry": ("Selection", "select"),
+    "engine.registry": ("Selection", "select"),
     "rule": ("Rule",),
-    "source": ("SourceFile",),
+    "files.source": ("SourceFile",),
 }
 
 if not TYPE_CHECKING:  # a type checker takes the imports above, and refuses any other name
@@ -54,10 +56,10 @@ if not TYPE_CHECKING:  # a type checker takes the imports above, and refuses any
 
         if name == "__version__":
             return metadata.version("torchlint")
-        if name in ("edits", "repairs", "triage"):
-            from torchlint.late import late
+        if name in _MODULES:
+            from torchlint.lazy_import import late
 
-            return late(f"torchlint.{name}")
+            return late(_MODULES[name])
         for module, names in _HOMES.items():
             if name in names:
                 return getattr(import_module(f"torchlint.{module}"), name)

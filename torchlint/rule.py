@@ -13,11 +13,11 @@ from torchlint.finding import Category, Confidence, Meta, Severity
 if TYPE_CHECKING:
     import libcst as cst
 
-    from torchlint.edits import Change
-    from torchlint.matching import Nodes
     from torchlint.model import Model
-    from torchlint.pythontree import Site
-    from torchlint.syntax import Tree
+    from torchlint.syntax.edits import Change
+    from torchlint.syntax.matching import Nodes
+    from torchlint.syntax.python_ast import Site
+    from torchlint.syntax.tree import Tree
 
 OptionValue = bool | int | str | tuple[str, ...]
 Place: TypeAlias = "Site | cst.CSTNode"

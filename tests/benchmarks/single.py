@@ -18,7 +18,7 @@ from pathlib import Path
 import libcst as cst
 
 from torchlint import SourceFile, lint, select
-from torchlint.source import SourceError
+from torchlint.files.source import SourceError
 
 
 def parse(paths: Iterable[Path]) -> None:

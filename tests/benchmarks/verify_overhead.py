@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Position, Severity, Span
-from torchlint.source import SourceFile
 from torchlint.verify.claims import Claim, claim
 from torchlint.verify.folder import Folder, Limits
 from torchlint.verify.launch import launch

@@ -24,10 +24,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.benchmarks import corpus
 from tests.golden import traces
-from torchlint import Rule, lint, registry, select
-from torchlint.engine import looking
+from torchlint import Rule, lint, select
+from torchlint.engine import registry
+from torchlint.engine.examination import looking
+from torchlint.files.source import SourceError, SourceFile
 from torchlint.outputs.places import shown_place
-from torchlint.source import SourceError, SourceFile
 from torchlint.trace import trace
 
 SUFFIXES = (".py", ".ipynb")

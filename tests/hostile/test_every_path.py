@@ -15,9 +15,9 @@ import pytest
 from click.testing import Result
 
 from tests.hostile.conftest import needs_links
-from torchlint import config
 from torchlint.cli.check import check
 from torchlint.cli.options import PathType
+from torchlint.project import config
 
 Torchlint = Callable[..., Result]
 

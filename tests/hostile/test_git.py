@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from tests.hostile.conftest import needs_fifos
-from torchlint import git as git_module
+from torchlint.adoption import git as git_module
 
 Torchlint = Callable[..., Result]
 

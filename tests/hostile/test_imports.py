@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint import pools
+from torchlint.run import process_pool
 
 NAMES = (
     *(
@@ -91,20 +91,20 @@ def test_in_other_processes(folder: Path, start: str) -> None:
 
 
 def test_where_new_interpreters_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "_may_fork", lambda: False)
-    monkeypatch.setattr(pools, "_may_be_told", lambda: False)
+    monkeypatch.setattr(process_pool, "_may_fork", lambda: False)
+    monkeypatch.setattr(process_pool, "_may_be_told", lambda: False)
     monkeypatch.chdir(tmp_path)
     for name in ("train.py", "README", "tests"):
         (tmp_path / name).mkdir()
-    assert pools.are_safe()
+    assert process_pool.are_safe()
     (tmp_path / "pickle.cpython-311-x86_64-linux-gnu.so").touch()
-    assert not pools.are_safe()
+    assert not process_pool.are_safe()
 
 
 def test_the_variable_for_new_interpreters_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     for before in (None, ""):
-        with pools._safe_path():
+        with process_pool._safe_path():
             assert os.environ["PYTHONSAFEPATH"] == "1"
         assert os.environ.get("PYTHONSAFEPATH") == before
         monkeypatch.setenv("PYTHONSAFEPATH", "")

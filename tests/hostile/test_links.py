@@ -11,8 +11,8 @@ import pytest
 from click.testing import Result
 
 from tests.hostile.conftest import needs_links
-from torchlint.checkout import real_path
-from torchlint.writing import write
+from torchlint.files.atomic_write import write
+from torchlint.files.checkout import real_path
 
 Torchlint = Callable[..., Result]
 

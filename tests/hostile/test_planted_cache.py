@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.hostile.conftest import needs_fifos, needs_links
-from torchlint.cache import folder as folders
-from torchlint.cache import index
-from torchlint.cache.index import _head
 from torchlint.cli import cli
+from torchlint.run.cache import folder as folders
+from torchlint.run.cache import index
+from torchlint.run.cache.index import _head
 
 Torchlint = Callable[..., Result]
 

@@ -14,8 +14,8 @@ import pytest
 from click.testing import Result
 
 from torchlint import Rule, Selection, SourceFile, lint
+from torchlint.adoption.line_diff import opcodes
 from torchlint.finding import Finding, Position, Related, Severity, Span
-from torchlint.linediff import opcodes
 from torchlint.outputs import LintedFile, Outcome, Style, render
 
 Torchlint = Callable[..., Result]

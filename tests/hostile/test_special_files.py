@@ -10,9 +10,9 @@ import pytest
 from click.testing import Result
 
 from tests.hostile.conftest import needs_fifos, needs_links
-from torchlint import regular
-from torchlint.baseline import Baseline, BaselineError
-from torchlint.config import ConfigError, read
+from torchlint.adoption.baseline import Baseline, BaselineError
+from torchlint.files import regular
+from torchlint.project.config import ConfigError, read
 from torchlint.server.configuration import Configuration
 
 Torchlint = Callable[..., Result]

@@ -19,7 +19,9 @@ collect_ignore_glob = [] if find_spec("pygls") else ["test_*.py"]  # needs the e
 PLUGIN = '''
 import libcst as cst
 
-from torchlint import Category, Rule, Safety, edits
+from torchlint import Category, Rule, Safety
+
+from torchlint.syntax import edits
 
 
 class BadCall(Rule):

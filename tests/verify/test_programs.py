@@ -17,8 +17,8 @@ from statistics import median
 
 import pytest
 
+from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Position, Severity, Span
-from torchlint.source import SourceFile
 from torchlint.verify.folder import Limits
 from torchlint.verify.session import Subject, Verification, verify
 from torchlint.verify.verdict import VERIFIABLE

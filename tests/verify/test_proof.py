@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
+from torchlint.files.source import SourceFile
 from torchlint.finding import Edit, Finding, Fix, Position, Safety, Severity, Span
-from torchlint.source import SourceFile
 from torchlint.verify import fixed
 from torchlint.verify.comparison import comparable, first_difference
 from torchlint.verify.evidence import Evidence, from_json

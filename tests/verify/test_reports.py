@@ -15,8 +15,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
+from torchlint.files.source import SourceFile
 from torchlint.finding import Confidence, Finding, Position, Severity, Span
-from torchlint.source import SourceFile
 from torchlint.verify.evidence import Evidence, from_json
 from torchlint.verify.launch import Ended
 from torchlint.verify.reports import FORMATS, render

@@ -13,11 +13,11 @@ from torchlint.cli.options import PathType, all_of, check_folder_of, say
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
-    from torchlint.baseline import Baseline
-    from torchlint.changes import Changes
-    from torchlint.discovery import Target
+    from torchlint.adoption.baseline import Baseline
+    from torchlint.adoption.since import Changes
     from torchlint.outputs import LintedFile, Outcome
-    from torchlint.runner import Means, Progress
+    from torchlint.project.discovery import Target
+    from torchlint.run.runner import Means, Progress
 
 _OPTIONS = (
     click.option(
@@ -95,7 +95,7 @@ class Adoption:
     def _lint(
         self, targets: list[Target], progress: Progress, means: Means, say: Callable[[str], None]
     ) -> tuple[list[Target], Outcome]:
-        from torchlint.runner import run
+        from torchlint.run.runner import run
 
         baseline, changes = self._read(), self._changes()
         if changes is not None and targets:
@@ -110,14 +110,14 @@ class Adoption:
     def _changes(self) -> Changes | None:
         if self.since is None:
             return None
-        from torchlint.changes import Changes
+        from torchlint.adoption.since import Changes
 
         return Changes(self.since)
 
     def _read(self) -> Baseline | None:
         if self.baseline is None:
             return None
-        from torchlint.baseline import Baseline
+        from torchlint.adoption.baseline import Baseline
 
         try:
             return Baseline.read(self.baseline)
@@ -161,12 +161,12 @@ class Adoption:
         return replace(outcome, files=files, unwritten=tuple(unwritten))
 
     def _add(self, file: LintedFile, targets: dict[str, Target], unwritten: list[str]) -> int:
-        from torchlint import ignores
-        from torchlint.writing import WriteError
+        from torchlint.adoption import add_ignores
+        from torchlint.files.atomic_write import WriteError
 
         path = targets[file.source.path].path
         try:
-            return ignores.add(file, targets[file.source.path].settings.selection(path))
+            return add_ignores.add(file, targets[file.source.path].settings.selection(path))
         except WriteError as error:
             say(f"error: {error}")
             unwritten.append(file.source.path)

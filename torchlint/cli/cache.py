@@ -15,8 +15,8 @@ def cache() -> None:
 @cache.command(context_settings=HELP)
 def clear() -> None:
     """Delete what earlier runs have found, in all projects."""
-    from torchlint.cache import folder
     from torchlint.outputs import counted
+    from torchlint.run.cache import folder
 
     with errors_of_the_user():
         place = folder.find()

@@ -29,9 +29,9 @@ from torchlint.cli.speed import Speed, speed_options
 from torchlint.outputs import FORMATS, LintedFile, Style, render
 
 if TYPE_CHECKING:
-    from torchlint.config import Configurations
-    from torchlint.fixes import Fixing
+    from torchlint.engine.fixer import Fixing
     from torchlint.outputs import Outcome
+    from torchlint.project.config import Configurations
 
 STDIN = Path("<stdin>")
 
@@ -78,7 +78,7 @@ class _Options:
     @property
     def fixing(self) -> Fixing | None:
         """Which fixes are to be made, if any."""
-        from torchlint.fixes import Fixing
+        from torchlint.engine.fixer import Fixing
 
         return Fixing(self.unsafe_fixes) if self.fix or self.fix_only or self.diff else None
 
@@ -197,8 +197,8 @@ def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
 
 
 def _outcome(paths: tuple[Path, ...], options: _Options) -> Outcome:
-    from torchlint.config import Configurations
-    from torchlint.settings import Overrides
+    from torchlint.project.config import Configurations
+    from torchlint.project.settings import Overrides
 
     overrides = Overrides(options.select, options.ignore, options.extend_select, options.preview, options.force_exclude)
     configurations = Configurations(overrides, file=options.config, isolated=options.isolated)
@@ -210,9 +210,9 @@ def _outcome(paths: tuple[Path, ...], options: _Options) -> Outcome:
 
 
 def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations: Configurations) -> Outcome:
-    from torchlint.discovery import Discovery
-    from torchlint.progress import Progress
-    from torchlint.runner import run
+    from torchlint.project.discovery import Discovery
+    from torchlint.run.progress import Progress
+    from torchlint.run.runner import run
 
     discovery = Discovery(configurations, options.exclude)
     targets = discovery.files(paths)
@@ -227,9 +227,9 @@ def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations
 
 
 def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outcome:
-    from torchlint.discovery import Discovery
-    from torchlint.runner import lint_source, outcome_of
-    from torchlint.source import SourceFile
+    from torchlint.files.source import SourceFile
+    from torchlint.project.discovery import Discovery
+    from torchlint.run.runner import lint_source, outcome_of
 
     path = options.stdin_filename or STDIN
     settings = Discovery(configurations, options.exclude).settings_of(path)
@@ -250,7 +250,7 @@ def standard_input() -> bytes:
 
 
 def _exit_code(outcome: Outcome, exit_zero: bool) -> int:
-    from torchlint.registry import INTERNAL_ERROR
+    from torchlint.engine.registry import INTERNAL_ERROR
 
     if outcome.unwritten or any(finding.name == INTERNAL_ERROR.name for finding in outcome.findings):
         return FAILURE

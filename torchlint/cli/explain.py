@@ -22,17 +22,19 @@ def explain(rules: tuple[str, ...], everything: bool, markdown: bool, color: str
 
     RULE is a name, code, code prefix or category; without one, all rules are listed.
     """
-    from torchlint import docs, registry
     from torchlint.colours import painter
+    from torchlint.engine import documentation, registry
 
     colour = is_coloured(color)
     paint = painter(colour)
     with errors_of_the_user():
         metas = [meta for rule in rules for meta in registry.find(rule)] if rules else list(registry.metas())
     if not rules and not everything and not markdown:
-        text = docs.listing(metas, paint)
+        text = documentation.listing(metas, paint)
     else:
-        pages = [docs.markdown(meta) if markdown else docs.terminal(meta, paint) for meta in _unique(metas)]
+        pages = [
+            documentation.markdown(meta) if markdown else documentation.terminal(meta, paint) for meta in _unique(metas)
+        ]
         text = "\n".join(pages)
     write(text, None, colour)
 

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from torchlint.adoption.line_diff import unified
 from torchlint.cli.options import say
 from torchlint.colours import Paint, painter
-from torchlint.linediff import unified
+from torchlint.files.source import SourceFile
 from torchlint.outputs import Outcome, counted
 from torchlint.outputs.escaping import printable
-from torchlint.source import SourceFile
 
 _ROLES = {"---": "title", "+++": "title", "@@": "dim", "-": "removed", "+": "added"}
 
 
 def write_fixes(outcome: Outcome) -> Outcome:
     """Write the files that fixes have changed. One that cannot be written is named, and keeps its findings."""
-    from torchlint.writing import WriteError, write
+    from torchlint.files.atomic_write import WriteError, write
 
     files, unwritten = [], []
     for file in outcome.files:

@@ -101,7 +101,7 @@ def write(output: str | bytes, file: Path | None, colour: bool, *, err: bool = F
 
 
 def _write_file(output: str | bytes, file: Path) -> None:
-    from torchlint.writing import WriteError, overwrite
+    from torchlint.files.atomic_write import WriteError, overwrite
 
     data = output.encode("utf-8", "backslashreplace") if isinstance(output, str) else output
     try:
@@ -141,7 +141,7 @@ def errors_of_the_user() -> Iterator[None]:
     except Exception as error:
         if _is_of_the_user(error):
             raise click.UsageError(_said(error)) from None
-        from torchlint.writing import WriteError
+        from torchlint.files.atomic_write import WriteError
 
         if isinstance(error, WriteError):
             raise Unwritten(str(error)) from None
@@ -150,12 +150,12 @@ def errors_of_the_user() -> Iterator[None]:
 
 def _is_of_the_user(error: Exception) -> bool:
     """Asked only when something went wrong, since the linter may not have been imported."""
-    from torchlint.baseline import BaselineError
-    from torchlint.cache import CacheError
-    from torchlint.config import ConfigError
-    from torchlint.dispatch import Refused
-    from torchlint.git import GitError
-    from torchlint.registry import RegistryError, UnknownRule
+    from torchlint.adoption.baseline import BaselineError
+    from torchlint.adoption.git import GitError
+    from torchlint.engine.registry import RegistryError, UnknownRule
+    from torchlint.project.config import ConfigError
+    from torchlint.run.cache import CacheError
+    from torchlint.run.scheduler import Refused
 
     own = (ConfigError, RegistryError, UnknownRule, BaselineError, GitError, CacheError, Refused)
     return isinstance(error, (*own, FileNotFoundError))

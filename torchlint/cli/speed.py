@@ -13,9 +13,9 @@ import click
 from torchlint.cli.options import all_of, say
 
 if TYPE_CHECKING:
-    from torchlint.cache import Cache
-    from torchlint.config import Configurations
-    from torchlint.runner import Means
+    from torchlint.project.config import Configurations
+    from torchlint.run.cache import Cache
+    from torchlint.run.runner import Means
 
 _OPTIONS = (
     click.option(
@@ -54,8 +54,8 @@ class Speed:
     @contextmanager
     def means(self, configurations: Configurations) -> Iterator[Means]:
         """The means; what the run has learned is kept, even if it was interrupted. Raises `remote.Unreachable`."""
-        from torchlint.remote import connected
-        from torchlint.runner import Means
+        from torchlint.run.dask import connected
+        from torchlint.run.runner import Means
 
         connection = connected(self.executor) if self.executor else nullcontext()
         with connection as executor, self._cache(configurations) as cache:
@@ -64,7 +64,7 @@ class Speed:
     @contextmanager
     def _cache(self, configurations: Configurations) -> Iterator[Cache | None]:
         """The cache, if there can be one, which is written at the end. That it cannot be used is said, and no more."""
-        from torchlint.cache import Cache, CacheError, folder
+        from torchlint.run.cache import Cache, CacheError, folder
 
         cache = None
         try:

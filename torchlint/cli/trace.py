@@ -21,8 +21,8 @@ from torchlint.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from torchlint.files.source import SourceFile
     from torchlint.rule import Rule
-    from torchlint.source import SourceFile
     from torchlint.trace import FileTrace
 
 _EXIT_CODES = """\b
@@ -95,8 +95,8 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
 
 def _traces(files: Iterable[Path], problems: list[str]) -> Iterator[tuple[FileTrace, list[str]]]:
     """The trace of each file that can be read, with the rules that its configuration leaves out."""
-    from torchlint import registry
-    from torchlint.config import Configurations
+    from torchlint.engine import registry
+    from torchlint.project.config import Configurations
 
     configurations = Configurations()
     usual = registry.select().rules
@@ -109,8 +109,8 @@ def _traces(files: Iterable[Path], problems: list[str]) -> Iterator[tuple[FileTr
 
 
 def _source(file: Path, problems: list[str]) -> SourceFile | None:
+    from torchlint.files.source import SourceError, SourceFile, Unread
     from torchlint.outputs.escaping import printable
-    from torchlint.source import SourceError, SourceFile, Unread
 
     if file == Path("-"):
         return SourceFile(str(STDIN), standard_input())
@@ -128,10 +128,10 @@ def _source(file: Path, problems: list[str]) -> SourceFile | None:
 
 def _traced(source: SourceFile, rules: Iterable[type[Rule]], problems: list[str]) -> FileTrace | None:
     """The trace of a file; of a notebook with cells that are not Python that of the others."""
-    from torchlint.engine import without_broken_cells
+    from torchlint.engine.diagnostics import problem_finding
+    from torchlint.engine.examination import without_broken_cells
+    from torchlint.files.source import SourceError, SyntaxProblem
     from torchlint.outputs.places import shown_place
-    from torchlint.problems import problem_finding
-    from torchlint.source import SourceError, SyntaxProblem
     from torchlint.trace import trace
 
     rest: SourceFile | None = None

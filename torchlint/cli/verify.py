@@ -242,19 +242,19 @@ def _names(select: tuple[str, ...]) -> set[str]:
     """The rules that are selected; raises `UnknownRule`. Without any, the linter is not even imported."""
     if not select:
         return set()
-    from torchlint import registry
+    from torchlint.engine import registry
 
     return {meta.name for selector in select for meta in registry.find(selector)}
 
 
 def _linted(root: Path, select: tuple[str, ...], fixed: bool) -> list[Subject]:
-    from torchlint.config import Configurations
-    from torchlint.discovery import Discovery
-    from torchlint.fixes import Fixing
-    from torchlint.notebook import SUFFIX as NOTEBOOK_SUFFIX
-    from torchlint.progress import Progress
-    from torchlint.runner import Means, run
-    from torchlint.settings import Overrides
+    from torchlint.engine.fixer import Fixing
+    from torchlint.files.notebook import SUFFIX as NOTEBOOK_SUFFIX
+    from torchlint.project.config import Configurations
+    from torchlint.project.discovery import Discovery
+    from torchlint.project.settings import Overrides
+    from torchlint.run.progress import Progress
+    from torchlint.run.runner import Means, run
 
     _names(select)
     shown = Path(os.path.relpath(root)) if root.is_relative_to(Path.cwd()) else root
@@ -298,8 +298,8 @@ def _ask(command: tuple[str, ...], subjects: list[Subject], limits: Limits, runs
 
 
 def _write_page(verification: Verification, path: Path) -> None:
+    from torchlint.files.atomic_write import WriteError, overwrite
     from torchlint.verify.reports import html
-    from torchlint.writing import WriteError, overwrite
 
     try:
         overwrite(path, html.render(verification).encode())

@@ -14,7 +14,7 @@ from torchlint.model.program import Program
 from torchlint.model.protocol import Protocol
 from torchlint.model.retention import Retention
 from torchlint.model.tracking import Tracking
-from torchlint.pythontree import PythonTree
+from torchlint.syntax.python_ast import PythonTree
 
 
 class Model:

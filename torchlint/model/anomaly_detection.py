@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint import hints
 from torchlint.model.assignments import names_read
 from torchlint.model.conditions import is_main_guard
 from torchlint.model.events import Anomaly, Backward, Branch, Event, Fresh, Step, events_in
 from torchlint.model.program import Program
 from torchlint.model.values import Optimizer
-from torchlint.pythontree import FUNCTIONS, Site, dotted, is_literal, site_of, walk
+from torchlint.pytorch import naming
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, site_of, walk
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class AnomalyDetection:
         node = self.program.tree.node(branch.site) if isinstance(branch, Branch) else None
         if not isinstance(branch, Branch) or not isinstance(node, ast.If):
             return False
-        if any(hints.DEBUGGING.search(name) for name in names_read(node.test)):
+        if any(naming.DEBUGGING.search(name) for name in names_read(node.test)):
             return False
         trains = [any(isinstance(item, Backward) for item in events_in(items)) for items in branch.arms]
         return trains[arm] and sum(trains) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from torchlint.knowledge import GradMode
 from torchlint.model.calls import Calls
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.expressions import key_of, operator_of, target_text
@@ -20,7 +19,8 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pythontree import children, dotted, site_of
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import children, dotted, site_of
 
 
 class Assignments(Calls):

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-from torchlint import knowledge
 from torchlint.model.externals import Externals
 from torchlint.model.summaries import Arguments
 from torchlint.model.values import (
@@ -17,6 +16,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
+from torchlint.pytorch import api
 
 
 class BuiltinCalls(Externals):
@@ -28,7 +28,7 @@ class BuiltinCalls(Externals):
             result = handler(self, arguments, node)
             if result is not None:
                 return result
-        if name in knowledge.PASSING_BUILTINS and arguments.positional:
+        if name in api.PASSING_BUILTINS and arguments.positional:
             first = resolved(arguments.positional[0])
             if name == "next":
                 return self.iterated(first, node)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint import hints
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import (
     Backward,
@@ -25,7 +24,8 @@ from torchlint.model.events import (
 )
 from torchlint.model.iterations import Iteration
 from torchlint.model.program import Program, Trace
-from torchlint.pythontree import Site, dotted
+from torchlint.pytorch import naming
+from torchlint.syntax.python_ast import Site, dotted
 
 _PER_BATCH = re.compile(r"step|batch|iter")
 
@@ -92,7 +92,7 @@ class CacheEmptying:
     def _measures(self, function: FunctionInfo | None, events: list[Event]) -> bool:
         """Whether a function measures memory, or looks for the largest batch: by its name, or since it resets the
         counters, or reads them before and after."""
-        if function is not None and hints.MEASURING.search(function.name):
+        if function is not None and naming.MEASURING.search(function.name):
             return True
         probes = [other for other in events if isinstance(other, MemoryProbe)]
         return any(probe.resets for probe in probes) or len(probes) > 1
@@ -140,5 +140,5 @@ def _is_per_update(event: EmptyCache, inside: list[Event]) -> bool:
 def _reads_memory(event: Event) -> bool:
     """Whether an event reads memory counters, as far as one can tell."""
     if isinstance(event, Call) and event.value.callee is not None:
-        return bool(hints.MEMORY_FIGURE.search(event.value.callee.label))
+        return bool(naming.MEMORY_FIGURE.search(event.value.callee.label))
     return isinstance(event, MemoryProbe)

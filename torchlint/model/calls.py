@@ -28,7 +28,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pythontree import site_of
+from torchlint.syntax.python_ast import site_of
 
 MAX_CALLEES = 8
 """Alternatives that one call is followed into."""

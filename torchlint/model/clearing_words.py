@@ -11,7 +11,7 @@ from torchlint.model.program import Program
 from torchlint.model.protocol import Protocol, StaleGradients
 from torchlint.model.tracking import modules_of
 from torchlint.model.values import Answer, resolved
-from torchlint.pythontree import Site
+from torchlint.syntax.python_ast import Site
 
 
 class ClearingWords:

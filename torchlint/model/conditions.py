@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchlint.knowledge import GradMode
 from torchlint.model.assignments import Assignments
 from torchlint.model.values import (
     Class,
@@ -22,7 +21,8 @@ from torchlint.model.values import (
     Value,
     inputs_of,
 )
-from torchlint.pythontree import dotted, is_literal, walk
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import dotted, is_literal, walk
 
 
 class Conditions(Assignments):

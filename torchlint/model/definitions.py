@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from torchlint.pythontree import FUNCTIONS, LOOPS, SCOPES, PythonTree, dotted, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, SCOPES, PythonTree, dotted, walk
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from torchlint.knowledge import GradMode
 from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
 )
-from torchlint.pythontree import Site
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import Site
 
 Path = tuple[tuple[object, int], ...]
 """The arms of the branches that lead to an event: pairs of a branch and the number of its arm."""

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-from torchlint import hints
-from torchlint.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
 from torchlint.model.events import Branch, Compute, GradRead, Loop, Read, Yield
 from torchlint.model.machine import Machine
 from torchlint.model.values import (
@@ -26,7 +24,9 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pythontree import dotted, site_of, walk
+from torchlint.pytorch import naming
+from torchlint.pytorch.api import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
+from torchlint.syntax.python_ast import dotted, site_of, walk
 
 _LITERALS = (str, bytes, int, float, bool, type(None))
 _OPERATORS: dict[type[ast.AST], str] = {
@@ -248,7 +248,7 @@ class Expressions(Machine):
         if isinstance(owner, Plain):
             return Plain(node)
         if isinstance(owner, Unknown) and owner.origin == "call" and owner.callee is not None:
-            if hints.is_called_as_module(owner.callee.label):
+            if naming.is_called_as_module(owner.callee.label):
                 return self.part_of(owner, "[]", "element", node)
         return self.made(Unknown(node, "iteration", (owner,)))
 

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-from torchlint import hints, knowledge
-from torchlint.knowledge import GradMode
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Anomaly, Clear, Clip, EmptyCache, Fresh, Grad, GradRead, MemoryProbe
 from torchlint.model.methods import Methods
@@ -26,8 +24,10 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.operators import INPLACE, INPLACE_MODULES, OPERATORS, VIEWS
-from torchlint.pythontree import site_of
+from torchlint.pytorch import api, naming
+from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, OPERATORS, VIEWS
+from torchlint.syntax.python_ast import site_of
 
 
 class Externals(Methods):
@@ -44,19 +44,19 @@ class Externals(Methods):
             result = handler(self, name, arguments, node)
             if result is not None:
                 return result
-        if name in knowledge.GRAD_MODES:
+        if name in api.GRAD_MODES:
             return self._grad_mode(name, arguments, node)
-        if knowledge.WRAPPERS.search(name) and arguments.positional:
+        if api.WRAPPERS.search(name) and arguments.positional:
             return arguments.positional[0]
         last = name.rpartition(".")[2]
-        if knowledge.package(name) == "torch" or name.startswith("torch"):
+        if api.package(name) == "torch" or name.startswith("torch"):
             known = self._torch(name, last, arguments, node)
             if known is not None:
                 return known
         return self._foreign(name, last, arguments, node)
 
     def _grad_mode(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        mode = knowledge.GRAD_MODES[name]
+        mode = api.GRAD_MODES[name]
         first = arguments.get(0, "mode")
         if first is not None:
             target = resolved(first)
@@ -157,7 +157,7 @@ class Externals(Methods):
         return self._deepcopy(name, arguments, node) or self.made(Module(node, "AveragedModel", arguments.all()))
 
     def _torch(self, name: str, last: str, arguments: Arguments, node: ast.Call) -> Value | None:
-        if last in knowledge.MEMORY_PROBES:
+        if last in api.MEMORY_PROBES:
             self.emit(MemoryProbe(site_of(node), last.startswith("reset")))
             return Plain(node)
         if last.startswith("_foreach_") and self._gradients_in(arguments):
@@ -165,9 +165,9 @@ class Externals(Methods):
                 Clear(site_of(node), None, explicit=False) if last == "_foreach_zero_" else GradRead(site_of(node))
             )
             return Plain(node)
-        if name.startswith(knowledge.SCHEDULERS):
+        if name.startswith(api.SCHEDULERS):
             return self.made(Unknown(node, "scheduler", arguments.all(), "scheduler"))
-        if last in knowledge.PLAIN_FUNCTIONS or last.startswith(("is_", "are_", "get_", "set_")):
+        if last in api.PLAIN_FUNCTIONS or last.startswith(("is_", "are_", "get_", "set_")):
             return Plain(node)
         if name.startswith("torch.optim.") and last[:1].isupper():
             return self._new_optimizer(last, arguments, node)
@@ -191,12 +191,12 @@ class Externals(Methods):
             return Plain(node)
         if name.startswith("torch.nn.") and last[:1].isupper() and name.count(".") <= 4:
             return self._new_module(last, arguments, node)
-        if last in knowledge.CREATORS and name.count(".") <= 2:
+        if last in api.CREATORS and name.count(".") <= 2:
             out = arguments.keywords.get("out")
             if out is not None:
                 return self.mutate(node, None, out, last, ())
             return self.created(last, arguments, node)
-        operator = knowledge.operator_name(name)
+        operator = api.operator_name(name)
         if operator is not None:
             return self._functional(operator, arguments, node)
         return None
@@ -212,7 +212,7 @@ class Externals(Methods):
         return made
 
     def _new_module(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        if knowledge.WRAPPERS.search(name) and arguments.positional:
+        if api.WRAPPERS.search(name) and arguments.positional:
             return arguments.positional[0]
         flag = arguments.keywords.get("inplace")
         position = {"LeakyReLU": 1, "Dropout": 1, "ELU": 1}.get(name, 0)
@@ -242,21 +242,21 @@ class Externals(Methods):
         return self.computed(operator, parents, node, base)
 
     def _foreign(self, name: str, last: str, arguments: Arguments, node: ast.Call) -> Value:
-        root = knowledge.package(name)
+        root = api.package(name)
         if root == "builtins":
             return self.builtin(last, arguments, node)
-        if hints.is_optimizer_class(last):
+        if naming.is_optimizer_class(last):
             return self._new_optimizer(last, arguments, node)
         if root == "einops" and arguments.positional:
             return self.made_tensor(last, (arguments.positional[0],), node)
         if last == "AverageMeter":
             return self.made(Container(node, "meter"))
-        if name in knowledge.PROGRESS or last in ("tqdm", "trange", "track"):
+        if name in api.PROGRESS or last in ("tqdm", "trange", "track"):
             return arguments.positional[0] if arguments.positional else Plain(node)
-        if root in knowledge.PLAIN_PACKAGES:
+        if root in api.PLAIN_PACKAGES:
             return Plain(node)
         callee = External(node, name)
-        if root in knowledge.HARMLESS_PACKAGES or last[:1].isupper():
+        if root in api.HARMLESS_PACKAGES or last[:1].isupper():
             kind = "object" if last[:1].isupper() else "call"
             return self.made(Unknown(node, kind, arguments.all(), last, callee, self.mode))
         return self.unresolved(callee, last, arguments.all(), node)
@@ -284,10 +284,10 @@ class Externals(Methods):
     """The module that overwrites its argument, by its result."""
 
     _externals: ClassVar[dict[str, Callable[..., Value | None]]] = {
-        **dict.fromkeys(knowledge.SET_GRAD_MODE, _set_grad_mode),
-        **dict.fromkeys(knowledge.DETECT_ANOMALY, _detect_anomaly),
-        **dict.fromkeys(knowledge.SET_ANOMALY, _set_anomaly),
-        **dict.fromkeys(knowledge.EMPTY_CACHE, _empty_cache),
+        **dict.fromkeys(api.SET_GRAD_MODE, _set_grad_mode),
+        **dict.fromkeys(api.DETECT_ANOMALY, _detect_anomaly),
+        **dict.fromkeys(api.SET_ANOMALY, _set_anomaly),
+        **dict.fromkeys(api.EMPTY_CACHE, _empty_cache),
         "torch.autograd.grad": _autograd_grad, "torch.autograd.backward": _autograd_backward,
         "torch_xla.core.xla_model.optimizer_step": _optimizer_step_function,
         "torch.nn.Parameter": _new_parameter, "torch.nn.parameter.Parameter": _new_parameter,

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from torchlint import hints
-from torchlint.knowledge import GradMode
 from torchlint.model.assignments import Assignments
 from torchlint.model.conditions import Conditions
 from torchlint.model.definitions import Definitions, FunctionInfo
@@ -29,7 +27,9 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pythontree import dotted, is_literal, site_of
+from torchlint.pytorch import naming
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import dotted, is_literal, site_of
 
 LoopNode = ast.For | ast.AsyncFor | ast.While
 
@@ -291,7 +291,7 @@ def may_switch_gradients(context: Value) -> bool:
     if isinstance(context, Phi):
         return any(isinstance(item, Context) for item in inputs_of(context))
     callee = context.callee if isinstance(context, Unknown) else None
-    return callee is not None and bool(hints.SWITCHES_GRADIENTS.search(callee.label))
+    return callee is not None and bool(naming.SWITCHES_GRADIENTS.search(callee.label))
 
 
 def holds_parameters(value: Value) -> bool:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
 from torchlint.model.events import Backward, Branch, Call, Compute, Event, Exit, Item, Step, events_in
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program
@@ -19,7 +18,8 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.pythontree import FUNCTIONS, Site, dotted, site_of
+from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, site_of
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator
 
-from torchlint import hints, knowledge
-from torchlint.pythontree import FUNCTIONS, LOOPS, arguments, children, dotted, walk
+from torchlint.pytorch import api, naming
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, arguments, children, dotted, walk
 
 _PASSING = frozenset("tqdm trange track list tuple iter reversed sorted islice prefetch".split())
 _COUNTING = frozenset("range trange count len type isinstance print size dim numel ndimension nelement".split())
@@ -14,7 +14,7 @@ _FROM_DATA = frozenset(
     "tensor as_tensor from_numpy asarray frombuffer Tensor FloatTensor LongTensor DoubleTensor HalfTensor IntTensor "
     "BoolTensor ByteTensor new_tensor".split()
 )
-_NEW = (knowledge.CREATORS | knowledge.CREATOR_METHODS) - _FROM_DATA
+_NEW = (api.CREATORS | api.CREATOR_METHODS) - _FROM_DATA
 _LOOP_HEADERS = (ast.For, ast.AsyncFor, ast.comprehension)
 
 
@@ -54,7 +54,7 @@ class IterationData:
     def _is_data(self, node: ast.Name | ast.Attribute) -> bool:
         if dotted(node) in self._data:
             return True
-        if isinstance(node, ast.Name) or node.attr in knowledge.PLAIN_ATTRIBUTES:
+        if isinstance(node, ast.Name) or node.attr in api.PLAIN_ATTRIBUTES:
             return False
         return self.feeds(node.value)
 
@@ -63,7 +63,7 @@ class IterationData:
         name = func.attr if isinstance(func, ast.Attribute) else dotted(func)
         if name == "next":
             return True
-        if name in _COUNTING or name in _NEW or hints.LOADING.search(name):
+        if name in _COUNTING or name in _NEW or naming.LOADING.search(name):
             return False
         return self.feeds(func) or any(map(self.feeds, arguments(node)))
 
@@ -86,7 +86,7 @@ class IterationData:
         elif name in _PASSING and given and name not in _COUNTING:
             self._bind_yielded(target, given[0])
         else:
-            sizes = _are_numbers(iterable) or bool(hints.SIZE.search(dotted(target)))
+            sizes = _are_numbers(iterable) or bool(naming.SIZE.search(dotted(target)))
             self.varies_size |= sizes
             self._bind(target, self._counters if sizes or counts(iterable) else self._data)
         self.yielded.update(_names_in(target))
@@ -97,7 +97,7 @@ class IterationData:
     def _follow(self, node: ast.AST) -> None:
         """Bind what a node assigns, if that is data of the iteration, or counts."""
         for target, source in (*_assigned(node), *self._handed(node)):
-            if hints.SIZE.search(dotted(target)) and (isinstance(node, ast.AugAssign) or _reads(source, target)):
+            if naming.SIZE.search(dotted(target)) and (isinstance(node, ast.AugAssign) or _reads(source, target)):
                 self.varies_size = True
             if self.feeds(source):
                 self._bind(target, self._data)

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
-from torchlint import hints
 from torchlint.model.events import Backward, Call, Compute, Event, Fresh, Grad, GradRead, Loop, Step, repeating
 from torchlint.model.iteration_data import IterationData, counts
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import has_parameters, is_forward, is_module
 from torchlint.model.values import Answer, Module, Optimizer, Tensor, Unknown, Value, inputs_of
-from torchlint.pythontree import LOOPS, SCOPES, children, dotted
+from torchlint.pytorch import naming
+from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted
 
 
 class Iteration:
@@ -68,8 +68,8 @@ class Iteration:
     def _gathers_experience(self) -> bool:
         own = _nodes(self.node, ast.Call, but=(*LOOPS, *SCOPES, ast.If))
         inner = (call for loop in _nodes(self.node, *LOOPS) for call in _nodes(loop, ast.Call))
-        return any(hints.COLLECTING.search(dotted(call.func)) for call in own) or any(
-            hints.ENVIRONMENT_STEP.search(dotted(call.func)) for call in inner
+        return any(naming.COLLECTING.search(dotted(call.func)) for call in own) or any(
+            naming.ENVIRONMENT_STEP.search(dotted(call.func)) for call in inner
         )
 
     def _is_fed(self, event: Event) -> bool:
@@ -120,9 +120,9 @@ def _operands(value: Tensor | Unknown) -> tuple[Value, ...]:
 
 def _is_for_job(value: Value) -> bool:
     """Whether only who trains or evaluates by itself wants to be handed a value."""
-    if hints.LOADER.search(value.label) or is_module(value) is Answer.YES:
+    if naming.LOADER.search(value.label) or is_module(value) is Answer.YES:
         return True
-    return isinstance(value, Unknown) and value.origin == "parameter" and bool(hints.MODULE.search(value.label))
+    return isinstance(value, Unknown) and value.origin == "parameter" and bool(naming.MODULE.search(value.label))
 
 
 def _used(event: Event) -> tuple[Value, ...]:

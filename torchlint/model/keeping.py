@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.knowledge import GradMode
 from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking, ancestry, is_forward
@@ -24,7 +23,8 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pythontree import Site, dotted, site_of
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import Site, dotted, site_of
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from torchlint.pythontree import LOOPS, SCOPES, TRIES, children
+from torchlint.syntax.python_ast import LOOPS, SCOPES, TRIES, children
 
 _LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from torchlint.knowledge import GradMode
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.events import Event, Item, Loop, Path
 from torchlint.model.values import (
@@ -24,7 +23,8 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.pythontree import Site
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import Site
 
 Made = TypeVar("Made", bound=Value)
 Key = TypeVar("Key", str, tuple[Value, str])

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-from torchlint import hints, knowledge
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import Call, Clear, Compute, GradRead, Keep, MayClear
 from torchlint.model.summaries import Arguments
@@ -26,8 +25,9 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.operators import INPLACE, OPERATORS, VIEWS
-from torchlint.pythontree import dotted, site_of
+from torchlint.pytorch import api, naming
+from torchlint.pytorch.autograd_table import INPLACE, OPERATORS, VIEWS
+from torchlint.syntax.python_ast import dotted, site_of
 
 _OVERWRITING = frozenset({"zero_", "fill_", "copy_"})
 
@@ -70,7 +70,7 @@ class Methods(Training):
             return self._container_method(receiver, name, arguments, node)
         if isinstance(receiver, Plain):
             return Plain(node)
-        if name in knowledge.TENSOR_METHODS or name in knowledge.PASSING_METHODS or isinstance(receiver, Tensor):
+        if name in api.TENSOR_METHODS or name in api.PASSING_METHODS or isinstance(receiver, Tensor):
             if not isinstance(receiver, (Instance, Module, Optimizer, External)):
                 return self._tensor_method(receiver, name, arguments, node)
         return self._unknown_method(receiver, name, arguments, node)
@@ -115,7 +115,7 @@ class Methods(Training):
         """Whether `self.name(...)` calls an object that is stored there, not an inherited method."""
         if info is not None and name in info.assigned:
             return True
-        return bool(stored.uses) or bool(hints.MODULE.search(name))
+        return bool(stored.uses) or bool(naming.MODULE.search(name))
 
     # -- training -----------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class Methods(Training):
     def _tensor_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if name in INPLACE:
             return self._in_place(receiver, name, arguments, node)
-        if name in knowledge.CREATOR_METHODS:
+        if name in api.CREATOR_METHODS:
             return self.created(name, arguments, node)
         base = receiver if name in VIEWS else None
         return self.computed(name, (receiver, *arguments.all()), node, base)
@@ -241,7 +241,7 @@ class Methods(Training):
 
     def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: ast.Call) -> Value:
         """The result of a call that this module does not define: it may do anything to what it is handed."""
-        origin = "object" if hints.is_class_name(name) else "call"
+        origin = "object" if naming.is_class_name(name) else "call"
         result = self.made(Unknown(node, origin, handed, "", callee, self.mode))
         self.emit(Call(site_of(node), result))
         objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
@@ -258,12 +258,12 @@ class Methods(Training):
         if isinstance(owner, Unknown) and owner.origin in ("engine", "scaler", "scheduler"):
             return True
         label = owner_label(owner)
-        return isinstance(owner, Unknown) and bool(hints.BYSTANDER.search(label) or hints.ENGINE.search(label))
+        return isinstance(owner, Unknown) and bool(naming.BYSTANDER.search(label) or naming.ENGINE.search(label))
 
     _methods: ClassVar[dict[str, Callable[..., Value | None]]] = {
         **Training.training_methods,
         "append": _append, "appendleft": _append, "add": _append, "extend": _extend, "insert": _insert,
-        **dict.fromkeys(knowledge.PLAIN_METHODS, _plain_result),
+        **dict.fromkeys(api.PLAIN_METHODS, _plain_result),
     }  # fmt: skip
 
 

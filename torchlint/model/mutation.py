@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from torchlint.hints import INFERENCE, TRAINING
-from torchlint.knowledge import GradMode
 from torchlint.model.events import (
     Backward,
     Branch,
@@ -35,8 +33,10 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.operators import MODULES, OPERATORS
-from torchlint.pythontree import FUNCTIONS, Site, dotted, is_literal, walk
+from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.autograd_table import MODULES, OPERATORS
+from torchlint.pytorch.naming import INFERENCE, TRAINING
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, walk
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchlint import hints
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import (
     Backward,
@@ -32,7 +31,8 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pythontree import site_of
+from torchlint.pytorch import naming
+from torchlint.syntax.python_ast import site_of
 
 
 class Ownership:
@@ -156,11 +156,11 @@ class Ownership:
                 if not isinstance(part, (Container, Phi))
             )
         if optimizer in _with_owners(item):
-            return not hints.is_harmless_to_optimizer(event.name)
+            return not naming.is_harmless_to_optimizer(event.name)
         if isinstance(item, Parameters):
-            clears = hints.is_clearing(event.name)
+            clears = naming.is_clearing(event.name)
             return clears and any(self.clears(module, optimizer) is not Answer.NO for module in item.parents)
-        if hints.is_harmless_to_model(event.name) or self._only_computes(event, item):
+        if naming.is_harmless_to_model(event.name) or self._only_computes(event, item):
             return False
         if self._is_part_of(optimizer, item):
             return True
@@ -174,7 +174,7 @@ class Ownership:
         """A method of a module whose name has nothing to do with gradients."""
         if event.receiver is None or not _module_like(item) or item not in set(inputs_of(event.receiver)):
             return False
-        return not hints.may_touch_gradients(event.name)
+        return not naming.may_touch_gradients(event.name)
 
     def _holds(self, item: Instance, optimizer: Value) -> bool:
         """Whether an object of this module has the optimizer, or a model that it may step on."""
@@ -306,7 +306,7 @@ def _module_like(item: Value) -> bool:
     makers = (call.callee, *call.parents[:1]) if call is not None and call.origin == "call" else ()
     if any(maker is not None and _module_like(maker) for maker in makers):
         return False  # what a module, or a method of one, returns is a tensor
-    return is_module(item) is Answer.YES or item.origin == "super" or bool(hints.MODULE.search(item.label))
+    return is_module(item) is Answer.YES or item.origin == "super" or bool(naming.MODULE.search(item.label))
 
 
 def surely_optimizer(value: Value) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Event, Item, events_in
 from torchlint.model.flow import Interpreter
@@ -16,8 +15,9 @@ from torchlint.model.values import (
     Frame,
     Value,
 )
-from torchlint.operators import INPLACE
-from torchlint.pythontree import FUNCTIONS, LOOPS, PythonTree, dotted, is_literal
+from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.pytorch.autograd_table import INPLACE
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, dotted, is_literal
 
 _TRAINING = frozenset(
     (

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from torchlint import hints, knowledge
-from torchlint.knowledge import GradMode
 from torchlint.model.events import (
     Backward,
     Call,
@@ -39,7 +37,9 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.pythontree import dotted
+from torchlint.pytorch import api, naming
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import dotted
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,8 @@ class Protocol(Ownership):
         made = self.program.tree.node(optimizer.site) if optimizer.site is not None else None
         name = self.program.definitions.qualified(dotted(made.func)) if isinstance(made, ast.Call) else ""
         last = name.rpartition(".")[2]
-        known = knowledge.package(name) == "torch" or last in self.program.definitions.class_names
-        return hints.is_class_name(last) and not known and not hints.is_algorithm(last)
+        known = api.package(name) == "torch" or last in self.program.definitions.class_names
+        return naming.is_class_name(last) and not known and not naming.is_algorithm(last)
 
     def clearings_of(self, optimizer: Value) -> Iterator[Clear]:
         """What clears, anywhere in the module, or may clear, the gradients that an optimizer steps on."""
@@ -315,7 +315,7 @@ class Protocol(Ownership):
         """An unresolved call that is handed what may be a loss."""
         callee = call.value.callee
         name = callee.label if callee is not None else ""
-        if callee is None or called_like_module(callee) or hints.only_computes(name):
+        if callee is None or called_like_module(callee) or naming.only_computes(name):
             return False
         return any(
             self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor)
@@ -338,7 +338,7 @@ def _is_made_in(optimizer: Value, trace: Trace) -> bool:
     """Whether a function makes its optimizer, of a kind that is not known: by a call with what it steps on."""
     made = isinstance(optimizer, Unknown) and optimizer.origin in ("call", "object") and optimizer.order > trace.start
     return made and any(
-        isinstance(item, Parameters) or bool(hints.MODULE.search(item.label)) for item in optimizer.parents
+        isinstance(item, Parameters) or bool(naming.MODULE.search(item.label)) for item in optimizer.parents
     )
 
 

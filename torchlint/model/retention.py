@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint import hints
 from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, Returned, Step, exclusive
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import LOSSES, Tracking, result_of_call
@@ -23,7 +22,8 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.pythontree import walk
+from torchlint.pytorch import naming
+from torchlint.syntax.python_ast import walk
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Retention:
         """A module's output or a loss: what a graph of this iteration begins with."""
         if isinstance(item, Unknown):
             label = item.callee.label if item.callee is not None else ""
-            named = hints.is_called_as_module(label) or bool(hints.LOSS.search(label))
+            named = naming.is_called_as_module(label) or bool(naming.LOSS.search(label))
             return item.origin == "call" and (named or item in self.tracking.backpropagated)
         return isinstance(item, Tensor) and (item.leaf or item.op == "module" or item.op in LOSSES)
 
@@ -129,7 +129,7 @@ class Retention:
             if later:
                 return not now.isdisjoint(results)
             return not (self.tracking.graph(event.outputs) - now).isdisjoint(results)
-        if isinstance(event, MayClear) and later and hints.may_touch_gradients(event.name):
+        if isinstance(event, MayClear) and later and naming.may_touch_gradients(event.name):
             return any(not self.tracking.graph(item).isdisjoint(results) for item in event.handed)
         return isinstance(event, Call) and any(map(_goes_backward, event.value.parents))
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from torchlint import hints
-from torchlint.knowledge import GRAD_MODES, SCHEDULERS, SET_GRAD_MODE, GradMode
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters, defaults_of
 from torchlint.model.events import Inlined, Mutate, events_in
 from torchlint.model.expressions import Expressions
@@ -26,7 +24,9 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.pythontree import arguments, dotted, is_literal, site_of
+from torchlint.pytorch import naming
+from torchlint.pytorch.api import GRAD_MODES, SCHEDULERS, SET_GRAD_MODE, GradMode
+from torchlint.syntax.python_ast import arguments, dotted, is_literal, site_of
 
 _MODULE_BASES = (
     "Module",
@@ -187,7 +187,7 @@ class Summaries(Expressions):
             if name in GRAD_MODES:
                 mode = GRAD_MODES[name]
                 return mode if argument is None else mode_asked_for(argument, mode, GradMode.ON)
-            if hints.SWITCHES_GRADIENTS.search(name.rpartition(".")[2]):
+            if naming.SWITCHES_GRADIENTS.search(name.rpartition(".")[2]):
                 return GradMode.UNKNOWN
         return None
 
@@ -227,7 +227,7 @@ class Summaries(Expressions):
         made: Value | None = None
         if qualified in ("torch.nn.Module", "torch.nn.modules.module.Module"):
             made = Module(annotation, name)
-        elif hints.is_optimizer_class(text.rpartition(".")[2]):
+        elif naming.is_optimizer_class(text.rpartition(".")[2]):
             made = Optimizer(annotation, name)
         elif text in self.definitions.class_names:
             made = self.new_object(self.definitions.class_names[text], annotation, ())
@@ -249,7 +249,7 @@ class Summaries(Expressions):
         bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
         return any(
             (item.startswith("torch.optim.") and not item.startswith(SCHEDULERS))
-            or hints.is_optimizer_class(item.rpartition(".")[2])
+            or naming.is_optimizer_class(item.rpartition(".")[2])
             for item in bases
         )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchlint import knowledge
 from torchlint.model.assignments import names_read
 from torchlint.model.definitions import Definitions
 from torchlint.model.events import Backward, Loop, Step
 from torchlint.model.program import Trace
 from torchlint.model.values import Module, Parameters, Plain, Tensor, Value, resolved
-from torchlint.pythontree import LOOPS, dotted, walk
+from torchlint.pytorch import api
+from torchlint.syntax.python_ast import LOOPS, dotted, walk
 
 _STEPPING = frozenset("backward step zero_grad synchronize".split())
 """Methods that are called in such a loop for what they do."""
@@ -36,7 +36,7 @@ def only_times(loop: Loop, trace: Trace, definitions: Definitions) -> bool:
 
 def _read_clock(statements: Iterable[ast.AST], definitions: Definitions) -> bool:
     return any(
-        definitions.qualified(dotted(node.func)) in knowledge.CLOCKS
+        definitions.qualified(dotted(node.func)) in api.CLOCKS
         for statement in statements
         for node in walk(statement)
         if isinstance(node, ast.Call)

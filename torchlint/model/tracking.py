@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from torchlint import hints, knowledge
-from torchlint.knowledge import GradMode
 from torchlint.model.events import Path
 from torchlint.model.values import (
     Answer,
@@ -23,8 +21,10 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
-from torchlint.pythontree import Site
+from torchlint.pytorch import api, naming
+from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
+from torchlint.syntax.python_ast import Site
 
 _CUTTING = frozenset({"detach", "data", "new", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE
 _TERMS = frozenset(
@@ -223,7 +223,7 @@ class Tracking:
         if (
             isinstance(whole, Tensor)
             and isinstance(whole.parents[0], Module)
-            and whole.parents[0].name.rpartition(".")[2] in knowledge.RECURRENT
+            and whole.parents[0].name.rpartition(".")[2] in api.RECURRENT
         ):
             return self.tracked(whole)
         return Answer.YES if whole in self.backpropagated else Answer.UNKNOWN
@@ -250,9 +250,9 @@ class Tracking:
             trained = resolved(value.callee) in self.trained or value.site in self.trained
             if trained or is_module(value.callee) is Answer.YES:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
-            if value.mode is GradMode.ON and hints.LOSS.search(value.callee.label):
+            if value.mode is GradMode.ON and naming.LOSS.search(value.callee.label):
                 return _any(self.tracked(item) for item in value.parents)
-            if isinstance(value.callee, External) and knowledge.package(value.callee.name) in knowledge.PLAIN_PACKAGES:
+            if isinstance(value.callee, External) and api.package(value.callee.name) in api.PLAIN_PACKAGES:
                 return Answer.NO
         return Answer.UNKNOWN
 
@@ -293,7 +293,7 @@ def called_like_module(callee: Value) -> bool:
     """Whether what is called is a module, by what is known of it or by its name."""
     if is_module(callee) is Answer.YES:
         return True
-    return not isinstance(callee, (External, Function)) and hints.is_called_as_module(callee.label)
+    return not isinstance(callee, (External, Function)) and naming.is_called_as_module(callee.label)
 
 
 def is_forward(value: Value) -> bool:
@@ -347,9 +347,9 @@ def is_module(value: Value) -> Answer:
         answers = {is_module(item) for item in value.parents if item is not value and not isinstance(item, Phi)}
         return Answer.YES if answers == {Answer.YES} else Answer.UNKNOWN
     if isinstance(value, Unknown):
-        if value.has_use(*knowledge.MODULE_EVIDENCE):
+        if value.has_use(*api.MODULE_EVIDENCE):
             return Answer.YES
-        if value.label and hints.MODULE.search(value.label):
+        if value.label and naming.MODULE.search(value.label):
             return Answer.UNKNOWN
     if isinstance(value, (Plain, Tensor, Optimizer, Function, Container)):
         return Answer.NO

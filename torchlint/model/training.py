@@ -6,8 +6,6 @@ import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-from torchlint import hints, knowledge
-from torchlint.knowledge import GradMode
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Backward, Clear, Fresh, Loop, Step, events_in
 from torchlint.model.summaries import Arguments, Summaries
@@ -27,7 +25,9 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pythontree import dotted, site_of
+from torchlint.pytorch import api, naming
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import dotted, site_of
 
 
 class Training(Summaries):
@@ -58,7 +58,7 @@ class Training(Summaries):
         if isinstance(receiver, Unknown):
             if receiver.origin == "engine" or receiver.has_use("prepare", "unwrap_model", "setup", "step", "zero_grad"):
                 return True
-            return bool(hints.ENGINE.search(receiver.label))
+            return bool(naming.ENGINE.search(receiver.label))
         return False
 
     def _manual_backward(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
@@ -142,7 +142,7 @@ class Training(Summaries):
             return False
         if isinstance(receiver, Unknown) and receiver.origin == "scaler":
             return True
-        return bool(hints.SCALER.search(receiver.label)) or first.has_use("zero_grad")
+        return bool(naming.SCALER.search(receiver.label)) or first.has_use("zero_grad")
 
     def may_be_optimizer(self, receiver: Value) -> bool:
         """An optimizer by its class, by the methods called on it, or by its name."""
@@ -154,7 +154,7 @@ class Training(Summaries):
             if receiver.origin in ("scheduler", "scaler"):
                 return False
             label = receiver.label if not receiver.label.startswith("[") else owner_label(receiver)
-            return receiver.has_use("zero_grad", "engine") or hints.looks_like_optimizer(label)
+            return receiver.has_use("zero_grad", "engine") or naming.looks_like_optimizer(label)
         return False
 
     def _optimizer_step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
@@ -175,7 +175,7 @@ class Training(Summaries):
         """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` hand their arguments on."""
         if isinstance(receiver, (Tensor, Container, External)) or not arguments.positional:
             return None
-        if isinstance(receiver, Unknown) and not (hints.ENGINE.search(receiver.label) or receiver.origin == "engine"):
+        if isinstance(receiver, Unknown) and not (naming.ENGINE.search(receiver.label) or receiver.origin == "engine"):
             return None
         if len(arguments.positional) == 1:
             return arguments.positional[0]
@@ -225,7 +225,7 @@ class Training(Summaries):
             and isinstance(node.func.value, ast.Name)
             and not isinstance(receiver, Module)
         ):
-            if not receiver.has_use(*knowledge.MODULE_EVIDENCE):
+            if not receiver.has_use(*api.MODULE_EVIDENCE):
                 self.assign_target(node.func.value, leaf)
                 return leaf
         return leaf
@@ -252,7 +252,7 @@ class Training(Summaries):
         "optimizer_step": _optimizer_step, "scale": _scale, "prepare": _prepare, "setup": _prepare,
         "detach_": _detach_in_place, "parameters": _parameters, "named_parameters": _named_parameters,
         "requires_grad_": _requires_grad,
-        **dict.fromkeys(knowledge.SELF_METHODS - {"requires_grad_"}, _itself),
+        **dict.fromkeys(api.SELF_METHODS - {"requires_grad_"}, _itself),
     }  # fmt: skip
     """What to do at a call of a method of this name; None as its answer: nothing special."""
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from torchlint.knowledge import GradMode
-from torchlint.pythontree import Site, site_of
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import Site, site_of
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo, FunctionInfo

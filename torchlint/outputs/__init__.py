@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
+from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Meta, Severity
-from torchlint.source import SourceFile
 
 FORMATS: Mapping[str, str] = {
     "text": "for people: the source with the place underlined",

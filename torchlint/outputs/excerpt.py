@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from torchlint.colours import Paint
+from torchlint.files.source import Place, SourceError, SourceFile
 from torchlint.finding import Position, Span
 from torchlint.outputs.escaping import without_commands
-from torchlint.source import Place, SourceError, SourceFile
 
 _WIDTH = 100
 """Columns of source that are shown of a long line."""

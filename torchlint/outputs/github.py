@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
 from torchlint.outputs.escaping import printable
 from torchlint.outputs.places import placed, repository_path
-from torchlint.source import SourceFile
 
 _COMMANDS = {
     Severity.ERROR: "error",

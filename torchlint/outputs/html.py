@@ -7,7 +7,7 @@ from collections import Counter
 from html import escape
 from importlib.metadata import version
 
-from torchlint.docs import address
+from torchlint.engine.documentation import address
 from torchlint.finding import Finding
 from torchlint.outputs import LintedFile, Outcome, Style, summary
 from torchlint.outputs.escaping import html_text, printable

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from torchlint.docs import address
+from torchlint.engine.documentation import address
+from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Fix, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
 from torchlint.outputs.escaping import json_text, printable
 from torchlint.outputs.places import absolute, utf16_range
-from torchlint.source import SourceFile
 
 Location = dict[str, Any]
 """The protocol's `Location`: the URI of a document, and a range in it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from torchlint.files.source import Place, SourceError, SourceFile
 from torchlint.finding import Finding, Position, Related, Span
 from torchlint.outputs.escaping import printable
-from torchlint.source import Place, SourceError, SourceFile
 
 _CONTEXT = 2
 """Lines of code before and after a finding."""

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
+from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Position, Span
 from torchlint.outputs.escaping import printable
-from torchlint.source import SourceError, SourceFile
 
 _VARIABLES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 """Where services name the folder that their paths start from."""

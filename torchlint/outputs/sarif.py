@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
-from torchlint.docs import REPOSITORY, address, markdown
+from torchlint.engine.documentation import REPOSITORY, address, markdown
+from torchlint.files.source import SourceFile
 from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Related, Safety, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
 from torchlint.outputs.escaping import json_text, sarif_text
 from torchlint.outputs.places import placed, repository_uri, utf16_range
-from torchlint.source import SourceFile
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {

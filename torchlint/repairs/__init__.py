@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchlint.edits import Change
-    from torchlint.matching import Nodes
     from torchlint.model import Model
     from torchlint.model.events import Mutate
     from torchlint.model.keeping import KeptGraph
     from torchlint.model.protocol import StaleGradients
+    from torchlint.syntax.edits import Change
+    from torchlint.syntax.matching import Nodes
 
 
 def missing_clear(model: Model, nodes: Nodes | None, stale: StaleGradients) -> Change | None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from torchlint.edits import Append, Change
 from torchlint.finding import Safety
-from torchlint.matching import Nodes
 from torchlint.model import Model
 from torchlint.model.keeping import KeptGraph
 from torchlint.model.values import Answer, Container, Tensor, Value, resolved
-from torchlint.syntax import dotted
+from torchlint.syntax.edits import Append, Change
+from torchlint.syntax.matching import Nodes
+from torchlint.syntax.tree import dotted
 
 _ELEMENTWISE = ("scale", "add", "sub", "mul", "div", "neg")
 _SHOWING = frozenset(

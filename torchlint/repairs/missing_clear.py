@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.edits import Append, Change, InsertAfter, InsertBefore
-from torchlint.matching import Nodes
 from torchlint.model import Model
 from torchlint.model.events import Step
 from torchlint.model.protocol import StaleGradients
-from torchlint.pythontree import FUNCTIONS, arguments, site_of, walk
+from torchlint.syntax.edits import Append, Change, InsertAfter, InsertBefore
+from torchlint.syntax.matching import Nodes
+from torchlint.syntax.python_ast import FUNCTIONS, arguments, site_of, walk
 
 
 class MissingClear:

@@ -8,13 +8,13 @@ from functools import cached_property
 
 import libcst as cst
 
-from torchlint.edits import Change, Delete, InsertBefore, NodeEdit, Prepend, Replace
-from torchlint.matching import Nodes
 from torchlint.model import Model
 from torchlint.model.events import Mutate
 from torchlint.model.values import Tensor, Value, resolved
-from torchlint.operators import OPERATORS
-from torchlint.syntax import dotted
+from torchlint.pytorch.autograd_table import OPERATORS
+from torchlint.syntax.edits import Change, Delete, InsertBefore, NodeEdit, Prepend, Replace
+from torchlint.syntax.matching import Nodes
+from torchlint.syntax.tree import dotted
 
 _BINDS_LOOSELY = (
     cst.BinaryOperation,

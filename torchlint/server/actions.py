@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from lsprotocol import types
 
+from torchlint.adoption.add_ignores import excused
+from torchlint.engine.fixer import fix, is_applicable
+from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Safety
-from torchlint.fixes import fix, is_applicable
-from torchlint.ignores import excused
 from torchlint.server.analysis import Analysis, Shown
 from torchlint.server.rewriting import workspace_edit
-from torchlint.source import SourceError, SourceFile
 
 FIX_ALL = "source.fixAll.torchlint"
 KINDS = [types.CodeActionKind.QuickFix, FIX_ALL]

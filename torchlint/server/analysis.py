@@ -11,15 +11,15 @@ from cattrs import Converter
 from lsprotocol import types
 from lsprotocol.converters import get_converter
 
-from torchlint.engine import examine
+from torchlint.engine.examination import examine
+from torchlint.engine.registry import Selection
+from torchlint.files.lines import Text
+from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Position, Span
 from torchlint.outputs.json import Location, diagnostic
-from torchlint.pieces import Pieces
-from torchlint.registry import Selection
 from torchlint.server.documents import Buffer, Document
 from torchlint.server.positions import Columns
-from torchlint.source import SourceFile
-from torchlint.text import Text
+from torchlint.syntax.incremental import Pieces
 
 
 @dataclass(frozen=True)

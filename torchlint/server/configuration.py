@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchlint.config import FILES, ConfigError, Configurations
-from torchlint.discovery import Discovery
-from torchlint.registry import RegistryError, Selection, UnknownRule
+from torchlint.engine.registry import RegistryError, Selection, UnknownRule
+from torchlint.project.config import FILES, ConfigError, Configurations
+from torchlint.project.discovery import Discovery
 from torchlint.server.editor import Complain, EditorSettings
 
 _READ = (*FILES, ".gitignore", ".git/info/exclude")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from lsprotocol import types
 
+from torchlint.files.lines import Text
+from torchlint.files.notebook import SUFFIX as NOTEBOOK_SUFFIX
+from torchlint.files.source import SourceFile
 from torchlint.finding import Edit, Position, Span
-from torchlint.notebook import SUFFIX as NOTEBOOK_SUFFIX
 from torchlint.server.positions import Columns
-from torchlint.source import SourceFile
-from torchlint.text import Text
 
 PYTHON = "python"
 

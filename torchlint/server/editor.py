@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lsprotocol import types
 
-from torchlint import registry
-from torchlint.settings import Overrides
+from torchlint.engine import registry
+from torchlint.project.settings import Overrides
 
 Complain = Callable[[str], None]
 

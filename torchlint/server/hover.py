@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from lsprotocol import types
 
-from torchlint import docs, registry
+from torchlint.engine import documentation, registry
+from torchlint.engine.suppressions import Suppressions
+from torchlint.files.source import SourceError
 from torchlint.finding import Meta
 from torchlint.server.analysis import Analysis
-from torchlint.source import SourceError
-from torchlint.suppress import Suppressions
 
 
 def hover(analysis: Analysis, uri: str, position: types.Position, markdown: bool) -> types.Hover | None:
@@ -19,7 +19,7 @@ def hover(analysis: Analysis, uri: str, position: types.Position, markdown: bool
     if not metas:
         return None
     kind = types.MarkupKind.Markdown if markdown else types.MarkupKind.PlainText
-    pages = [docs.markdown(meta) if markdown else docs.terminal(meta) for meta in metas]
+    pages = [documentation.markdown(meta) if markdown else documentation.terminal(meta) for meta in metas]
     return types.Hover(types.MarkupContent(kind, ("\n---\n\n" if markdown else "\n").join(pages)))
 
 

@@ -14,10 +14,10 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from torchlint.engine import lint
+from torchlint.engine.examination import lint
+from torchlint.engine.registry import select
+from torchlint.files.source import SourceFile
 from torchlint.outputs.escaping import printable
-from torchlint.pieces import Pieces
-from torchlint.registry import select
 from torchlint.server.analysis import Analysis
 from torchlint.server.configuration import Configuration
 from torchlint.server.documents import PYTHON, Document, Documents
@@ -25,7 +25,7 @@ from torchlint.server.editor import EditorSettings
 from torchlint.server.linter import Linter
 from torchlint.server.positions import Columns
 from torchlint.server.publisher import Publisher
-from torchlint.source import SourceFile
+from torchlint.syntax.incremental import Pieces
 
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(
     [types.NotebookDocumentFilterWithCells([types.NotebookCellLanguage(PYTHON)], "*")], save=True

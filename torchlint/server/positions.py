@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from lsprotocol import types
 
+from torchlint.files.lines import Text
 from torchlint.finding import Position
-from torchlint.text import Text
 
 _CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
 

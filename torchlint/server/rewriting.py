@@ -7,11 +7,11 @@ from difflib import SequenceMatcher
 
 from lsprotocol import types
 
+from torchlint.files.lines import Text
+from torchlint.files.source import SourceFile
 from torchlint.finding import Edit, Span
 from torchlint.server.analysis import Analysis
 from torchlint.server.documents import Buffer
-from torchlint.source import SourceFile
-from torchlint.text import Text
 
 
 def workspace_edit(analysis: Analysis, better: SourceFile, versioned: bool) -> types.WorkspaceEdit:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from torchlint.files.lines import comments
+from torchlint.files.source import SourceFile
 from torchlint.finding import Span
-from torchlint.source import SourceFile
-from torchlint.text import comments
 
 _LINES = 20
 _CHARACTERS = 200

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from torchlint.colours import Paint
+from torchlint.files.source import Place
 from torchlint.outputs.escaping import without_commands
 from torchlint.outputs.excerpt import display_cells
-from torchlint.source import Place
 
 WIDTH = 100
 _WORD = 10

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from torchlint.files.source import SourceFile
 from torchlint.finding import Span
-from torchlint.source import SourceFile
 
 Facts = dict[str, Any]
 """What is known of something, as JSON; what goes without saying is left out."""

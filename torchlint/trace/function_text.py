@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from torchlint.colours import Paint
+from torchlint.files.source import SourceFile
 from torchlint.outputs.escaping import printable
-from torchlint.source import SourceFile
 from torchlint.trace.code import code
 from torchlint.trace.columns import Line, columns, wrapped
 from torchlint.trace.document import FunctionTrace, Row

@@ -6,10 +6,8 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from torchlint.collector import collector_paused
-from torchlint.deepstack import with_deep_stack
-from torchlint.engine import looking
-from torchlint.knowledge import GradMode
+from torchlint.engine.examination import looking
+from torchlint.files.source import SourceError, SourceFile
 from torchlint.model import Model
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import (
@@ -32,9 +30,11 @@ from torchlint.model.ownership import parameters_of, surely_optimizer
 from torchlint.model.program import Trace
 from torchlint.model.tracking import is_forward
 from torchlint.model.values import Answer, Optimizer, Value, resolved
-from torchlint.pythontree import FUNCTIONS, PythonTree, Site, read, site_of
+from torchlint.pytorch.api import GradMode
 from torchlint.rule import Rule
-from torchlint.source import SourceError, SourceFile
+from torchlint.syntax.deep_stack import with_deep_stack
+from torchlint.syntax.gc_pause import collector_paused
+from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, read, site_of
 from torchlint.trace.document import Facts, FileTrace, FunctionTrace, Holding, Place, Row, place, place_text
 from torchlint.trace.values import Values
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchlint.knowledge import GradMode
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Class,
@@ -22,7 +21,8 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.pythontree import Site
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import Site
 from torchlint.trace.document import Facts, Place, place_text
 
 PLAIN = "plain"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from torchlint import hints
+from torchlint.pytorch import naming
 from torchlint.trace.document import Facts, Holding, Row
 
 _KNOWN_ORIGINS = ("scaler", "scheduler", "engine")
@@ -95,7 +95,7 @@ class Wording:
         method = self.values.get(callee, {})
         owner = str((method.get("of") or [""])[0])
         facts = self.values.get(owner, {})
-        if method.get("label") != "step" or hints.steps_too(facts.get("label", "")):
+        if method.get("label") != "step" or naming.steps_too(facts.get("label", "")):
             return ""
         return owner if facts.get("kind") == "unknown" and facts["origin"] not in _KNOWN_ORIGINS else ""
 

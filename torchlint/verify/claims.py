@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torchlint.files.python import python_tree
 from torchlint.finding import Finding, Position, Severity, Span
-from torchlint.python import python_tree
 
 Lines = tuple[int, int]
 """First and last line."""

@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Confidence, Finding, Position, Related, Severity, Span, fingerprint
-from torchlint.source import SourceError, SourceFile
 from torchlint.verify.session import Subject
 
 _SEVERITIES = {1: Severity.ERROR, 2: Severity.WARNING, 3: Severity.INFORMATION, 4: Severity.HINT}

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
+from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Position, Span
-from torchlint.source import SourceFile
 
 _ALIKE = 0.5
 """A line that is so much like one that it has taken the place of is what became of it."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from torchlint.files.source import SourceFile
 from torchlint.finding import Finding
-from torchlint.source import SourceFile
 from torchlint.verify.claims import Claim, claim
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.evidence import Evidence

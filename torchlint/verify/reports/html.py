@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from html import escape
 from importlib.metadata import version
 
+from torchlint.files.source import SourceError
 from torchlint.outputs.page import page
-from torchlint.source import SourceError
 from torchlint.verify.comparison import Comparison, shown
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.proof import Outcome

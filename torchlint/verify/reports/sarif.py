@@ -15,7 +15,7 @@ _RANKS = {Answer.CONFIRMED: 100.0, Answer.INCONCLUSIVE: 50.0, Answer.NOT_REACHED
 
 def render(verification: Verification, colour: bool) -> str:
     """Indented JSON in ASCII with one run."""
-    from torchlint import registry
+    from torchlint.engine import registry
 
     results = [item for item in verification.judged if item.finding.name != CRASH]  # that one is a notification
     judged = sorted(results, key=lambda item: -_RANKS[item.verdict.answer])

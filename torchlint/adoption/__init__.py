@@ -1,0 +1,1 @@
+"""torchlint on old code: what is new, and what is excused."""

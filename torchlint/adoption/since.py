@@ -1,0 +1,134 @@
+"""Only what a branch did: files that changed since a Git revision, and findings that have to do with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from torchlint.adoption.line_diff import opcodes
+from torchlint.adoption.repository import EVERYTHING, Change, Repository, top_of
+from torchlint.engine import examination
+from torchlint.engine.registry import ABOUT_FILES
+from torchlint.files.source import SourceError, SourceFile
+from torchlint.finding import Finding, Position, Span
+from torchlint.outputs import LintedFile, Outcome
+from torchlint.project.discovery import Target
+
+
+class Changes:
+    """The working tree, untracked files included, compared with where its branch and `revision` parted."""
+
+    def __init__(self, revision: str) -> None:
+        self._revision = revision
+        self._tops: dict[Path, Path] = {}
+        self._repositories: dict[Path, Repository] = {}
+        self._changes: dict[Path, Change] = {}
+
+    def only(self, targets: Sequence[Target]) -> list[Target]:
+        """The targets that changed; raises `GitError`. A folder that cannot be read may have."""
+        by_repository: dict[Repository, list[Path]] = {}
+        for target in targets:
+            if not target.problem:
+                by_repository.setdefault(self._repository(target.path), []).append(_real(target.path))
+        for repository, paths in by_repository.items():
+            self._changes.update(repository.changes(paths))
+        return [target for target in targets if target.problem or _real(target.path) in self._changes]
+
+    def narrowed(self, outcome: Outcome, targets: Iterable[Target]) -> Outcome:
+        """The findings that touch a changed line, or were not there before the change."""
+        by_path = {str(target.path): target for target in targets}
+        files = []
+        for file in outcome.files:
+            findings = self._touched(file, by_path[file.source.path])
+            if findings:
+                files.append(replace(file, findings=findings))
+        return replace(outcome, files=tuple(files))
+
+    def _touched(self, file: LintedFile, target: Target) -> tuple[Finding, ...]:
+        if target.problem:
+            return file.findings
+        change = self._changes[_real(target.path)]
+        before = _Before(self._repository(target.path), change, target)
+        changed = _ChangedLines(file.source, change, before)
+        return tuple(
+            finding
+            for finding in file.findings
+            if finding.name in ABOUT_FILES or changed.touch(finding) or finding.fingerprint not in before.fingerprints
+        )
+
+    def _repository(self, path: Path) -> Repository:
+        folder = _real(path).parent
+        if folder not in self._tops:
+            self._tops[folder] = top_of(folder)
+        top = self._tops[folder]
+        if top not in self._repositories:
+            self._repositories[top] = Repository(top, self._revision)
+        return self._repositories[top]
+
+
+class _Before:
+    """A file as it was, looked at only if it is asked about."""
+
+    def __init__(self, repository: Repository, change: Change, target: Target) -> None:
+        self._repository = repository
+        self._change = change
+        self._target = target
+
+    @cached_property
+    def source(self) -> SourceFile | None:
+        """None if it was not there."""
+        data = self._repository.before(self._change)
+        return None if data is None else SourceFile(str(self._target.path), data)
+
+    @cached_property
+    def fingerprints(self) -> set[str]:
+        if self.source is None:
+            return set()
+        findings = examination.lint(self.source, self._target.settings.selection(self._target.path))
+        return {finding.fingerprint for finding in findings}
+
+
+class _ChangedLines:
+    """The lines of a file that changed, as Git counts them.
+
+    A notebook is compared cell text with cell text: in its JSON a line changes when it is no longer the last
+    of its cell, and outputs come and go.
+    """
+
+    def __init__(self, source: SourceFile, change: Change, before: _Before) -> None:
+        self._source = source
+        self._ranges = _ranges_of_cells(source, before.source) if source.is_notebook else change.lines
+
+    def touch(self, finding: Finding) -> bool:
+        spans = (finding.span, *(related.span for related in finding.related))
+        return any(_overlap(self._lines(span), changed) for span in spans for changed in self._ranges)
+
+    def _lines(self, span: Span) -> range:
+        last = span.end.line - (span.end.column == 0 and span.end.line > span.start.line)
+        return range(self._as_git_counts(span.start.line), self._as_git_counts(last) + 1)
+
+    def _as_git_counts(self, line: int) -> int:
+        """To Git a lone CR ends no line."""
+        if self._source.is_notebook:
+            return line
+        return self._source.text.count("\n", 0, self._source.offset(Position(line, 0))) + 1
+
+
+def _ranges_of_cells(source: SourceFile, before: SourceFile | None) -> Sequence[range]:
+    """The lines of a notebook's program that are not in the one before; all of them if there was none."""
+    try:
+        old, new = before.lines if before else [], source.lines
+    except SourceError:
+        return (EVERYTHING,)
+    return [range(first + 1, last + 1) for tag, _, _, first, last in opcodes(old, new) if tag != "equal"]
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _overlap(lines: range, changed: range) -> bool:
+    return max(lines.start, changed.start) < min(lines.stop, changed.stop)

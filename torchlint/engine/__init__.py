@@ -1,0 +1,1 @@
+"""One file: its rules run, what they find suppressed, sorted and fixed."""

@@ -1,0 +1,53 @@
+"""Findings about what went wrong: files that cannot be read, text that is no Python, rules that crash."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+
+from torchlint.engine.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE
+from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
+from torchlint.finding import Finding, Meta, Position, Span
+from torchlint.rule import Rule
+
+
+def file_finding(meta: Meta, source: SourceFile, message: str, line: int) -> Finding:
+    """A finding about a file rather than about code in it."""
+    start = Position(line, 0)
+    return Finding(source.path, meta.name, meta.code, message, Span(start, start), meta.category.severity)
+
+
+def internal_finding(source: SourceFile, who: str, error: Exception) -> Finding:
+    """The finding for what `who` raised."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    message = f"{who} crashed: {type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+    return file_finding(INTERNAL_ERROR, source, message, 1)
+
+
+def problem_finding(source: SourceFile, problem: SyntaxProblem | SourceError, before: int = 0) -> Finding:
+    """The finding for a problem in text that comes after so many lines of the file."""
+    if isinstance(problem, SourceError):
+        return file_finding(UNREADABLE_FILE, source, problem.message, problem.line + before)
+    start = Position(problem.position.line + before, problem.position.column)
+    finding = file_finding(SYNTAX_ERROR, source, problem.message, start.line)
+    return replace(finding, span=Span(start, Position(start.line, start.column + 1)))
+
+
+class Crashes:
+    """Contains what a rule raises: one finding a rule and file, and the rule is not called again."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self.source = source
+        self.failed: set[Rule] = set()
+        self.findings: list[Finding] = []
+
+    def call(self, rule: Rule, handler: Callable[..., object], *arguments: object) -> None:
+        """Call something of a rule, unless it has failed before."""
+        if rule in self.failed:
+            return
+        try:
+            handler(*arguments)
+        except Exception as error:
+            self.failed.add(rule)
+            self.findings.append(internal_finding(self.source, f"rule {rule.rule_name()}", error))

@@ -1,0 +1,203 @@
+"""Lint one file: the prefilter, then a walk over what is parsed, suppress, sort."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, problem_finding
+from torchlint.engine.fix_check import with_valid_fixes
+from torchlint.engine.registry import (
+    ENGINE_CHECKS,
+    INTERNAL_ERROR,
+    UNREADABLE_FILE,
+    Selection,
+    metas,
+)
+from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions
+from torchlint.files.notebook import Cell
+from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unread
+from torchlint.finding import Finding, fingerprint
+from torchlint.rule import Rule
+from torchlint.syntax.gc_pause import collector_paused
+
+if TYPE_CHECKING:
+    from torchlint.syntax.incremental import Pieces
+
+_SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All that was found in a file, sorted, and whether it was looked into at all."""
+
+    findings: list[Finding]
+    looked_into: bool
+    """If not, no rule could fire, and the file was not even parsed."""
+
+
+def lint(source: SourceFile, selection: Selection) -> list[Finding]:
+    """All findings of one file, sorted; what is wrong with the file itself is a finding too. Never raises."""
+    return examine(source, selection).findings
+
+
+def examine(
+    source: SourceFile,
+    selection: Selection,
+    pieces: Pieces | None = None,
+    *,
+    always_parse: bool = False,
+    checked: bool = True,
+) -> Examination:
+    """Lint one file. Never raises.
+
+    `pieces` remember what was parsed, for whoever lints a file each time that it is edited. With `always_parse` a
+    file in which no rule can fire is still looked into for syntax errors. Fixes give valid Python, unless they are
+    not `checked`.
+    """
+    active: list[type[Rule]] = []
+    try:
+        source.text  # noqa: B018 - raises when the bytes are no text
+        active = looking(selection.rules, source.code)
+        findings = _Linting(selection, active, always_parse).lint_valid(source, pieces)
+        if checked:
+            findings = with_valid_fixes(source, findings)
+    except SourceError as error:
+        findings = [problem_finding(source, error)]
+    except (RecursionError, MemoryError):
+        findings = [file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
+    except Exception as error:
+        findings = [internal_finding(source, "torchlint", error)]
+    return Examination(_finished(findings, source), bool(active or findings) or always_parse)
+
+
+@dataclass(frozen=True)
+class _Linting:
+    """What is done with the text of one file."""
+
+    selection: Selection
+    active: Sequence[type[Rule]]
+    always_parse: bool
+
+    def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
+        """Lint what is valid Python: of a notebook with cells that are not the others."""
+        try:
+            return self._lint_text(source, pieces)
+        except (SyntaxProblem, SourceError) as problem:
+            findings, rest = without_broken_cells(source, problem)
+        try:
+            return findings + (self._lint_text(rest) if rest is not None else [])
+        except (SyntaxProblem, SourceError) as together:
+            return [*findings, problem_finding(source, together)]
+
+    def _lint_text(self, source: SourceFile, pieces: Pieces | None = None) -> list[Finding]:
+        suppressions = Suppressions(source)
+        crashes = Crashes(source)
+        found: list[Finding] = []
+        if self.active:
+            from torchlint.engine.run_rules import walk  # LibCST takes longer to import than most runs take
+
+            found = walk(source, self.active, self.selection.options, suppressions, crashes, pieces)
+        elif self.always_parse:
+            from torchlint.syntax.python_ast import check
+
+            check(source)
+        if self.selection.checks & _SUPPRESSION_CHECKS:
+            rules = [rule.meta() for rule in self.selection.rules]
+            ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
+            found += suppressions.findings(self.selection.checks, ran, [*metas(), *rules])
+        return found + crashes.findings
+
+
+def without_broken_cells(
+    source: SourceFile, problem: SyntaxProblem | SourceError
+) -> tuple[list[Finding], SourceFile | None]:
+    """What is to be said of a file with this problem, and a notebook without the cells that are to blame.
+
+    There is no rest of a file that is no notebook, nor of one that has been left without cells before.
+    """
+    old = _problem_of_old_python(source) or _problem_of_new_python(source)
+    broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
+    if not broken or source.skipped:
+        return [problem_finding(source, old or problem)], None
+    if old:
+        findings = [problem_finding(source, old)]
+    else:
+        findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
+    return findings, replace(source, skipped=frozenset(cell.number for cell in broken))
+
+
+def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
+    """What is to be said, once for the whole file, of a version that nobody can read any more."""
+    from torchlint.syntax.old_python import first_sign
+
+    sign = first_sign(source.text)
+    if sign is None:
+        return None
+    message = f"this is {sign.version} ({sign.what}), which torchlint does not read"
+    return SyntaxProblem(message, source.position(sign.offset))
+
+
+def _problem_of_new_python(source: SourceFile) -> SyntaxProblem | None:
+    """What is to be said of a version that is newer than the Python that runs: LibCST knows it."""
+    from torchlint.syntax.python_ast import check
+    from torchlint.syntax.tree import parse
+
+    try:
+        check(source)
+    except SyntaxProblem as problem:
+        with suppress(SyntaxProblem, SourceError):
+            parse(source)
+            version = ".".join(map(str, sys.version_info[:2]))
+            message = f"this is Python newer than {version}, on which torchlint runs here ({problem.message})"
+            return SyntaxProblem(message, problem.position)
+    except SourceError:
+        pass
+    return None
+
+
+def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
+    from torchlint.syntax.python_ast import check
+
+    try:
+        check(SourceFile("cell.py", cell.program.encode()))
+    except (SyntaxProblem, SourceError) as problem:
+        return problem
+    return None
+
+
+def looking(rules: Iterable[type[Rule]], data: bytes) -> list[type[Rule]]:
+    """The rules that look at a file of these bytes: those that may fire, if it has to be parsed for one of them."""
+    able = [rule for rule in rules if rule.may_fire(data)]
+    quick_first = sorted(able, key=lambda rule: "is_worth_a_parse" in vars(rule))
+    with collector_paused():
+        return able if any(rule.is_worth_a_parse(data) for rule in quick_first) else []
+
+
+def unread_finding(path: str, problem: Unread) -> Finding:
+    """The finding for a file that was not even read."""
+    source, meta = SourceFile(path, b""), INTERNAL_ERROR if problem.is_of_machine else UNREADABLE_FILE
+    return _finished([file_finding(meta, source, problem.reason, 1)], source)[0]
+
+
+def _finished(findings: Iterable[Finding], source: SourceFile) -> list[Finding]:
+    """Sorted, each with a fingerprint: the rule, the text of its line, and which of several like it."""
+    seen: Counter[tuple[str, str]] = Counter()
+    finished = []
+    for finding in sorted(findings, key=lambda finding: finding.sort_key):
+        line = _line_text(source, finding.span.start.line)
+        key = (finding.name, line.strip())
+        seen[key] += 1
+        finished.append(replace(finding, fingerprint=fingerprint(finding.name, line, seen[key])))
+    return finished
+
+
+def _line_text(source: SourceFile, number: int) -> str:
+    try:
+        return source.line(number)
+    except SourceError:
+        return ""

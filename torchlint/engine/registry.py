@@ -1,0 +1,194 @@
+"""Entry points -> rules, validated; and the selection of rules by name, code, code prefix or category."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
+from torchlint.finding import Category, Meta
+from torchlint.lazy_import import late
+from torchlint.rule import OptionValue, Rule
+from torchlint.suggest import hint
+
+GROUP = "torchlint.rules"
+
+SYNTAX_ERROR = Meta(
+    "syntax-error",
+    "TL001",
+    Category.CORRECTNESS,
+    """A file is not valid Python, so no rule could look at it.
+
+## What it does
+Reports the first syntax error of each file that a rule would have looked into; of a notebook that of each cell.
+A file in which no rule can fire is not even parsed. The last line of a run says how many were looked into:
+`No findings in 3 files, 1 looked into.` The language server reports the syntax errors of every file.
+
+A file or notebook of Python 2 is one finding that says so, whatever else it holds that Python 3 cannot read.""",
+)
+UNREADABLE_FILE = Meta(
+    "unreadable-file",
+    "TL002",
+    Category.CORRECTNESS,
+    "A file cannot be read as Python source, so no rule could look at it.",
+)
+INTERNAL_ERROR = Meta(
+    "internal-error",
+    "TL003",
+    Category.CORRECTNESS,
+    "A rule crashed on a file: a bug in the rule, not in the file.",
+)
+ENGINE_CHECKS = (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR, UNUSED_SUPPRESSION, UNKNOWN_SUPPRESSION)
+"""What the engine itself reports, beside the rules."""
+
+ABOUT_FILES = frozenset(check.name for check in (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR))
+"""What is said of a file rather than of code in it: always on."""
+_CODE = re.compile(r"[A-Z]{2,5}\d{3}")
+
+
+class RegistryError(Exception):
+    """A rule, or the plugin that holds it, is not usable; the message names it."""
+
+
+class UnknownRule(Exception):
+    """A selector that means no rule; the message says which one was probably meant."""
+
+    def __init__(self, selector: str, names: Collection[str]) -> None:
+        """`names` are those that could have been meant."""
+        unknown = f"unknown rule or category `{selector}`{hint(selector, names)}"
+        super().__init__(unknown if selector.strip() else "the name of a rule is empty")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is to be looked for: rules, the engine's own checks by name, and the rules' options."""
+
+    rules: tuple[type[Rule], ...]
+    checks: frozenset[str] = ABOUT_FILES
+    options: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict)
+
+
+@cache
+def rules() -> tuple[type[Rule], ...]:
+    """All installed rules by code; raises `RegistryError`."""
+    late("libcst")  # rules import it for what they do when a file was parsed
+    found: dict[str, type[Rule]] = {}
+    codes: dict[str, str] = {meta.code: meta.name for meta in ENGINE_CHECKS}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.value != "torchlint.rules", point.name)):
+        try:
+            for rule in _rules_in(point.load()):
+                _add(rule, found, codes)
+        except (Exception, SystemExit) as error:
+            reason = str(error) if isinstance(error, RegistryError) else f"{type(error).__name__}: {error}"
+            raise RegistryError(f"plugin `{point.name}` ({point.value}) cannot be used: {reason}") from error
+    return tuple(sorted(found.values(), key=lambda rule: rule.code))
+
+
+def _add(rule: type[Rule], found: dict[str, type[Rule]], codes: dict[str, str]) -> None:
+    """Add a rule to those that were found, by name, and to their codes."""
+    name, code = rule.rule_name(), _checked_code(rule)
+    if found.get(name) is rule:
+        return
+    if name in found or code in codes:
+        raise RegistryError(f"rule {name} ({code}) clashes with another rule")
+    found[name] = rule
+    codes[code] = name
+
+
+def _checked_code(rule: type[Rule]) -> str:
+    code = getattr(rule, "code", None)
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        raise RegistryError(f"rule {rule.rule_name()} has no valid code: {code!r}")
+    if not isinstance(getattr(rule, "category", None), Category):
+        raise RegistryError(f"rule {rule.rule_name()} has no category")
+    return code
+
+
+def _rules_in(target: object) -> list[type[Rule]]:
+    """The rules of an entry point: a Rule class, a module, or a package with a module for each rule."""
+    if isinstance(target, type) and issubclass(target, Rule):
+        return [target]
+    if not isinstance(target, ModuleType):
+        raise RegistryError(f"it is neither a rule nor a module: {target!r}")
+    modules = [target]
+    for info in pkgutil.iter_modules(getattr(target, "__path__", [])):
+        if not info.name.startswith("_"):
+            modules.append(importlib.import_module(f"{target.__name__}.{info.name}"))
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__
+    ]
+
+
+def metas() -> tuple[Meta, ...]:
+    """Everything that can be reported, by code."""
+    return _metas_of(rules())
+
+
+@cache
+def _metas_of(rules: tuple[type[Rule], ...]) -> tuple[Meta, ...]:
+    return tuple(sorted((*ENGINE_CHECKS, *(rule.meta() for rule in rules)), key=lambda meta: meta.code))
+
+
+def find(selector: str) -> list[Meta]:
+    """What a name, code, code prefix, category or `all` means; raises `UnknownRule`."""
+    wanted = selector.strip()
+    lower = wanted.lower()
+    known = metas()
+    found = [
+        meta
+        for meta in known
+        if lower in (meta.name, meta.category.value, "all")
+        or (re.fullmatch(r"[A-Za-z]+\d*", wanted) and meta.code.startswith(wanted.upper()))
+    ]
+    if not found:
+        names = [meta.name for meta in known] + [meta.code for meta in known] + [item.value for item in Category]
+        raise UnknownRule(wanted, names)
+    return found
+
+
+def select(
+    chosen: Iterable[str] | None = None,
+    ignored: Iterable[str] = (),
+    extended: Iterable[str] = (),
+    *,
+    preview: bool = False,
+    options: Mapping[str, Mapping[str, OptionValue]] | None = None,
+) -> Selection:
+    """Resolve selectors into a selection; `chosen` of None means the defaults. Raises `UnknownRule`.
+
+    A preview rule takes part only with `preview`, or when it is named by its own name or code.
+    """
+    explicit: set[str] = set()
+
+    def named(selectors: Iterable[str]) -> set[str]:
+        names: set[str] = set()
+        for selector in selectors:
+            metas_found = find(selector)
+            names.update(meta.name for meta in metas_found)
+            explicit.update(
+                meta.name for meta in metas_found if selector.strip().lower() in (meta.name, meta.code.lower())
+            )
+        return names
+
+    if chosen is None:
+        names = {meta.name for meta in metas() if meta.category.on_by_default}
+    else:
+        names = named(chosen)
+    names |= named(extended)
+    names -= named(ignored)
+    known = {meta.name: meta for meta in metas()}
+    names = {name for name in names if preview or name in explicit or not known[name].preview}
+    return Selection(
+        rules=tuple(rule for rule in rules() if rule.rule_name() in names),
+        checks=ABOUT_FILES | {meta.name for meta in ENGINE_CHECKS if meta.name in names},
+        options=dict(options or {}),
+    )

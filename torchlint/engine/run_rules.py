@@ -1,0 +1,183 @@
+"""Rules ask the model of a file, visit its nodes, and what they report becomes findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from torchlint.engine.diagnostics import Crashes
+from torchlint.engine.suppressions import Suppressions
+from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
+from torchlint.finding import Finding, Meta, Position, Related, Span
+from torchlint.model import Model
+from torchlint.rule import OptionValue, Place, Report, Rule
+from torchlint.syntax.deep_stack import with_deep_stack
+from torchlint.syntax.gc_pause import collector_paused
+from torchlint.syntax.python_ast import Site, read
+
+if TYPE_CHECKING:  # LibCST takes longer to import than most files take
+    import libcst as cst
+
+    from torchlint.syntax.incremental import Pieces
+    from torchlint.syntax.matching import Nodes
+    from torchlint.syntax.tree import Tree
+
+Handler: TypeAlias = "Callable[[cst.CSTNode], object]"
+
+
+def walk(
+    source: SourceFile,
+    active: Sequence[type[Rule]],
+    options: Mapping[str, Mapping[str, OptionValue]],
+    suppressions: Suppressions,
+    crashes: Crashes,
+    pieces: Pieces | None,
+) -> list[Finding]:
+    """What the rules find that no comment suppresses; raises `SyntaxProblem` and `SourceError`."""
+
+    def work() -> list[Finding]:
+        return _Walk(source, pieces, crashes).findings(active, options, suppressions)
+
+    with collector_paused():
+        return with_deep_stack(work)
+
+
+class _Walk:
+    """One file under the eyes of all rules."""
+
+    def __init__(self, source: SourceFile, pieces: Pieces | None, crashes: Crashes) -> None:
+        self.source = source
+        self.pieces = pieces
+        self.crashes = crashes
+        self.python = read(source)
+
+    def findings(
+        self,
+        active: Sequence[type[Rule]],
+        options: Mapping[str, Mapping[str, OptionValue]],
+        suppressions: Suppressions,
+    ) -> list[Finding]:
+        model = Model(self.python)
+        rules = [rule(model, lambda: self.nodes, options.get(rule.rule_name())) for rule in active]
+        for rule in rules:
+            self.crashes.call(rule, _answered, rule)
+        visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
+        if visitors:
+            _dispatch(self.tree, visitors, self.crashes)
+        return self._located([(rule.meta(), report) for rule in rules for report in rule.reports], suppressions)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The file as it is written."""
+        from torchlint.syntax.tree import parse
+
+        return parse(self.source, self.pieces)
+
+    @cached_property
+    def nodes(self) -> Nodes | None:
+        from torchlint.syntax.matching import Nodes
+
+        try:
+            return Nodes(self.python, self.tree)
+        except (SyntaxProblem, SourceError):
+            return None
+
+    def _located(self, reports: Sequence[tuple[Meta, Report]], suppressions: Suppressions) -> list[Finding]:
+        places = {place for _, report in reports for place in (report.place, *(other for other, _ in report.related))}
+        wanted = {place for place in places if not isinstance(place, Site)}
+        for _, report in reports:
+            if report.fix is not None:
+                wanted.update(report.fix.surroundings(self.tree))
+        spans = self.tree.spans(wanted) if wanted else {}
+
+        def span(place: Place) -> Span:
+            return self.python.span(place) if isinstance(place, Site) else _header(place, spans)
+
+        return [
+            self._finding(meta, report, span, spans, suppressions)
+            for meta, report in reports
+            if not suppressions.covers(meta, self.python.lines_around(span(report.place)))
+        ]
+
+    def _finding(
+        self,
+        meta: Meta,
+        report: Report,
+        span: Callable[[Place], Span],
+        spans: Mapping[cst.CSTNode, Span],
+        suppressions: Suppressions,
+    ) -> Finding:
+        fix = report.fix.fix(self.tree, spans) if report.fix is not None else None
+        if fix is not None and suppressions.speaks_of(meta, fix.lines):
+            fix = None
+        return Finding(
+            path=self.source.path,
+            name=meta.name,
+            code=meta.code,
+            message=report.message,
+            span=span(report.place),
+            severity=report.severity,
+            confidence=report.confidence,
+            related=tuple(Related(span(place), text) for place, text in report.related),
+            help=report.help,
+            fix=fix,
+        )
+
+
+def _answered(rule: Rule) -> None:
+    for answer in rule.ask():
+        getattr(rule, f"report_{type(answer).__name__}")(answer)
+
+
+def _dispatch(tree: Tree, rules: Sequence[Rule], crashes: Crashes) -> None:
+    """One walk over the tree that calls every rule's `visit_X` and `leave_X`."""
+    visits = _handlers(rules, "visit")
+    leaves = _handlers(rules, "leave")
+    if leaves:
+        _dispatch_nested(tree, visits, leaves, crashes)
+        return
+    for node in tree.nodes:
+        for rule, handler in visits.get(type(node).__name__, ()):
+            crashes.call(rule, handler, node)
+
+
+def _dispatch_nested(
+    tree: Tree,
+    visits: dict[str, list[tuple[Rule, Handler]]],
+    leaves: dict[str, list[tuple[Rule, Handler]]],
+    crashes: Crashes,
+) -> None:
+    open_nodes: list[cst.CSTNode] = []
+
+    def close_until(parent: cst.CSTNode | None) -> None:
+        while open_nodes and open_nodes[-1] is not parent:
+            node = open_nodes.pop()
+            for rule, handler in leaves.get(type(node).__name__, ()):
+                crashes.call(rule, handler, node)
+
+    for node in tree.nodes:
+        close_until(tree.parent(node))
+        for rule, handler in visits.get(type(node).__name__, ()):
+            crashes.call(rule, handler, node)
+        open_nodes.append(node)
+    close_until(None)
+
+
+def _handlers(rules: Sequence[Rule], verb: str) -> dict[str, list[tuple[Rule, Handler]]]:
+    found: dict[str, list[tuple[Rule, Handler]]] = {}
+    for rule in rules:
+        for name in dir(type(rule)):
+            if name.startswith(f"{verb}_"):
+                found.setdefault(name[len(verb) + 1 :], []).append((rule, getattr(rule, name)))
+    return found
+
+
+def _header(node: cst.CSTNode, spans: Mapping[cst.CSTNode, Span]) -> Span:
+    """The span of a node; of a compound statement the first line, since its body is not the point."""
+    import libcst as cst
+
+    span = spans[node]
+    if isinstance(node, cst.BaseCompoundStatement) and span.end.line > span.start.line:
+        return Span(span.start, Position(span.start.line + 1, 0))
+    return span

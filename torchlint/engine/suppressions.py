@@ -1,0 +1,181 @@
+"""`# torchlint: ignore[...]`, `# torchlint: ignore-file`, `# noqa` and the suppressions that do nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from torchlint.files.lines import comments
+from torchlint.files.source import SourceFile
+from torchlint.finding import Category, Finding, Meta, Span
+from torchlint.suggest import hint, hint_of_rule
+
+UNUSED_SUPPRESSION = Meta(
+    "unused-suppression",
+    "TL004",
+    Category.PEDANTIC,
+    "A suppression comment suppresses nothing.",
+)
+UNKNOWN_SUPPRESSION = Meta(
+    "unknown-suppression",
+    "TL005",
+    Category.PEDANTIC,
+    "A suppression comment names no known rule.",
+)
+
+_Malformed = tuple[Span, str]
+
+_ANY_RULE = ""
+_VERBS = ("ignore", "ignore-file")
+_OURS = re.compile(r"#\s*torchlint\s*:\s*(?P<verb>[\w-]+)(?P<list>\s*\[(?P<names>[^\]#]*)(?P<closed>\])?)?")
+_NOQA = re.compile(r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
+_NAME = re.compile(r"[^\s,]+")
+_CODE_OF_OURS = re.compile(r"TL\d+", re.IGNORECASE)
+
+
+def list_of_names(comment: str) -> re.Match[str] | None:
+    """The first `torchlint: ignore[...]` of a comment, whose names are the group `names`."""
+    lists = (match for match in _OURS.finditer(comment) if match["verb"] == "ignore" and match["closed"])
+    return next(lists, None)
+
+
+@dataclass
+class _Mark:
+    """One selector of one comment, or the whole of a bare comment (selector `_ANY_RULE`)."""
+
+    selector: str
+    span: Span
+    whole_file: bool = False
+    noqa: bool = False
+    used: bool = False
+
+    def covers(self, meta: Meta, lines: Container[int]) -> bool:
+        if not self.whole_file and self.span.start.line not in lines:
+            return False
+        return self.selector in (_ANY_RULE, meta.name, meta.code.lower())
+
+
+class Suppressions:
+    """The suppression comments of one file, and which of them were of use."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self.source = source
+
+    def covers(self, meta: Meta, lines: Container[int]) -> bool:
+        """Whether a finding of `meta` is suppressed by a comment on one of `lines`, or for the whole file."""
+        covering = [mark for mark in self._marks if mark.covers(meta, lines)]
+        for mark in covering:
+            mark.used = True
+        return bool(covering)
+
+    def speaks_of(self, meta: Meta, lines: Container[int]) -> bool:
+        """Whether a comment on one of `lines` is about `meta`, be there a finding to suppress or not."""
+        return any(mark.covers(meta, lines) for mark in self._marks)
+
+    def named(self) -> list[tuple[str, Span]]:
+        """The rules that comments name, by name or code in lower case, and where."""
+        return [(mark.selector, mark.span) for mark in self._marks if mark.selector != _ANY_RULE]
+
+    def findings(self, checks: Collection[str], ran: Collection[str], known: Collection[Meta]) -> list[Finding]:
+        """The comments that name no rule of `known`, or suppressed no finding of a rule that `ran`.
+
+        Call it when all findings have been offered to `covers`. Only `checks` are reported.
+        """
+        found: list[Finding] = []
+        if UNKNOWN_SUPPRESSION.name in checks:
+            found += [self._finding(UNKNOWN_SUPPRESSION, *problem) for problem in self._unknown(known)]
+        if UNUSED_SUPPRESSION.name in checks:
+            found += [self._finding(UNUSED_SUPPRESSION, *problem) for problem in self._unused(ran, known)]
+        return [finding for finding in found if not self._is_itself_covered(finding)]
+
+    @property
+    def _marks(self) -> list[_Mark]:
+        return [item for item in self._read if isinstance(item, _Mark)]
+
+    @property
+    def _malformed(self) -> list[_Malformed]:
+        return [item for item in self._read if not isinstance(item, _Mark)]
+
+    @cached_property
+    def _read(self) -> list[_Mark | _Malformed]:
+        """What the comments say, in order; most files are not even searched for comments."""
+        data = self.source.code.lower()
+        if b"torchlint" not in data and b"noqa" not in data:
+            return []
+        text = self.source.text
+        return [
+            item
+            for comment in comments(text)
+            for item in (*self._own(text, comment.span()), *self._noqa(text, comment.span()))
+        ]
+
+    def _span(self, match: re.Match[str]) -> Span:
+        return Span(self.source.position(match.start()), self.source.position(match.end()))
+
+    def _own(self, text: str, comment: tuple[int, int]) -> Iterator[_Mark | _Malformed]:
+        for match in _OURS.finditer(text, *comment):
+            whole_file = match["verb"] == "ignore-file"
+            if match["verb"] not in _VERBS:
+                if meant := hint(match["verb"], _VERBS, 0.7):
+                    yield self._span(match), f"`{match['verb']}` suppresses nothing{meant}"
+            elif match["list"] is None:
+                yield _Mark(_ANY_RULE, self._span(match), whole_file)
+            elif not match["closed"]:
+                yield self._span(match), "the list of rules lacks its closing `]`"
+            elif not match["names"].strip(" \t,"):
+                yield self._span(match), "the list of rules is empty"
+            else:
+                for name in _NAME.finditer(text, *match.span("names")):
+                    yield _Mark(name[0].lower(), self._span(name), whole_file)
+
+    def _noqa(self, text: str, comment: tuple[int, int]) -> Iterator[_Mark]:
+        for match in _NOQA.finditer(text, *comment):
+            if match["codes"] is None:
+                yield _Mark(_ANY_RULE, self._span(match), noqa=True)
+                continue
+            for code in _NAME.finditer(text, *match.span("codes")):
+                yield _Mark(code[0].lower(), self._span(code), noqa=True)
+
+    def _unknown(self, known: Collection[Meta]) -> Iterator[tuple[Span, str]]:
+        names = _by_selector(known)
+        yield from self._malformed
+        for mark in self._marks:
+            others = mark.noqa and not _CODE_OF_OURS.fullmatch(mark.selector)
+            if mark.selector == _ANY_RULE or mark.selector in names or others:
+                continue
+            shown = _shown(mark.selector)
+            yield mark.span, f"no rule is called `{shown}`{hint_of_rule(shown, known)}"
+
+    def _unused(self, ran: Collection[str], known: Collection[Meta]) -> Iterator[tuple[Span, str]]:
+        names = _by_selector(known)
+        own = (UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name)
+        all_ran = all(meta.name in ran for meta in known if meta.category.on_by_default and not meta.preview)
+        for mark in self._marks:
+            meta = names.get(mark.selector)
+            if mark.used:
+                continue
+            if mark.selector == _ANY_RULE and all_ran and not mark.noqa:
+                yield mark.span, "this comment suppresses no finding"
+            elif meta is not None and meta.name in ran and meta.name not in own:
+                place = "in this file" if mark.whole_file else "here"
+                yield mark.span, f"there is no `{meta.name}` finding {place} to suppress"
+
+    def _is_itself_covered(self, finding: Finding) -> bool:
+        """Whether a comment names this very check; a bare one does not excuse itself."""
+        meta = UNKNOWN_SUPPRESSION if finding.name == UNKNOWN_SUPPRESSION.name else UNUSED_SUPPRESSION
+        lines = (finding.span.start.line,)
+        return any(mark.selector != _ANY_RULE and mark.covers(meta, lines) for mark in self._marks)
+
+    def _finding(self, meta: Meta, span: Span, message: str) -> Finding:
+        return Finding(self.source.path, meta.name, meta.code, message, span, meta.category.severity)
+
+
+def _by_selector(known: Iterable[Meta]) -> Mapping[str, Meta]:
+    """What a comment may name, in lower case: names and codes."""
+    return {selector: meta for meta in known for selector in (meta.name, meta.code.lower())}
+
+
+def _shown(selector: str) -> str:
+    return selector.upper() if re.fullmatch(r"[a-z]+\d+", selector) else selector

@@ -1,0 +1,1 @@
+"""Files as bytes and text: read, decoded, placed, and replaced whole."""

@@ -1,0 +1,55 @@
+"""Bytes -> whether a question is worth a parse: a coarse reading, long before the model's exact one.
+
+LibCST reads 26,000 lines a second, and most files that change something in place change counters, lists and buffers. So
+this looks at bytes first (is there anything that autograd could follow, and where is something changed in place?), and
+reads only those functions, with Python's own parser, for what may have been saved before it is changed. For a rule that
+has a word, it reads the functions in which that stands: is it called, and in a loop?
+
+It must not say no where the model finds something: what it does not understand is a yes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from torchlint.prefilter import searches
+from torchlint.prefilter.changes import Changes
+from torchlint.prefilter.outline import Outline
+
+__all__ = [
+    "goes_backward",
+    "may_change_leaf",
+    "may_change_saved_tensor",
+    "may_empty_cache_in_loop",
+    "may_keep_graph",
+]
+
+
+def may_change_saved_tensor(data: bytes) -> bool:
+    """Whether a file may change a tensor in place that autograd has saved for backward."""
+    return _changes(data).saved
+
+
+def may_change_leaf(data: bytes) -> bool:
+    """Whether a file may change a leaf in place that requires grad."""
+    return _changes(data).leaf
+
+
+def goes_backward(data: bytes) -> bool:
+    """Whether a file calls `backward`."""
+    return b"backward(" in data and searches.goes_backward(Outline.of(data))
+
+
+def may_empty_cache_in_loop(data: bytes) -> bool:
+    """Whether a file may empty the cache in every iteration of a loop."""
+    return goes_backward(data) or searches.repeats(Outline.of(data), "empty_cache")
+
+
+def may_keep_graph(data: bytes) -> bool:
+    """Whether a file may keep tensors with their graphs in a loop, or from call to call of what trains."""
+    return b"def training_step" in data or goes_backward(data) or searches.keeps_while_evaluating(Outline.of(data))
+
+
+@lru_cache(maxsize=1)
+def _changes(data: bytes) -> Changes:
+    return Changes.of(data)

@@ -1,0 +1,172 @@
+"""What a file defines, and what its names are bound to: read from bytes, and only as far as it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from torchlint.prefilter.outline import TARGETS, WORD, Outline, bound_names, decoded, finds
+from torchlint.pytorch import naming
+from torchlint.pytorch.api import MODULE_EVIDENCE
+from torchlint.pytorch.autograd_table import INPLACE_MODULES, MODULES, MODULES_WITHOUT_PARAMETERS
+
+HOLDERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
+
+
+def _shortest(names: Iterable[str]) -> list[str]:
+    """The names that none of the others is the end of: what ends in `Linear` ends in a name that is left."""
+    known = set(names)
+    return sorted(name for name in known if not any(name != other and name.endswith(other) for other in known))
+
+
+_PARAMETER = re.compile(rb".*?(%s)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](%s)" % (WORD, WORD))
+_BINDINGS = [
+    re.compile(before + rb"(?:[ \t]*=|[ \t]*:[^=\n(]+=)(?!=)")
+    for before in (
+        rb"\n[ \t]*(%s)" % TARGETS,
+        rb"\n[ \t]*\(([^()=]{1,400})\)",
+        rb";[ \t]*(%s)" % TARGETS,
+        rb":[ \t]+(self\.%s)" % WORD,
+        rb"=[ \t]*(self\.%s)" % WORD,
+    )
+]
+"""What statements bind: several names in brackets, behind another statement or a colon, and from right to left too."""
+_IN_PLACE = re.compile(
+    rb"inplace(?![ \t]*=[ \t]*False)|(?:%s)\((?:[^()\n]*,)?[ \t]*True\b" % "|".join(INPLACE_MODULES).encode()
+)
+_EVIDENCE = [f".{name}(".encode() for name in MODULE_EVIDENCE]
+_RECEIVER = re.compile(rb"(%s)(?:\[[^\]\n]*\])?$" % WORD)
+_NAME = re.compile(WORD)
+_MADE = re.compile(rb"(%s)\(" % WORD)
+_PLAIN = re.compile(rb"\s*(?!\d)%s(?:\.%s)*\s*" % (WORD, WORD))
+_LITERAL = re.compile(
+    rb"[ \t]*(?:-?[\d.][\w.]*|None|True|False|[fr]?[\"'][^\n]*|\[\]|\{\}|\(\)"
+    rb"|(?:len|int|float|str|bool|dict|list|set|deque|defaultdict|Counter|time\.\w+)\([^\n]*)[ \t]*(?:[#;\n]|$)"
+)
+_AFTER = (b".", b",", b":", b" :")
+
+_GRAPHS = (
+    b"Parameter",
+    b"Module",
+    b"def forward(",
+    b"requires_grad",
+    b"backward(",
+    *_EVIDENCE,
+    *(name.encode() + b"(" for name in _shortest(MODULES.keys() - MODULES_WITHOUT_PARAMETERS | HOLDERS)),
+)
+
+
+def have_graphs(data: bytes) -> bool:
+    """Whether there is anything in a file that autograd could follow."""
+    return b"torch" in data and any(text in data for text in _GRAPHS)
+
+
+class Makers:
+    """Facts about a whole file that the reading of one of its functions needs."""
+
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self.data = outline.data
+        self._made: dict[tuple[str, str], tuple[tuple[str, ...], bool]] = {}
+        self._attributes: dict[str, bool] = {}
+
+    @cached_property
+    def used_as_modules(self) -> frozenset[str]:
+        """Names and attributes of which the file calls what modules have: `net.eval()`."""
+        places = (place for text in _EVIDENCE for place in finds(self.data, text))
+        found = (_RECEIVER.search(self.data, self.outline.line_start(place), place) for place in places)
+        return frozenset(decoded(item[1]) for item in found if item)
+
+    def is_attribute(self, name: str) -> bool:
+        """Whether objects hold something of a name, as far as the file shows, rather than inherit a method."""
+        known = self._attributes.get(name)
+        if known is None:
+            shown = name in self.kept or any(b".%s%s" % (name.encode(), after) in self.data for after in _AFTER)
+            known = self._attributes[name] = shown or bool(naming.MODULE.search(name))
+        return known
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """Names and attributes that are bound to parameters."""
+        makers = (b"arameter(", b"requires_grad", *(b"%s(" % alias.encode() for alias in self._parameter_aliases()))
+        lines = (self.outline.line(place) for text in makers for place in finds(self.data, text))
+        found = (_PARAMETER.match(line) for line in lines)
+        return frozenset(decoded(item[1] or item[2]) for item in found if item)
+
+    def _parameter_aliases(self) -> Iterator[str]:
+        return (alias for alias, name in self.outline.aliases.items() if name == "Parameter")
+
+    def made(self, name: str, owner: str = "") -> tuple[tuple[str, ...], bool]:
+        """What is called where a name or attribute is bound (`Conv2d` for `self.conv`), and if in place.
+
+        `owner`: the class whose methods bind the attribute, or those of its bases and of what inherits from it.
+        """
+        known = self._made.get((name, owner))
+        if known is None:
+            self._made[name, owner] = (), False  # what is bound to itself, meanwhile
+            values = [self._statement(*span) for span in self._bound(name, owner)]
+            called = [decoded(item) for value in values for item in _MADE.findall(value)]
+            texts = [
+                *values,
+                *(self.outline.text(each) for item in called for each in self.outline.by_name.get(item, ())),
+            ]
+            plain = [decoded(_NAME.findall(value)[-1]) for value in values if _PLAIN.fullmatch(value)]
+            inner = [self.made(item) for item in plain if item in self._bindings]
+            made = [
+                *plain,
+                *called,
+                *(item for part, _ in inner for item in part),
+                *self._made_in(texts[len(values) :]),
+            ]
+            in_place = any(map(_IN_PLACE.search, texts)) or any(flag for _, flag in inner)
+            known = tuple(self.outline.aliases.get(item, item) for item in dict.fromkeys(made)), in_place
+            self._made[name, owner] = known
+        return known
+
+    def _made_in(self, functions: Iterable[bytes]) -> Iterator[str]:
+        """The modules that functions make, whose results are bound."""
+        return (name for text in functions for item in _MADE.findall(text) if (name := decoded(item)) in MODULES)
+
+    @cached_property
+    def _bindings(self) -> dict[str, list[tuple[int, int]]]:
+        """Start and end of what binds each name or attribute of `self`, up to the value."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for binding in _BINDINGS:
+            for item in binding.finditer(self.data):
+                for name in bound_names(item[1]):
+                    found.setdefault(decoded(name), []).append((item.start() + 1, item.end()))
+        return found
+
+    def may_keep_tensor(self, attribute: str) -> bool:
+        """Whether an attribute is bound to more than numbers, strings and empty containers, as far as one can see."""
+        bound = self._bindings.get(attribute, ())
+        return not bound or any(not _LITERAL.match(self.data, end) for _, end in bound)
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """Names that the file binds, attributes among them."""
+        return frozenset(name.removeprefix("self.") for name in self._bindings)
+
+    def _bound(self, name: str, owner: str) -> list[tuple[int, int]]:
+        """The values that a name or attribute is bound to."""
+        base, dot, attribute = name.rpartition(".")
+        found = self._bindings.get(f"self.{attribute}" if dot else name, [])
+        if base == "self" and owner:
+            kin = self.outline.kin(owner)
+            found = [span for span in found if self._owner(span[0]) in kin] or found
+        return found or self._bindings.get(attribute, [])
+
+    def _owner(self, place: int) -> str:
+        function = self.outline.around(place)
+        return function.owner if function else ""
+
+    def _statement(self, start: int, place: int) -> bytes:
+        """The text from a place to the end of the statement whose line begins at `start`."""
+        line_end = self.data.find(b"\n", place)
+        line = self.data[place : line_end if line_end >= 0 else len(self.data)]
+        if line.count(b"(") + line.count(b"[") <= line.count(b")") + line.count(b"]"):
+            return line
+        indent = len(self.data[start:place]) - len(self.data[start:place].lstrip(b" \t"))
+        end = re.compile(rb"^[ \t]{0,%d}\S" % indent, re.M).search(self.data, line_end + 1)
+        return self.data[place : end.start() if end else len(self.data)]

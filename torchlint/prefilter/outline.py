@@ -1,0 +1,224 @@
+"""The outermost functions of a file and its classes, found in bytes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from torchlint.files.python import python_tree
+
+WORD = rb"[\w\x80-\xff]+"
+"""A name in bytes: letters beyond ASCII are several."""
+_TARGET = rb"(?:self\.)?" + WORD
+TARGETS = rb"%s(?:[ \t]*,[ \t]*%s)*" % (_TARGET, _TARGET)
+"""Names and attributes of `self` that a statement binds: one, or several with commas in between."""
+_HEADER = re.compile(rb"\n([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(%s)" % WORD)
+_NAME = re.compile(WORD)
+_EACH_TARGET = re.compile(_TARGET)
+_IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+\S+[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*(?:\\\n[^\n]*)*)")
+_ALIAS = re.compile(rb"(%s)[ \t]+as[ \t]+(%s)" % (WORD, WORD))
+_CONTINUED = re.compile(rb"^([^#\n]*)\\\n", re.M)
+"""A line that goes on in the next one; not a comment that ends in a backslash."""
+
+
+class Function(NamedTuple):
+    """A function or method with all that is nested in it: where it stands, its name, and the class it belongs to."""
+
+    start: int
+    end: int
+    name: str
+    owner: str
+
+
+class Outline:
+    """Functions that are in no other function, in the order of the file."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = _joined(b"\n" + data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        """The file, in which a newline is before every line: what begins with one is found twice as fast."""
+        self.functions: list[Function] = []
+        self.bases: dict[str, frozenset[str]] = {}
+        """The classes of the file, each with the names in its list of bases."""
+        self._trees: dict[Function | None, ast.Module] = {}
+        self._families: dict[str, frozenset[str]] = {}
+        self._kin: dict[str, frozenset[str]] = {}
+        self._read()
+        self._starts = [function.start for function in self.functions]
+
+    def _read(self) -> None:
+        open_classes: list[tuple[int, str]] = []
+        end = -1
+        for found in _HEADER.finditer(self.data):
+            start = found.start() + 1
+            if start < end:
+                continue
+            indent, name = len(found[1]), decoded(found[3])
+            while open_classes and open_classes[-1][0] >= indent:
+                open_classes.pop()
+            if found[2]:
+                open_classes.append((indent, name))
+                self.bases[name] = self._names_until_colon(found.end())
+                continue
+            end = self._end(start, indent)
+            owner = open_classes[-1][1] if open_classes else ""
+            self.functions.append(Function(start, end, name, owner))
+
+    def _names_until_colon(self, start: int) -> frozenset[str]:
+        end = self.data.find(b":\n", start)
+        return frozenset(map(decoded, _NAME.findall(self.data, start, max(start, end))))
+
+    def _end(self, start: int, indent: int) -> int:
+        found = _outside(indent).search(self.data, max(self.data.find(b"\n", start), start))
+        return found.start() + 1 if found else len(self.data)
+
+    def around(self, place: int) -> Function | None:
+        """The function that a place is in."""
+        index = bisect_right(self._starts, place) - 1
+        return self.functions[index] if index >= 0 and place < self.functions[index].end else None
+
+    @classmethod
+    def of(cls, data: bytes) -> Outline:
+        """The outline of a file; the last one that was asked for is kept."""
+        return _last(data)
+
+    def tree(self, function: Function | None) -> ast.Module:
+        """A function as Python parses it, or what is outside of all; raises one of `UNREADABLE`."""
+        known = self._trees.get(function)
+        if known is None:
+            known = self._trees[function] = self._parsed(function)
+        return known
+
+    def _parsed(self, function: Function | None) -> ast.Module:
+        if function is None:
+            try:
+                return python_tree(self.statements)
+            except SyntaxError:  # a text that only looks like a function
+                return python_tree(self.data)
+        text = self.text(function)
+        if text[:1] not in b" \t":
+            return python_tree(text)
+        tree = python_tree(b"if 1:\n" + text)
+        assert isinstance(tree.body[0], ast.If)
+        tree.body = tree.body[0].body
+        return tree
+
+    def users(self, name: str) -> list[Function | None]:
+        """The functions in which something of a name is called; None for what is outside of all."""
+        return list(dict.fromkeys(self.around(place) for place in self.calls(name)))
+
+    def calls(self, name: str) -> Iterator[int]:
+        """Where a name stands before a bracket, but for its definition."""
+        for place in finds(self.data, name.encode() + b"("):
+            if self.data[max(0, place - 4) : place] != b"def " and not self.continues(place):
+                yield place
+
+    def continues(self, place: int) -> bool:
+        """Whether a name began before a place."""
+        before = self.data[max(0, place - 1) : place]
+        return before.isalnum() or before == b"_"
+
+    def text(self, function: Function | None) -> bytes:
+        """A function, or what is outside of all."""
+        return self.data[function.start : function.end] if function else self.statements
+
+    def line_start(self, place: int) -> int:
+        return self.data.rfind(b"\n", 0, place) + 1
+
+    def line(self, place: int) -> bytes:
+        end = self.data.find(b"\n", place)
+        return self.data[self.line_start(place) : end if end >= 0 else len(self.data)]
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Function]]:
+        found: dict[str, list[Function]] = {}
+        for function in self.functions:
+            found.setdefault(function.name, []).append(function)
+        return found
+
+    @cached_property
+    def _imports(self) -> list[bytes]:
+        found = (_IMPORT.match(self.data, self.line_start(place)) for place in finds(self.data, b"import "))
+        return [item[1] for item in found if item]
+
+    @cached_property
+    def imports(self) -> frozenset[str]:
+        """Every name in an import."""
+        return frozenset(decoded(name) for item in self._imports for name in _NAME.findall(item))
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """What is imported under another name: the name, and what it is there."""
+        return {decoded(alias): decoded(name) for item in self._imports for name, alias in _ALIAS.findall(item)}
+
+    @property
+    def parts(self) -> list[Function | None]:
+        """Every function, and what is outside of all."""
+        return [*self.functions, None]
+
+    def family(self, name: str) -> frozenset[str]:
+        """The bases of a class that the file defines, theirs too."""
+        known = self._families.get(name)
+        if known is None:
+            found: set[str] = set()
+            stack = [name]
+            while stack:
+                new = self.bases.get(stack.pop(), frozenset()) & self.bases.keys() - found
+                found |= new
+                stack.extend(new)
+            known = self._families[name] = frozenset(found)
+        return known
+
+    def kin(self, name: str) -> frozenset[str]:
+        """A class, those it inherits from, and those that inherit from it."""
+        known = self._kin.get(name)
+        if known is None:
+            known = self._kin[name] = frozenset({name, *self.family(name)}) | {
+                other for other in self.bases if name in self.family(other)
+            }
+        return known
+
+    @cached_property
+    def statements(self) -> bytes:
+        """The file without what its functions do."""
+        parts, end = [], 0
+        for function in self.functions:
+            line = self.line(function.start)
+            parts += [self.data[end : function.start], line[: len(line) - len(line.lstrip())], b"def _(): ...\n"]
+            end = function.end
+        return b"".join((*parts, self.data[end:]))
+
+
+_last = lru_cache(maxsize=1)(Outline)
+
+
+@lru_cache(maxsize=64)
+def _outside(indent: int) -> re.Pattern[bytes]:
+    """Where a line begins that ends a block which is indented deeper than so many characters."""
+    return re.compile(rb"\n[ \t]{0,%d}[^\s#)\]}]" % indent)
+
+
+def _joined(data: bytes) -> bytes:
+    """Text in which no line goes on in the next one."""
+    return _CONTINUED.sub(rb"\1 ", data) if b"\\\n" in data else data
+
+
+def decoded(name: bytes) -> str:
+    """A name as Python's parser gives it, where the file is in UTF-8."""
+    return name.decode(errors="replace")
+
+
+def bound_names(targets: bytes) -> list[bytes]:
+    """The names among what a statement binds."""
+    return _EACH_TARGET.findall(targets)
+
+
+def finds(data: bytes, text: bytes) -> Iterator[int]:
+    """Where a text stands in bytes."""
+    place = data.find(text)
+    while place >= 0:
+        yield place
+        place = data.find(text, place + len(text))

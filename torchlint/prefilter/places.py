@@ -1,0 +1,127 @@
+"""Where in a file something may be changed in place: found in bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from torchlint.prefilter.outline import TARGETS, Function, Outline, bound_names, finds
+from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES
+
+_TARGET = re.compile(
+    rb"(?:[ \t]*(?:if|elif|else|for|while|with|try|except|finally)\b[^\n]*:|[^\n]*;)?"
+    rb"[ \t(]*(?:[A-Za-z_\x80-\xff][\w.\x80-\xff]*[ \t]*([\[(][^\n]*)?|\])[ \t]*[*/]?$"
+)
+"""What a statement changes, up to the operator: with what follows the name, from the first bracket on."""
+_BINDING = re.compile(rb"^[ \t]*(%s)[ \t]*(?::[^=\n]+)?=(?!=)" % TARGETS, re.M)
+_ELEMENT_OF_TUPLE = re.compile(rb"\n[ \t]*[(\[]?[A-Za-z_\x80-\xff][\w.\x80-\xff]*\[[^\n=]*\],[^\n=]*=(?!=)")
+_KEY = re.compile(rb"\[[ \t]*[fr]?([\"'])[^\"'\n]*\1[ \t]*\]$")
+_NO_TENSOR = re.compile(rb"[ \t]*(?:[fr]?[\"'\[]|len\(|\([^()\n]*,[ \t]*\))")
+_BRACKET = re.compile(rb"[()]")
+_LAST_NAME = re.compile(rb"\w+$")
+_CALLED = re.compile(rb"[^()\n]*\)\(")
+_BOUND = re.compile(rb"\w|[ \t]*=(?!=)")
+_INPLACE = frozenset(name.encode() for name in INPLACE)
+_MODULE = re.compile(rb"(?:%s)\([^\n]*$" % "|".join(sorted(INPLACE_MODULES)).encode())
+
+
+class Places:
+    """The places of a file at which something may be changed in place."""
+
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self.data = outline.data
+
+    def functions(self) -> Iterator[Function | None]:
+        """Each function that changes something; None for what is outside of all functions."""
+        return iter(dict.fromkeys(self.outline.around(place) for place in self._all()))
+
+    def _all(self) -> Iterator[int]:
+        yield from self._augmented()
+        yield from self._elements()
+        yield from self._methods()
+        yield from (place for place in finds(self.data, b"out=") if not self.outline.continues(place))
+        for place in (*finds(self.data, b"inplace="), *self._flags()):
+            yield from self._of_flag(place)
+
+    def _flags(self) -> Iterator[int]:
+        """`nn.ReLU(True)`: the flag without its name."""
+        for place in finds(self.data, b"True)"):
+            if _MODULE.search(self.data, self.outline.line_start(place), place):
+                yield place
+
+    def _of_flag(self, place: int) -> Iterator[int]:
+        """Where a flag takes effect: at its call, or wherever the module is used that it is an argument of."""
+        if not self._callee(place)[:1].isupper() or _CALLED.match(self.data, place):
+            yield place
+            return
+        names = self._binding(place)
+        if not names and (function := self.outline.around(place)) is not None:
+            yield from self._uses_of_what_is(function.name.encode() + b"(")
+        for name in names:
+            if name.startswith(b"self."):
+                yield from self._uses(name)
+            else:
+                yield place
+                yield from self._uses_of_what_is(name)
+
+    def _uses_of_what_is(self, value: bytes) -> Iterator[int]:
+        """Where something is used that is bound to a value."""
+        for found in finds(self.data, b"= " + value):
+            binding = _BINDING.match(self.data, self.outline.line_start(found))
+            for name in bound_names(binding[1]) if binding else ():
+                yield from self._uses(name) if name.startswith(b"self.") else [found]
+
+    def _callee(self, place: int) -> bytes:
+        """The name of what is called with an argument."""
+        start, depth = max(0, place - 400), 0
+        for bracket in reversed(list(_BRACKET.finditer(self.data, start, place))):
+            depth += 1 if bracket[0] == b")" else -1
+            if depth < 0:
+                name = _LAST_NAME.search(self.data, start, bracket.start())
+                return name[0] if name else b""
+        return b""
+
+    def _uses(self, name: bytes) -> Iterator[int]:
+        """Where something that an object holds is read."""
+        for place in finds(self.data, name):
+            if not _BOUND.match(self.data, place + len(name)):
+                yield place
+
+    def _binding(self, place: int) -> list[bytes]:
+        """The names that the statement around a place binds: the last one before it whose brackets are still open."""
+        function = self.outline.around(place)
+        start = function.start if function else self.outline.line_start(place)
+        for item in reversed(list(_BINDING.finditer(self.data, start, place))):
+            text = self.data[item.end() : place]
+            if text.count(b"(") + text.count(b"[") > text.count(b")") + text.count(b"]"):
+                return bound_names(item[1])
+        return []
+
+    def _augmented(self) -> Iterator[int]:
+        for operator in (b"+=", b"-=", b"*=", b"/=", b"@="):
+            for place in finds(self.data, operator):
+                start = self.outline.line_start(place)
+                target = _TARGET.match(self.data, start, place)
+                if target and not _NO_TENSOR.match(self.data, place + 2):
+                    yield place
+
+    def _elements(self) -> Iterator[int]:
+        for text in (b"] =", b"]="):
+            for place in finds(self.data, text):
+                after = place + len(text)
+                start = self.outline.line_start(place)
+                if self.data[after : after + 1] != b"=":
+                    target = _TARGET.match(self.data, start, place + 1)
+                    if target and not (target[1] and _KEY.match(target[1])):
+                        yield place
+
+        yield from (found.end() for found in _ELEMENT_OF_TUPLE.finditer(self.data))
+
+    def _methods(self) -> Iterator[int]:
+        for place in (*finds(self.data, b"_("), *finds(self.data, b"_ (")):
+            start = place
+            while self.data[start - 1 : start].isalnum() or self.data[start - 1 : start] == b"_":
+                start -= 1
+            if self.data[start : place + 1] in _INPLACE and self.data[max(0, start - 5) : start] != b"init.":
+                yield place

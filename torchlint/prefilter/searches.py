@@ -1,0 +1,187 @@
+"""Whether functions of a file call something, and in which loops: only those are read in which a word stands."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable, Iterator, Set
+from functools import lru_cache
+
+from torchlint.files.python import UNREADABLE
+from torchlint.prefilter.names import dotted, last, switches_off, switches_on
+from torchlint.prefilter.outline import Function, Outline, finds
+from torchlint.pytorch.naming import is_called_as_module
+
+_BACKWARD = frozenset({"backward", "manual_backward"})
+_STEPPING = frozenset({"step", "optimizer_step", "grad"})
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_KEEPING = frozenset(
+    "append appendleft add extend insert update setdefault cat concat concatenate stack hstack vstack".split()
+)
+
+
+@lru_cache(maxsize=1)
+def goes_backward(outline: Outline) -> bool:
+    """Whether a file calls `backward`, rather than define or mention it."""
+    functions = dict.fromkeys(outline.around(place) for place in finds(outline.data, b"backward("))
+    return any(_calls_in(outline, function, _BACKWARD) for function in functions)
+
+
+def repeats(outline: Outline, name: str) -> bool:
+    """Whether a file calls something in every iteration of a loop that computes, itself or in what it calls there.
+
+    So may one that mentions it without calling it, or from an object that is called.
+    """
+    if any(_is_passed_on(outline, place, name) for place in finds(outline.data, name.encode())):
+        return True
+    names, done = {name}, set[str]()
+    while todo := names - done:
+        done |= todo
+        users = dict.fromkeys(user for item in todo for user in outline.users(item))
+        for function in users:
+            if _repeats_in(outline, function, todo):
+                return True
+            if function is not None and _calls_in(outline, function, todo, _always):
+                names.add(function.owner if function.name == "__init__" else function.name)
+    return "__call__" in names
+
+
+def _repeats_in(outline: Outline, part: Function | None, names: Set[str]) -> bool:
+    """Whether a loop of a part calls something of these names in every iteration, and computes or steps."""
+
+    def repeats_one(loop: ast.AST) -> bool:
+        calls = any(_is_call(node, names) for node in _always(loop))
+        return calls and any(_is_call(node, _STEPPING) or _may_compute(outline, node) for node in ast.walk(loop))
+
+    return _holds_in(outline, part, lambda tree: any(map(repeats_one, _of_types(ast.walk(tree), _LOOPS))))
+
+
+def _within(node: ast.AST, inner: Callable[[ast.AST], Iterable[ast.AST]]) -> Iterator[ast.AST]:
+    """A node and what is in it, as far as `inner` leads."""
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        yield item
+        stack.extend(inner(item))
+
+
+def _always(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a node and on no condition."""
+    return _within(
+        node, lambda item: [item.test] if isinstance(item, (ast.If, ast.IfExp)) else ast.iter_child_nodes(item)
+    )
+
+
+def _with_gradients(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a node, but for what surely runs without gradients."""
+    return _within(node, lambda item: (it for it in ast.iter_child_nodes(item) if not _is_without_gradients(it)))
+
+
+def _is_passed_on(outline: Outline, place: int, name: str) -> bool:
+    """Whether a name stands for a value, or gets another name."""
+    line, end = outline.line(place), place + len(name)
+    if b"import" in line:
+        return b" as " in line
+    after = outline.data[end : end + 1]
+    return after != b"(" and not outline.continues(place) and not (after.isalnum() or after == b"_")
+
+
+def keeps_while_evaluating(outline: Outline) -> bool:
+    """Whether something is kept in a loop, with gradients on, where a model is switched to evaluation."""
+    evaluating = _reaching(outline, outline.users("eval"))
+    return any(
+        b"for " in outline.text(part)
+        and not evaluating.isdisjoint(_reaching(outline, [part]))
+        and _keeps(outline, part)
+        for part in outline.parts
+    )
+
+
+def _reaching(outline: Outline, functions: Iterable[Function | None]) -> set[Function | None]:
+    """Functions, those that call them, and so on."""
+    found = set(functions)
+    todo = list(found)
+    while todo:
+        function = todo.pop()
+        callers = set(outline.users(function.name)) - found if function else set()
+        found |= callers
+        todo.extend(callers)
+    return found
+
+
+def _holds_in(outline: Outline, part: Function | None, question: Callable[[ast.Module], bool]) -> bool:
+    """The answer to a question about a part; if it cannot be read, yes."""
+    try:
+        return question(outline.tree(part))
+    except UNREADABLE:
+        return True
+
+
+def _calls_in(
+    outline: Outline,
+    part: Function | None,
+    names: Set[str],
+    nodes: Callable[[ast.AST], Iterator[ast.AST]] = ast.walk,
+) -> bool:
+    """Whether a part calls something of these names."""
+    return _holds_in(outline, part, lambda tree: any(_is_call(node, names) for node in nodes(tree)))
+
+
+def _of_types(nodes: Iterable[ast.AST], types: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
+    return (node for node in nodes if isinstance(node, types))
+
+
+def _is_call(node: ast.AST, names: Set[str]) -> bool:
+    return isinstance(node, ast.Call) and last(node.func) in names
+
+
+def _keeps(outline: Outline, part: Function | None) -> bool:
+    """Whether a part keeps in a loop what it computes there with gradients on."""
+
+    def keeps_in(loop: ast.AST) -> bool:
+        nodes = list(_with_gradients(loop))
+        return any(map(_is_keep, nodes)) and any(_may_compute(outline, node) for node in nodes)
+
+    loops = (ast.For, ast.AsyncFor)
+    return _holds_in(outline, part, lambda tree: any(map(keeps_in, _of_types(_with_gradients(tree), loops))))
+
+
+def _may_compute(outline: Outline, node: ast.AST) -> bool:
+    """Whether a node may call a module with something, or a function of the file that does."""
+    if not isinstance(node, ast.Call) or not (node.args or node.keywords):
+        return False
+    if isinstance(node.func, ast.Attribute):
+        name = node.func.attr
+        return name in outline.by_name or dotted(node.func.value) in ("self", "cls") or is_called_as_module(name)
+    if isinstance(node.func, ast.Name):
+        name = node.func.id
+        return not (name in outline.imports or name in outline.bases or hasattr(builtins, name))
+    return True
+
+
+def _is_without_gradients(node: ast.AST) -> bool:
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        switches = [each.context_expr for each in node.items]
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        switches = node.decorator_list
+    else:
+        return False
+    inside = (each for part in node.body for each in ast.walk(part))
+    return any(map(switches_off, switches)) and not any(map(_may_have_gradients, inside))
+
+
+def _may_have_gradients(node: ast.AST) -> bool:
+    """Whether something in a block without gradients may still run with them."""
+    return isinstance(node, _FUNCTIONS) or (isinstance(node, ast.Call) and switches_on(node))
+
+
+def _is_keep(node: ast.AST) -> bool:
+    """Whether a node may keep a value beyond an iteration."""
+    if isinstance(node, ast.Call):
+        return last(node.func) in _KEEPING
+    if isinstance(node, (ast.AugAssign, ast.Assign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        sums = isinstance(node, ast.AugAssign) or any(isinstance(item, ast.BinOp) for item in ast.walk(node.value))
+        return sums or any(isinstance(item, ast.Subscript) for target in targets for item in ast.walk(target))
+    return False

@@ -1,0 +1,1 @@
+"""What PyTorch does, as data, and how people name its things."""

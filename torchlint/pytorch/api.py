@@ -1,0 +1,180 @@
+"""What PyTorch's callables mean, by qualified name or by method name; sources: the PyTorch 2.13 documentation."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from torchlint.pytorch.autograd_table import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
+
+
+class GradMode(Enum):
+    """Whether operators record a graph at a point of the program."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+# https://docs.pytorch.org/docs/stable/torch.html#locally-disabling-gradient-computation
+GRAD_MODES = {
+    "torch.no_grad": GradMode.OFF,
+    "torch.autograd.no_grad": GradMode.OFF,
+    "torch.autograd.grad_mode.no_grad": GradMode.OFF,
+    "torch.inference_mode": GradMode.OFF,
+    "torch.autograd.inference_mode": GradMode.OFF,
+    "torch.enable_grad": GradMode.ON,
+    "torch.autograd.enable_grad": GradMode.ON,
+    "torch.autograd.grad_mode.enable_grad": GradMode.ON,
+}
+SET_GRAD_MODE = frozenset(
+    {
+        "torch.set_grad_enabled",
+        "torch.autograd.set_grad_enabled",
+        "torch._C._set_grad_enabled",
+        "torch.autograd.grad_mode.set_grad_enabled",
+    }
+)
+SCHEDULERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR")
+"""How the names of what steps learning rates begin: https://docs.pytorch.org/docs/stable/optim.html"""
+# https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection
+DETECT_ANOMALY = frozenset({"torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly"})
+SET_ANOMALY = frozenset(
+    {
+        "torch.autograd.set_detect_anomaly",
+        "torch.autograd.anomaly_mode.set_detect_anomaly",
+        "torch.set_anomaly_enabled",
+    }
+)
+EMPTY_CACHE = frozenset(
+    f"{module}.empty_cache"
+    for module in (
+        "torch.cuda",
+        "torch.cuda.memory",
+        "torch.mps",
+        "torch.xpu",
+        "torch.npu",
+        "torch.accelerator",
+        "torch.accelerator.memory",
+    )
+)
+MEMORY_PROBES = frozenset(
+    (
+        "memory_allocated max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats "
+        "reset_max_memory_allocated reset_max_memory_cached memory_cached max_memory_cached memory_stats "
+        "memory_summary mem_get_info memory_snapshot current_allocated_memory driver_allocated_memory get_memory_info"
+    ).split()
+)
+CLOCKS = frozenset(
+    "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
+    "timeit.default_timer".split()
+)
+
+# Calls that make a tensor without a graph, unless they are told `requires_grad=True`.
+CREATORS = frozenset(
+    (
+        "tensor zeros ones rand randn randint randperm empty full arange linspace logspace eye from_numpy "
+        "as_tensor zeros_like ones_like rand_like randn_like randint_like empty_like full_like Tensor "
+        "FloatTensor LongTensor DoubleTensor HalfTensor IntTensor BoolTensor ByteTensor normal bernoulli "
+        "poisson multinomial tril_indices triu_indices load from_dlpack frombuffer asarray scalar_tensor "
+        "hann_window range"
+    ).split()
+)
+CREATOR_METHODS = frozenset(["new", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"])
+
+# Methods of a tensor that give something without a graph, or no tensor at all.
+PLAIN_METHODS = frozenset(
+    (
+        "item tolist numpy size dim ndimension numel element_size stride data_ptr is_contiguous get_device "
+        "storage untyped_storage storage_offset nelement is_floating_point allclose equal cpu_numpy __len__"
+    ).split()
+)
+PLAIN_FUNCTIONS = frozenset("device Size Generator finfo iinfo dtype numel manual_seed seed save typename".split())
+PLAIN_ATTRIBUTES = frozenset(
+    "shape ndim dtype device layout is_cuda requires_grad is_leaf names itemsize nbytes".split()
+)
+# Methods that hand a module (or an unknown) on as itself.
+SELF_METHODS = frozenset(
+    (
+        "to cuda cpu half float double bfloat16 train eval requires_grad_ share_memory xpu npu to_empty compile module"
+    ).split()
+)
+MODULE_EVIDENCE = (
+    "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "eval",
+    "train", "buffers", "load_state_dict", "register_forward_hook", "forward",
+)  # fmt: skip
+RECURRENT = frozenset("RNN LSTM GRU RNNCell LSTMCell GRUCell".split())
+"""Modules that return an output and a state, each of them with a graph."""
+# Names that are a tensor's methods and also those of strings, lists, dictionaries and files.
+_NOT_ONLY_TENSORS = frozenset(
+    (
+        "index copy sort split pop replace format values type count get apply update add append set join "
+        "strip remove insert extend clear reverse keys items lower upper map register_hook backward"
+    ).split()
+)
+_FUNCTIONS = frozenset(OPERATORS) | VIEWS | MAYBE_VIEWS | NOT_DIFFERENTIABLE | INPLACE
+TENSOR_METHODS = _FUNCTIONS - _NOT_ONLY_TENSORS
+# Not in derivatives.yaml under this name, yet functions or methods that hand their input's graph on.
+PASSING_METHODS = frozenset(
+    ("to cuda cpu float double half bfloat16 type type_as contiguous clone requires_grad_ retain_grad sum mean").split()
+)
+
+# Functions that return values and indices.
+WITH_INDICES = frozenset(
+    {
+        "max",
+        "min",
+        "sort",
+        "topk",
+        "median",
+        "mode",
+        "kthvalue",
+        "nanmedian",
+        "cummax",
+        "cummin",
+        "max_pool2d_with_indices",
+    }
+)
+# Packages whose functions never clear a gradient.
+HARMLESS_PACKAGES = {"higher"} | frozenset(
+    (
+        "numpy math random time os sys json logging re pathlib PIL cv2 matplotlib wandb tqdm argparse scipy "
+        "sklearn pandas builtins copy collections itertools functools pickle torchvision tensorboardX "
+        "datasets tokenizers torchmetrics torch gc warnings shutil glob csv seaborn networkx imageio skimage "
+        "gym gymnasium typing contextlib string torchaudio torchtext einops mlflow visdom pprint datetime "
+        "threading multiprocessing rich yaml"
+    ).split()
+)
+# Packages whose functions return no tensor.
+PLAIN_PACKAGES = frozenset(
+    "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc".split()
+)
+PASSING_BUILTINS = frozenset(["list", "tuple", "iter", "reversed", "sorted", "next"])
+PROGRESS = frozenset(
+    (
+        "tqdm tqdm.tqdm tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.tqdm_notebook tqdm.auto tqdm.trange rich.progress.track"
+    ).split()
+)
+WRAPPERS = re.compile(
+    r"(DataParallel|DistributedDataParallel|DDP|FullyShardedDataParallel|FSDP|torch\.compile|torch\.jit\.script|"
+    r"script_if_tracing)$"
+)
+
+
+def operator_name(qualified: str) -> str | None:
+    """The operator of a function of torch, torch.nn.functional, torch.linalg, ..., else None."""
+    module, _, name = qualified.rpartition(".")
+    if name[:1].isupper():
+        return None
+    if module in ("torch.nn.functional", "torch.nn.utils.rnn"):
+        return name
+    if module in ("torch", "torch.Tensor", "torch.functional"):
+        return name if name in _FUNCTIONS else None
+    if module in ("torch.linalg", "torch.special", "torch.fft"):
+        return f"{module.removeprefix('torch.')}.{name}"
+    return None
+
+
+def package(qualified: str) -> str:
+    """The top package of a qualified name; empty for a relative import."""
+    return qualified.partition(".")[0]

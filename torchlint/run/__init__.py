@@ -1,0 +1,1 @@
+"""Many files: what is known of them already, and processes that lint the rest."""

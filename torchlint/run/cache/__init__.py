@@ -1,0 +1,117 @@
+"""What was found in which content, kept in a folder of the user: what has not changed is not linted again."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from torchlint.engine.registry import INTERNAL_ERROR, UNREADABLE_FILE
+from torchlint.files.source import SourceError, SourceFile
+from torchlint.finding import Finding
+from torchlint.outputs import LintedFile
+from torchlint.project.discovery import Target
+from torchlint.run.cache import folder as folders
+from torchlint.run.cache.environment import key_of
+from torchlint.run.cache.fingerprint import Stamp, Status, digest_of, status_of
+from torchlint.run.cache.folder import CacheError
+from torchlint.run.cache.index import Entry, Index
+from torchlint.run.cache.serialize import finding_of, plain
+
+__all__ = ["Cache", "CacheError"]
+
+_TRANSIENT = {INTERNAL_ERROR.name, UNREADABLE_FILE.name}
+"""These may be due to the machine rather than to the file."""
+_DAY = 24 * 60 * 60
+_GRANULARITY = 2 * 10**9
+"""A file that was written so many nanoseconds ago may be written again without getting another time."""
+_UNSURE: Status = ()
+_CLEAN, _PASSED_OVER = (LintedFile(SourceFile("", b""), (), looked_into=looked_into) for looked_into in (True, False))
+
+
+class Cache:
+    """The results of earlier runs, by file."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        """`folder` holds the results of all projects; `root` is the folder of this one."""
+        self._folder = folder
+        self._root = str(root.absolute())
+        self._prefix = os.path.join(os.path.relpath(Path.cwd(), root), "").removeprefix(os.path.join(".", ""))
+        self._started = time.time_ns()
+        self._day = self._started // 10**9 // _DAY
+        self._indices: dict[str, Index] = {}
+
+    def find(self, target: Target) -> LintedFile | None:
+        """What is known of a file; None if it has to be linted. Without findings its text is not read."""
+        if target.problem:
+            return None
+        entry = self._index(target).get(self._name(target.path))
+        try:
+            if entry is None:
+                return None
+            if entry.status == status_of(target.path):
+                return self._findings(target, entry) if entry.findings else _without(entry)
+            return self._found_by_content(target, entry)
+        except (OSError, SourceError, LookupError, TypeError, ValueError):  # gone, or an entry of another form
+            return None
+
+    def put(self, target: Target, stamp: Stamp, findings: tuple[Finding, ...] | None) -> None:
+        """Remember what was found, unless another run could find something else; None: it was not looked into."""
+        if any(finding.name in _TRANSIENT for finding in findings or ()):
+            return
+        kept = None if findings is None else [plain(finding) for finding in findings]
+        entry = Entry(self._sure(stamp.status), stamp.digest, kept, self._day)
+        self._index(target).put(self._name(target.path), entry)
+
+    def save(self) -> None:
+        """Write down what is new; raises `CacheError`."""
+        try:
+            for index in self._indices.values():
+                index.save(lambda: folders.tidy(self._folder, self._started / 10**9))
+        except OSError as error:
+            raise CacheError(f"cannot write the cache {self._folder}: {error.strerror or error}") from None
+
+    def _index(self, target: Target) -> Index:
+        choice = target.settings.choice(target.path)
+        if choice not in self._indices:
+            self._indices[choice] = Index(self._folder / f"{key_of(choice, self._root)}.json", self._day)
+        return self._indices[choice]
+
+    def _name(self, path: Path) -> str:
+        """The path from the root, or else all of it."""
+        text = str(path)
+        if not os.path.isabs(text):
+            return self._prefix + text
+        return text.removeprefix(os.path.join(self._root, ""))
+
+    def _findings(self, target: Target, entry: Entry) -> LintedFile | None:
+        source = SourceFile.read(target.path, str(target.path))
+        if digest_of(source.data) != entry.digest:
+            return None
+        if not entry.findings:
+            return _without(entry)
+        return LintedFile(source, tuple(finding_of(values, source.path) for values in entry.findings))
+
+    def _found_by_content(self, target: Target, entry: Entry) -> LintedFile | None:
+        """As after a checkout, or when a file was too new to be sure."""
+        status = status_of(target.path)
+        found = self._findings(target, entry)
+        if found is not None and status_of(target.path) == status:
+            self.put(target, Stamp(status, entry.digest), found.findings if found.looked_into else None)
+        return found
+
+    def _sure(self, status: Status) -> Status:
+        """A status that stands for the content, if nothing can have happened since within one tick of the clock.
+
+        Windows does not say when a file was changed: an unpacked archive sets back all that it does say.
+        """
+        if sys.platform == "win32":
+            return _UNSURE
+        _, modified, changed, _ = status
+        return status if max(modified, changed) < self._started - _GRANULARITY else _UNSURE
+
+
+def _without(entry: Entry) -> LintedFile:
+    """What is known of a file without findings."""
+    return _PASSED_OVER if entry.findings is None else _CLEAN

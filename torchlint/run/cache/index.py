@@ -1,0 +1,117 @@
+"""One file of the cache: what was found in each file under one choice of rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from torchlint.files import regular
+from torchlint.run.cache.fingerprint import Status, digest_of
+
+MAX_FILES = 100_000
+MAX_BYTES = 50_000_000
+"""A project of which there is more to remember has no cache, rather than a home full of it."""
+MAX_DAYS = 30
+"""An entry that no run has asked for in that time, or for which there is no room, is dropped."""
+
+
+@dataclass
+class Entry:
+    """A file when it was last linted. `findings` are plain values; None if it was not looked into."""
+
+    status: Status
+    digest: str
+    findings: list[Any] | None
+    day: int
+    """When it was last asked for."""
+
+
+class Index:
+    """Entries by the name of their files. Whatever cannot be read, or is not what was written, holds none."""
+
+    def __init__(self, path: Path, day: int) -> None:
+        self._path = path
+        self._day = day
+        self._ours: dict[str, Entry] = {}
+        """What this run has learned."""
+        self._version = _version(path)
+        self._entries = _read(path)
+
+    def get(self, name: str) -> Entry | None:
+        entry = self._entries.get(name)
+        if entry is not None and entry.day != self._day:
+            entry.day = self._day
+            self._ours[name] = entry
+        return entry
+
+    def put(self, name: str, entry: Entry) -> None:
+        self._entries[name] = self._ours[name] = entry
+
+    def save(self, prepare: Callable[[], None]) -> None:
+        """Write what is new, beside what other runs have written meanwhile; raises `OSError`.
+
+        Before that `prepare` is called.
+        """
+        if not self._ours:
+            return
+        prepare()
+        if _version(self._path) != self._version:
+            self._entries = {**_read(self._path), **self._ours}
+        kept = {name: entry for name, entry in self._entries.items() if entry.day > self._day - MAX_DAYS}
+        if len(kept) > MAX_FILES:
+            kept = dict(sorted(kept.items(), key=lambda item: item[1].day)[-MAX_FILES:])
+        _write(self._path, kept)
+        self._ours = {}
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _read(path: Path) -> dict[str, Entry]:
+    """The entries of a file of ours. The first line is a digest of the rest; what has another form holds none."""
+    try:
+        head, _, body = regular.read(path, links=False, own=True).partition(b"\n")
+        if head != _head(body):
+            return {}
+        return {name: _entry(*values) for name, values in json.loads(body).items()}
+    except Exception:
+        return {}
+
+
+def _entry(status: list[int], digest: str, findings: list[Any] | None, day: int) -> Entry:
+    if not (isinstance(findings, (list, NoneType)) and isinstance(day, int)):
+        raise TypeError
+    return Entry(tuple(status), digest, findings, day)
+
+
+def _write(path: Path, entries: dict[str, Entry]) -> None:
+    """Whole or not at all: a run that is killed leaves the old file, and a temporary one that is cleared later."""
+    values = {name: [entry.status, entry.digest, entry.findings, entry.day] for name, entry in entries.items()}
+    body = json.dumps(values, separators=(",", ":")).encode()
+    if len(body) > MAX_BYTES:
+        return
+    temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(_head(body) + b"\n" + body)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _head(body: bytes) -> bytes:
+    return json.dumps(digest_of(body)).encode()

@@ -1,0 +1,287 @@
+"""Paths -> what is wrong in the files below them, in path order: here, in other processes, or on other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchlint.engine import registry
+from torchlint.engine.registry import Selection
+from torchlint.files.source import SourceFile, Unread
+from torchlint.outputs import LintedFile, Outcome
+from torchlint.project.discovery import Target
+from torchlint.run.cache.fingerprint import Stamp, digest_of, status_of
+from torchlint.run.process_pool import are_safe, processes_that_pay
+
+if TYPE_CHECKING:  # what a run in which nothing has changed does not need
+    from concurrent.futures import Executor
+
+    from torchlint.engine.fixer import Fixing
+    from torchlint.run.cache import Cache
+    from torchlint.run.scheduler import Crew
+
+Progress = Callable[[int, int], None]
+"""Called with the number of files done, and of all."""
+
+_WINDOW_OF_OTHERS = 64
+"""Chunks that are under way with an executor of unknown size."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a run may use. None of it changes what is found."""
+
+    jobs: int | None = 1
+    """Processes; None: as many as pay."""
+    executor: Executor | None = None
+    """Lints instead of processes of our own. It is sent the content of files, and needs no disk."""
+    cache: Cache | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that is needed to lint one file, picklable."""
+
+    path: Path
+    selection: Selection
+    problem: Unread | None = None
+    fixing: Fixing | None = None
+    stamped: bool = False
+    """Whether it is of interest which content was linted."""
+    source: SourceFile | None = None
+    """The content, where it has been read already."""
+    stamp: Stamp | None = None
+
+    def read(self) -> Job:
+        """With the content, or with the reason why there is none. Never raises."""
+        if self.source is not None or self.problem is not None:
+            return self
+        try:
+            before = status_of(self.path)
+            source = SourceFile.read(self.path, str(self.path))
+            unchanged = self.stamped and status_of(self.path) == before
+        except OSError as error:
+            return replace(self, problem=Unread.because_of(error))
+        return replace(self, source=source, stamp=Stamp(before, digest_of(source.data)) if unchanged else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a job: None if there is nothing to tell, as with most files; and what was linted."""
+
+    linted: LintedFile | None
+    stamp: Stamp | None = None
+    looked_into: bool = True
+
+
+_Task = tuple[int, Job]
+"""A job and its place in the order."""
+
+
+def run(
+    targets: Iterable[Target],
+    progress: Progress = lambda done, total: None,
+    fixing: Fixing | None = None,
+    means: Means = Means(),
+) -> Outcome:
+    """Lint all targets, in their order; raises `UnknownRule` before the first is read, and `dispatch.Refused`.
+
+    With `fixing` the files are fixed too, but not written: their new form is in the outcome.
+    """
+    targets = list(targets)
+    found = [_known(target, fixing, means) for target in targets]
+    left = [(index, _job(targets[index], fixing, means)) for index, known in enumerate(found) if known is None]
+    with closing(_lint_all(left, means)) as results:
+        for number, (index, done) in enumerate(results, len(targets) - len(left) + 1):
+            progress(number, len(targets))
+            found[index] = done
+            _remember(targets[index], done, means)
+    every = [done for done in found if done is not None]
+    looked_into = sum(done.looked_into for done in every)
+    return outcome_of([done.linted for done in every if done.linted], len(targets), looked_into)
+
+
+def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
+    """What an earlier run has found; what may be fixed is looked at again."""
+    known = means.cache.find(target) if means.cache else None
+    if known is None or (fixing and known.findings):
+        return None
+    return Done(known if known.findings else None, looked_into=known.looked_into)
+
+
+def _remember(target: Target, done: Done, means: Means) -> None:
+    linted = done.linted
+    if means.cache and done.stamp is not None and (linted is None or linted.before is None):
+        findings = linted.findings if linted else ()
+        means.cache.put(target, done.stamp, findings if done.looked_into else None)
+
+
+def outcome_of(files: Iterable[LintedFile], total: int, looked_into: int) -> Outcome:
+    """The outcome of a run over `total` files, of which `files` are those with findings."""
+    return Outcome(tuple(files), total, registry.metas(), looked_into)
+
+
+def lint_file(job: Job) -> LintedFile:
+    """Read and lint one file; that it cannot be read is a finding. Never raises."""
+    job = job.read()
+    if job.source is not None:
+        return lint_source(job.source, job.selection, job.fixing)
+    assert job.problem is not None, "what was read has either a source or a problem"
+    return _unread(job, job.problem)
+
+
+def lint_source(source: SourceFile, selection: Selection, fixing: Fixing | None = None) -> LintedFile:
+    """Lint, and fix, what has been read already."""
+    if fixing is None:
+        from torchlint.engine.examination import examine
+
+        found = examine(source, selection)
+        return LintedFile(source, tuple(found.findings), looked_into=found.looked_into)
+    from torchlint.engine.fixer import fix
+
+    fixed = fix(source, selection, unsafe=fixing.unsafe)
+    before = LintedFile(source, fixed.before) if fixed.applied else None
+    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into)
+
+
+def _job(target: Target, fixing: Fixing | None, means: Means) -> Job:
+    selection = target.settings.selection(target.path)
+    return Job(target.path, selection, target.problem, fixing, means.cache is not None)
+
+
+def _unread(job: Job, problem: Unread) -> LintedFile:
+    from torchlint.engine.examination import unread_finding
+
+    shown = str(job.path)
+    return LintedFile(SourceFile(shown, b""), (unread_finding(shown, problem),))
+
+
+def _lint_all(tasks: Sequence[_Task], means: Means) -> Generator[tuple[int, Done], None, None]:
+    """The results as they come: in the order of `tasks` in this process, or else in any order."""
+    crew = _crew(tasks, means)
+    if crew is None:
+        for index, job in tasks:
+            yield index, _lint(job)
+        return
+    from torchlint.run.scheduler import chunks, dispatched
+
+    work = chunks(((task, _size(task[1])) for task in tasks), crew.window)
+    with closing(dispatched(work, crew)) as portions:
+        for chunk, results in portions:
+            yield from zip((index for index, _ in chunk), results, strict=True)
+
+
+def _crew(tasks: Sequence[_Task], means: Means) -> Crew[_Task, Done] | None:
+    """Who lints; None: this process."""
+    if means.executor is not None:
+        return _crew_of(means.executor)
+    jobs = means.jobs
+    if jobs is None:
+        jobs = processes_that_pay(len(tasks), sum(_size(job) for _, job in tasks))
+    jobs = min(jobs, len(tasks))
+    if jobs < 2 or not are_safe():
+        return None
+    import torchlint.engine.examination  # noqa: F401 - before the processes are copies of this one
+    from torchlint.run.process_pool import processes
+    from torchlint.run.scheduler import Crew
+
+    return Crew(
+        start=lambda: processes(jobs),
+        submit=lambda executor, chunk: executor.submit(_lint_each, [job for _, job in chunk]),
+        here=_lint_here,
+        alone=_lint_alone,
+        window=3 * jobs,
+    )
+
+
+def _crew_of(executor: Executor) -> Crew[_Task, Done]:
+    """An executor whose workers may be anywhere."""
+    import pickle
+    from contextlib import nullcontext
+
+    from torchlint.run.cache.environment import environment
+    from torchlint.run.scheduler import Crew
+
+    expected = environment()
+    return Crew(
+        start=lambda: nullcontext(executor),
+        submit=lambda executor, chunk: executor.submit(
+            lint_shipped, expected, pickle.dumps([job.read() for _, job in chunk])
+        ),
+        here=_lint_here,
+        alone=_lint_alone,
+        window=_WINDOW_OF_OTHERS,
+    )
+
+
+def _size(job: Job) -> int:
+    try:
+        return job.path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _lint_each(jobs: Iterable[Job]) -> list[Done]:
+    """For another process, which is not sent all that a source has computed."""
+    results = [_lint(job) for job in jobs]
+    return [replace(done, linted=done.linted and _bare(done.linted)) for done in results]
+
+
+def _bare(linted: LintedFile) -> LintedFile:
+    before = linted.before and _bare(linted.before)
+    return replace(linted, source=replace(linted.source), before=before)
+
+
+def lint_shipped(expected: Mapping[str, str], jobs: bytes) -> list[Done]:
+    """Lint what another machine has sent; raises `Refused` if that one has another torchlint than this one."""
+    import pickle
+
+    from torchlint.run.cache.environment import difference, environment
+    from torchlint.run.scheduler import Refused
+
+    if differs := difference(expected, environment()):
+        raise Refused(f"a worker has another torchlint: {differs}")
+    return _lint_each(pickle.loads(jobs))
+
+
+def _lint(job: Job) -> Done:
+    job = job.read()
+    linted = lint_file(job)
+    is_news = linted.findings or linted.before is not None
+    return Done(linted if is_news else None, job.stamp, linted.looked_into)
+
+
+def _lint_here(tasks: Sequence[_Task]) -> list[Done]:
+    return [_lint(job) for _, job in tasks]
+
+
+def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
+    """In a process that does nothing else: if that dies too, the file is to blame."""
+    from torchlint.run.process_pool import NoProcesses
+
+    done: list[Done] = []
+    while left := tasks[len(done) :]:
+        try:
+            done += _lint_until_death(left)
+        except NoProcesses as error:
+            problem = Unread(f"the process that linted it died, and no other can start: {error}", is_of_machine=True)
+            done += [Done(_unread(job, problem)) for _, job in left]
+    return done
+
+
+def _lint_until_death(tasks: Sequence[_Task]) -> Iterator[Done]:
+    """What one process does of the tasks before one kills it; raises `NoProcesses`."""
+    from concurrent.futures import BrokenExecutor
+
+    from torchlint.run.process_pool import processes
+
+    with processes(1) as executor:
+        for _, job in tasks:
+            try:
+                yield from executor.submit(_lint_each, [job]).result()
+            except BrokenExecutor:
+                yield Done(_unread(job, Unread("the process that linted it died twice; was it out of memory?")))
+                return

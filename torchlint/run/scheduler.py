@@ -1,0 +1,107 @@
+"""Chunks of work -> executors, a few at a time; what an executor loses is done again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from torchlint.run.process_pool import NoProcesses
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_CHUNK_BYTES = 128 * 1024
+_CHUNK_FILES = 32
+
+
+class Refused(Exception):
+    """The executor cannot do this work, now or ever: the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Crew(Generic[Task, Result]):
+    """Who works, and how much of it is under way at a time."""
+
+    start: Callable[[], AbstractContextManager[Executor]]
+    submit: Callable[[Executor, Sequence[Task]], Future[list[Result]]]
+    here: Callable[[Sequence[Task]], list[Result]]
+    """Does a chunk in this process, where no others can start."""
+    alone: Callable[[Sequence[Task]], list[Result]]
+    """Does a chunk that was lost, one by one, so that what kills a worker is found."""
+    window: int
+
+
+def chunks(tasks: Iterable[tuple[Task, int]], portions: int) -> Iterator[list[Task]]:
+    """Tasks with their sizes -> at least so many chunks, if there are so many tasks.
+
+    The largest tasks come first, so that none is left for the end.
+    """
+    ordered = sorted(tasks, key=lambda item: -item[1])
+    most = max(1, min(_CHUNK_FILES, len(ordered) // portions))
+    chunk: list[Task] = []
+    total = 0
+    for task, size in ordered:
+        if chunk and (total + size > _CHUNK_BYTES or len(chunk) == most):
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(task)
+        total += size
+    if chunk:
+        yield chunk
+
+
+def dispatched(
+    work: Iterable[Sequence[Task]], crew: Crew[Task, Result]
+) -> Generator[tuple[Sequence[Task], list[Result]], None, None]:
+    """Each chunk with its results, as they come. Raises `Refused`."""
+    waiting = deque(work)
+    while waiting:
+        shift = _Shift(crew, waiting)
+        try:
+            with crew.start() as executor:
+                yield from shift.results(executor)
+        except NoProcesses:
+            break
+        for chunk in shift.lost:
+            yield chunk, crew.alone(chunk)
+    for chunk in waiting:
+        yield chunk, crew.here(chunk)
+
+
+@dataclass
+class _Shift(Generic[Task, Result]):
+    """What one executor does before it has done all, or breaks."""
+
+    crew: Crew[Task, Result]
+    waiting: deque[Sequence[Task]]
+    pending: dict[Future[list[Result]], Sequence[Task]] = field(default_factory=dict)
+    lost: list[Sequence[Task]] = field(default_factory=list)
+
+    def results(self, executor: Executor) -> Iterator[tuple[Sequence[Task], list[Result]]]:
+        while self._fill(executor) and self.pending:
+            for future in wait(self.pending, return_when=FIRST_COMPLETED).done:
+                chunk = self.pending.pop(future)
+                try:
+                    result = future.result()
+                except Refused:
+                    raise
+                except Exception:  # whatever it is, it is the executor's: the work itself does not raise
+                    self.lost.append(chunk)
+                else:
+                    yield chunk, result
+        self.lost += self.pending.values()
+
+    def _fill(self, executor: Executor) -> bool:
+        """Whether the executor takes work."""
+        while self.waiting and len(self.pending) < self.crew.window:
+            chunk = self.waiting.popleft()
+            try:
+                self.pending[self.crew.submit(executor, chunk)] = chunk
+            except RuntimeError:  # it is broken, or was shut down
+                self.lost.append(chunk)
+                return False
+        return True

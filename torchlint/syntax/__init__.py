@@ -1,0 +1,1 @@
+"""Python and its two trees: the parser's own, and LibCST's for edits."""
