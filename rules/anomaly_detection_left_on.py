@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint import Category, Rule, edits
 
 if TYPE_CHECKING:
-    from torchlint.model.anomaly_detection import AnomalyLeftOn
+    from torchlint.model.queries.anomaly_detection import AnomalyLeftOn
     from torchlint.syntax.python_ast import Site
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, prefilter
 
 if TYPE_CHECKING:
-    from torchlint.model.protocol import ClearedGradients
+    from torchlint.model.queries.protocol import ClearedGradients
 
 
 class ClearedBeforeStep(Rule):

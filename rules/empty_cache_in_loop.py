@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, Safety, edits, prefilter
 
 if TYPE_CHECKING:
-    from torchlint.model.cache_emptying import CacheEmptied
+    from torchlint.model.queries.cache_emptying import CacheEmptied
     from torchlint.syntax.python_ast import Site
 
 

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint import Category, Rule, edits, prefilter
 
 if TYPE_CHECKING:
-    from torchlint.model.mutation import LeafChanged
+    from torchlint.model.queries.mutation import LeafChanged
     from torchlint.syntax.matching import Nodes
     from torchlint.syntax.python_ast import Site
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
 
 if TYPE_CHECKING:
-    from torchlint.model.mutation import OldNameRead, ParametersChanged, SavedTensorChanged
+    from torchlint.model.queries.mutation import OldNameRead, ParametersChanged, SavedTensorChanged
 
 
 class InplaceOnSavedTensor(Rule):

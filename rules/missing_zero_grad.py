@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, prefilter, repairs
 
 if TYPE_CHECKING:
-    from torchlint.model.protocol import StaleGradients
+    from torchlint.model.queries.protocol import StaleGradients
 
 
 class MissingZeroGrad(Rule):

@@ -11,7 +11,7 @@ from torchlint import Category, Rule, edits, prefilter
 
 if TYPE_CHECKING:
     from torchlint.model.events import Backward
-    from torchlint.model.retention import UnusedRetention
+    from torchlint.model.queries.retention import UnusedRetention
     from torchlint.syntax.python_ast import Site
 
 

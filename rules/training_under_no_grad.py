@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint import Category, Rule, edits, prefilter
 
 if TYPE_CHECKING:
-    from torchlint.model.gradmode import LossWithoutGraph, UntrainedModule
+    from torchlint.model.queries.grad_mode import LossWithoutGraph, UntrainedModule
     from torchlint.syntax.python_ast import Site
 
 

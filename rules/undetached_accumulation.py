@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
 
 if TYPE_CHECKING:
-    from torchlint.model.keeping import KeptGraph
+    from torchlint.model.queries.keeping import KeptGraph
 
 
 class UndetachedAccumulation(Rule):

@@ -114,7 +114,7 @@ MAY_OPEN = ("files/regular", "files/atomic_write", "run/cache/", "adoption/git",
     "path", [path for path in PACKAGE if not below_torchlint(path).startswith(MAY_OPEN)], ids=shown
 )
 def test_only_few_open_files(path: Path) -> None:
-    """A checkout may put a link, a pipe or a device in the place of any: `regular` and `atomic_write` know what to do."""
+    """A checkout may put a link, a pipe or a device in the place of any: `regular` and `atomic_write` know."""
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from torchlint.model.anomaly_detection import AnomalyDetection
-from torchlint.model.cache_emptying import CacheEmptying
-from torchlint.model.clearing_words import ClearingWords
-from torchlint.model.gradmode import GradModes
-from torchlint.model.keeping import Keeping
-from torchlint.model.mutation import Mutation
 from torchlint.model.program import Program
-from torchlint.model.protocol import Protocol
-from torchlint.model.retention import Retention
+from torchlint.model.queries.anomaly_detection import AnomalyDetection
+from torchlint.model.queries.cache_emptying import CacheEmptying
+from torchlint.model.queries.clearing_words import ClearingWords
+from torchlint.model.queries.grad_mode import GradModes
+from torchlint.model.queries.keeping import Keeping
+from torchlint.model.queries.mutation import Mutation
+from torchlint.model.queries.protocol import Protocol
+from torchlint.model.queries.retention import Retention
 from torchlint.model.tracking import Tracking
 from torchlint.syntax.python_ast import PythonTree
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.evaluate.statements import Interpreter
 from torchlint.model.events import Event, Item, events_in
-from torchlint.model.flow import Interpreter
 from torchlint.model.values import (
     Frame,
     Value,

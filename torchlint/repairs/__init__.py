@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torchlint.model import Model
     from torchlint.model.events import Mutate
-    from torchlint.model.keeping import KeptGraph
-    from torchlint.model.protocol import StaleGradients
+    from torchlint.model.queries.keeping import KeptGraph
+    from torchlint.model.queries.protocol import StaleGradients
     from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes
 

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.finding import Safety
 from torchlint.model import Model
-from torchlint.model.keeping import KeptGraph
+from torchlint.model.queries.keeping import KeptGraph
 from torchlint.model.values import Answer, Container, Tensor, Value, resolved
 from torchlint.syntax.edits import Append, Change
 from torchlint.syntax.matching import Nodes

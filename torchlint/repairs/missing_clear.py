@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.model import Model
 from torchlint.model.events import Step
-from torchlint.model.protocol import StaleGradients
+from torchlint.model.queries.protocol import StaleGradients
 from torchlint.syntax.edits import Append, Change, InsertAfter, InsertBefore
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import FUNCTIONS, arguments, site_of, walk

@@ -22,8 +22,8 @@ from torchlint.model.events import (
     exclusive,
     repeating,
 )
-from torchlint.model.iterations import Iteration
 from torchlint.model.program import Program, Trace
+from torchlint.model.queries.iterations import Iteration
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import Site, dotted
 

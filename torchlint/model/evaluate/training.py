@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.evaluate.inlining import Arguments, Summaries
 from torchlint.model.events import Backward, Clear, Fresh, Loop, Step, events_in
-from torchlint.model.summaries import Arguments, Summaries
 from torchlint.model.values import (
     Container,
     External,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchlint.model.assignments import Assignments
+from torchlint.model.evaluate.assignments import Assignments
 from torchlint.model.values import (
     Class,
     Container,

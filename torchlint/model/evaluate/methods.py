@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from torchlint.model.definitions import ClassInfo
+from torchlint.model.evaluate.inlining import Arguments
+from torchlint.model.evaluate.training import Training, owner_label
 from torchlint.model.events import Call, Clear, Compute, GradRead, Keep, MayClear
-from torchlint.model.summaries import Arguments
-from torchlint.model.training import Training, owner_label
 from torchlint.model.values import (
     Container,
     External,

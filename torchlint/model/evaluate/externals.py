@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from torchlint.model.definitions import FunctionInfo
+from torchlint.model.evaluate.inlining import Arguments
+from torchlint.model.evaluate.methods import Methods
+from torchlint.model.evaluate.training import flag
 from torchlint.model.events import Anomaly, Clear, Clip, EmptyCache, Fresh, Grad, GradRead, MemoryProbe
-from torchlint.model.methods import Methods
-from torchlint.model.summaries import Arguments
-from torchlint.model.training import flag
 from torchlint.model.values import (
     Container,
     Context,

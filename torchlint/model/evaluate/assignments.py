@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from torchlint.model.calls import Calls
+from torchlint.model.evaluate.calls import Calls
+from torchlint.model.evaluate.expressions import key_of, operator_of, target_text
 from torchlint.model.events import Clear, Keep, Mutate, Step
-from torchlint.model.expressions import key_of, operator_of, target_text
 from torchlint.model.tracking import ancestry
 from torchlint.model.values import (
     Container,

@@ -26,7 +26,7 @@ from torchlint.model.events import (
 )
 from torchlint.model.ownership import Ownership, parameters_of, surely_optimizer
 from torchlint.model.program import Trace
-from torchlint.model.timing_loops import only_times
+from torchlint.model.queries.timing_loops import only_times
 from torchlint.model.tracking import called_like_module, is_forward
 from torchlint.model.values import (
     Answer,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.model.assignments import names_read
 from torchlint.model.definitions import FunctionInfo
+from torchlint.model.evaluate.assignments import names_read
 from torchlint.model.events import Clear, Loop, Step
 from torchlint.model.program import Program
-from torchlint.model.protocol import Protocol, StaleGradients
+from torchlint.model.queries.protocol import Protocol, StaleGradients
 from torchlint.model.tracking import modules_of
 from torchlint.model.values import Answer, resolved
 from torchlint.syntax.python_ast import Site

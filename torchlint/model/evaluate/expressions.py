@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from torchlint.model.events import Branch, Compute, GradRead, Loop, Read, Yield
-from torchlint.model.machine import Machine
+from torchlint.model.state import Machine
 from torchlint.model.values import (
     Container,
     External,

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.model.assignments import names_read
-from torchlint.model.conditions import is_main_guard
+from torchlint.model.evaluate.assignments import names_read
+from torchlint.model.evaluate.conditions import is_main_guard
 from torchlint.model.events import Anomaly, Backward, Branch, Event, Fresh, Step, events_in
 from torchlint.model.program import Program
 from torchlint.model.values import Optimizer

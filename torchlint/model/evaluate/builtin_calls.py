@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-from torchlint.model.externals import Externals
-from torchlint.model.summaries import Arguments
+from torchlint.model.evaluate.externals import Externals
+from torchlint.model.evaluate.inlining import Arguments
 from torchlint.model.values import (
     Container,
     Parameters,

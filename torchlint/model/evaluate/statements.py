@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from torchlint.model.assignments import Assignments
-from torchlint.model.conditions import Conditions
 from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.evaluate.assignments import Assignments
+from torchlint.model.evaluate.conditions import Conditions
+from torchlint.model.evaluate.leaving import may_repeat
 from torchlint.model.events import Branch, Exit, Loop, Returned, Try
-from torchlint.model.leaving import may_repeat
-from torchlint.model.machine import LoopScope, Snapshot
+from torchlint.model.state import LoopScope, Snapshot
 from torchlint.model.values import (
     Class,
     Context,

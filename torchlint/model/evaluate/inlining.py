@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters, defaults_of
+from torchlint.model.evaluate.expressions import Expressions
 from torchlint.model.events import Inlined, Mutate, events_in
-from torchlint.model.expressions import Expressions
-from torchlint.model.machine import MAX_DEPTH, MAX_STATEMENTS, Snapshot
+from torchlint.model.state import MAX_DEPTH, MAX_STATEMENTS, Snapshot
 from torchlint.model.tracking import storages
 from torchlint.model.values import (
     Container,

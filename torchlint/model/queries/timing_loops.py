@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchlint.model.assignments import names_read
 from torchlint.model.definitions import Definitions
+from torchlint.model.evaluate.assignments import names_read
 from torchlint.model.events import Backward, Loop, Step
 from torchlint.model.program import Trace
 from torchlint.model.values import Module, Parameters, Plain, Tensor, Value, resolved

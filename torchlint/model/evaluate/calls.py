@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.model.builtin_calls import BuiltinCalls
 from torchlint.model.definitions import ClassInfo
+from torchlint.model.evaluate.builtin_calls import BuiltinCalls
+from torchlint.model.evaluate.externals import first_argument
+from torchlint.model.evaluate.inlining import Arguments, Forward
+from torchlint.model.evaluate.training import owner_label
 from torchlint.model.events import Branch, Compute, Fresh
-from torchlint.model.externals import first_argument
-from torchlint.model.summaries import Arguments, Forward
-from torchlint.model.training import owner_label
 from torchlint.model.values import (
     Class,
     Container,

@@ -1,0 +1,1 @@
+"""The interpreter: statements, expressions and calls, on abstract values."""
