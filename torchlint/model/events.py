@@ -217,6 +217,8 @@ class Loop:
     """The arms of branches in which the loop as a whole stands."""
     certain: bool = False
     """Whether it comes to one iteration at least."""
+    over: Value | None = None
+    """What it goes over."""
 
 
 @dataclass(eq=False)

@@ -19,6 +19,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    inputs_of,
     resolved,
 )
 from torchlint.pytorch import api, naming
@@ -242,8 +243,10 @@ class Tracking:
             return Answer.NO
         if value in self.backpropagated:
             return Answer.YES
-        if value.origin in ("grad", "iteration"):
+        if value.origin == "grad":
             return Answer.NO
+        if value.origin == "iteration":
+            return Answer.UNKNOWN if self._is_of_what_was_kept(value) else Answer.NO
         if value.origin in ("attribute", "element") and value.parents and self._is_data(value):
             return Answer.NO
         if value.origin == "call" and value.callee is not None:
@@ -260,7 +263,14 @@ class Tracking:
         """A part of what a loader yields."""
         while isinstance(value, Unknown) and value.origin in ("attribute", "element") and value.parents:
             value = value.parents[0]
-        return isinstance(value, Unknown) and value.origin == "iteration" and value not in self.backpropagated
+        if not isinstance(value, Unknown) or value.origin != "iteration" or value in self.backpropagated:
+            return False
+        return not self._is_of_what_was_kept(value)
+
+    def _is_of_what_was_kept(self, value: Unknown) -> bool:
+        """Whether a loop goes over a list of this program's own into which tensors with a graph were put."""
+        kept = [item for parent in value.parents for item in inputs_of(parent) if isinstance(item, Container)]
+        return any(self.tracked(item) is Answer.YES for item in kept)
 
     # -- graphs -------------------------------------------------------------------------------------
 

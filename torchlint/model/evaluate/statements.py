@@ -155,13 +155,15 @@ class Interpreter(Conditions):
         def begin() -> None:
             self.assign_target(node.target, self.iterated(iterable, node))
 
-        self._loop(node, begin, certain=holds_parameters(iterable))
+        self._loop(node, begin, iterable, certain=holds_parameters(iterable))
 
     def _while(self, node: ast.While) -> None:
         self._loop(node, lambda: self.value(node.test))
 
-    def _loop(self, node: LoopNode, begin: Callable[[], object], *, certain: bool = False) -> None:
-        event = Loop(site_of(node), [], depth=len(self.calls), path=self.path, certain=certain)
+    def _loop(
+        self, node: LoopNode, begin: Callable[[], object], over: Value | None = None, *, certain: bool = False
+    ) -> None:
+        event = Loop(site_of(node), [], depth=len(self.calls), path=self.path, certain=certain, over=over)
         scope = LoopScope(event, node, len(self.entered_from), may_repeat(node))
         loops = self.loops
         if scope.repeats:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned
+from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned, Step
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking, ancestry, is_forward
 from torchlint.model.values import (
@@ -85,6 +85,7 @@ class Keeping:
             not self._made_in(keep.value, loop)
             or self._drained(container, loop, events)
             or self._is_cut(keep.container)
+            or _is_reset_with_steps(keep.container, events)
         ):
             return None
         backward = self._backward_through(keep, loop, events)
@@ -182,6 +183,8 @@ class Keeping:
             graph = self.tracking.graph(event.outputs)
             if container in graph or (keep.how == "add" and self._continues(keep, graph)):
                 return True
+            if _is_made_of_what_was_kept(graph, keep.value, container):
+                return True
             if backward is None and (keep.value in graph or not graph.isdisjoint(keep.value.parents)):
                 return True
             if loop is not None and loop not in event.loops and keep.value in graph:
@@ -248,6 +251,28 @@ class Keeping:
         """The statement in the loop: the call, where a local function does the keeping."""
         depth = loop.depth if loop is not None else 0
         return keep.calls[depth] if len(keep.calls) > depth else keep.site
+
+
+def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value) -> bool:
+    """Whether a graph is built in a loop over a list of tuples, or of lists, from what such a one holds."""
+    if not isinstance(value, Container) or graph.isdisjoint(value.elements()):
+        return False
+    loops = {loop for item in graph for loop in item.loops if isinstance(loop, Loop) and loop.over is not None}
+    return any(container in inputs_of(loop.over) for loop in loops if loop.over is not None)
+
+
+def _is_reset_with_steps(total: Value, events: list[Event]) -> bool:
+    """Whether a sum begins anew wherever the optimizer steps: it holds no more graphs than one step accumulates."""
+    if not isinstance(total, Phi) or not total.is_loop:
+        return False
+    joined = [item for item in total.parents[1:] if isinstance(item, Phi)]
+    resets = {arm for item in joined for part, arms in item.arms.items() if _is_number(part) for arm in arms}
+    steps = (event for event in events if isinstance(event, Step) and total.loop in event.loops)
+    return any(not resets.isdisjoint(step.path) for step in steps)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Plain) and not value.is_none
 
 
 def _is_leaf(value: Value) -> bool:
