@@ -29,7 +29,10 @@ OPTIMIZER = Optimizer(
     parameters=4,
     trainable=4,
     without_gradient=0,
+    contested=False,
+    made=20,
     steps=[[1, 20]],
+    evaluations=[],
     stale=[],
     wiped=[],
     hungry=[],
@@ -37,6 +40,7 @@ OPTIMIZER = Optimizer(
     added=[[1, 20]],
     added_stale=[],
     first_stale=-1,
+    summed=0,
     clears=19,
     moved=3,
     still=0,
@@ -46,11 +50,16 @@ KEPT = Kept(
     claim=0,
     visits=20,
     backwards=list(range(20)),
+    steps=list(range(20)),
     lives=[],
     tensors=20,
-    items=0,
+    clean=0,
+    graphs=19,
     container="list",
+    shown="losses",
     bound=-1,
+    holder="",
+    weights=[],
 )
 CHANGED = Changed(
     claim=0,
@@ -118,9 +127,9 @@ def answer(rule: str, evidence: Evidence, **fields: Any) -> str:
     return verdict(claim(rule, **fields), [evidence]).answer.value
 
 
-def lives(born: range, executed: int, died: int | None) -> list[list[int]]:
+def lives(born: range, executed: int, died: int | None, held: int = 1) -> list[list[int]]:
     """Graphs that die so many visits after their birth, or never."""
-    return [[birth, executed, -1 if died is None else birth + died] for birth in born]
+    return [[birth, executed, -1 if died is None else birth + died, held] for birth in born]
 
 
 @pytest.mark.parametrize("rule", VERIFIABLE)
@@ -224,25 +233,57 @@ BY_TEN = [visit // 10 for visit in range(20)]
 """Of a line that runs ten times for each backward: what they collect lives until it is bound again."""
 
 
+def passes(length: int) -> list[list[int]]:
+    """Graphs that go backward at once, and are let go at the end of a pass of so many visits."""
+    return [[birth, birth - 1, -(-birth // length) * length, 1] for birth in range(1, 21)]
+
+
+CLEAN = {"clean": 18, "graphs": 0}
+TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
+
+
 @pytest.mark.parametrize(
     ("kept", "expected"),
     [
         ({"lives": lives(range(1, 21), -1, None)}, "confirmed"),
-        ({"lives": [[birth, birth, -1] for birth in range(1, 21)]}, "confirmed"),
+        ({"lives": [[birth, birth, -1, 1] for birth in range(1, 21)]}, "confirmed"),
         ({"lives": lives(range(1, 21), -1, 1)}, "refuted"),
         ({"lives": lives(range(1, 21), -1, 5)}, "refuted"),  # a deque of five
-        ({"lives": [[birth, -1, 12] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
-        ({"lives": [[birth, 18, 19] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
-        ({"lives": [[birth, birth // 10, birth + 10] for birth in range(1, 21)], "backwards": BY_TEN}, "refuted"),
+        ({"lives": [[birth, -1, 12, 1] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
+        ({"lives": passes(6)}, "confirmed"),
+        ({"lives": passes(3)}, "inconclusive"),  # passes too short to tell
+        ({"lives": [[birth, 10 * (birth - 1), -1, 1] for birth in range(1, 5)], **TENTH}, "confirmed"),
+        ({"lives": [[birth, 18, 19, 1] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
+        ({"lives": [[birth, birth // 10, birth + 10, 1] for birth in range(1, 21)], "backwards": BY_TEN}, "refuted"),
         ({"lives": lives(range(1, 21), -1, 15), "bound": 30}, "inconclusive"),
-        ({"lives": [], "visits": 3, "backwards": [0, 1, 2]}, "inconclusive"),
-        ({"lives": [], "tensors": 0}, "inconclusive"),
-        ({"lives": [], "tensors": 0, "items": 20}, "refuted"),
+        ({"lives": lives(range(1, 21), -1, 15), "bound": 100_000}, "confirmed"),
+        ({"lives": [], "visits": 3, "backwards": [0, 1, 2], "steps": [0, 1, 2]}, "inconclusive"),
+        ({"lives": [], "tensors": 0, "graphs": 0}, "inconclusive"),
+        ({"lives": [], "tensors": 0, **CLEAN}, "refuted"),
         ({"lives": []}, "refuted"),
+        ({"lives": lives(range(1, 21), 0, None, held=0), **CLEAN, "holder": "total"}, "refuted"),
+        ({"lives": lives(range(1, 21), 0, None, held=0), **CLEAN}, "inconclusive"),  # nobody knows who holds them
+        ({"lives": lives(range(1, 21), 0, None, held=0), "graphs": 0, "holder": "total"}, "inconclusive"),
+        ({"lives": lives(range(1, 21), 0, None, held=0), "holder": "=meter.deep.list[...]"}, "confirmed"),
     ],
 )
 def test_undetached_accumulation(kept: dict[str, Any], expected: str) -> None:
     assert answer("undetached-accumulation", seen(keeps=[replace(KEPT, **kept)])) == expected
+
+
+def test_what_may_still_go_backward_is_no_pile_yet() -> None:
+    """Where others were used late, or the last backward is not long ago, and the program was stopped."""
+    late = [*[[birth, 9, 10, 1] for birth in range(1, 9)], *lives(range(11, 21), -1, None)]
+    kept = replace(KEPT, lives=late)
+    assert answer("undetached-accumulation", seen(keeps=[kept], stopped="20 steps")) == "inconclusive"
+    young = replace(KEPT, lives=lives(range(14, 21), -1, None))
+    assert answer("undetached-accumulation", seen(keeps=[young], stopped="20 steps")) == "inconclusive"
+    assert answer("undetached-accumulation", seen(keeps=[young])) == "confirmed"
+
+
+def test_what_one_thread_keeps_is_enough() -> None:
+    piles = replace(KEPT, lives=lives(range(1, 21), 0, None))
+    assert answer("undetached-accumulation", seen(keeps=[replace(KEPT, **CLEAN), piles])) == "confirmed"
 
 
 def test_growth_on_a_gpu_is_told_in_bytes() -> None:
@@ -257,13 +298,13 @@ def test_growth_on_a_gpu_is_told_in_bytes() -> None:
 @pytest.mark.parametrize(
     ("retained", "expected"),
     [
-        (Retained(1, 20, 12, 12, 0, [9] * 12), "confirmed"),
-        (Retained(1, 20, 12, 12, 12, [9] * 12), "refuted"),
-        (Retained(1, 20, 12, 12, 6, [9] * 12), "refuted"),
-        (Retained(1, 20, 12, 12, 12, [9 * size for size in range(1, 13)]), "confirmed"),
-        (Retained(1, 20, 12, 12, 12, [90, 120, 60, 130, 70, 140]), "refuted"),
-        (Retained(1, 1, 1, 1, 0, [9]), "inconclusive"),
-        (Retained(1, 20, 12, 12, 2, [9] * 12), "inconclusive"),
+        (Retained(1, 20, 12, 0, [9] * 12), "confirmed"),
+        (Retained(1, 20, 12, 12, [9] * 12), "refuted"),
+        (Retained(1, 20, 12, 6, [9] * 12), "refuted"),
+        (Retained(1, 20, 12, 12, [9 * size for size in range(1, 13)]), "confirmed"),
+        (Retained(1, 20, 12, 12, [90, 120, 60, 130, 70, 140]), "refuted"),
+        (Retained(1, 1, 1, 0, [9]), "inconclusive"),
+        (Retained(1, 20, 12, 2, [9] * 12), "inconclusive"),
     ],
 )
 def test_retain_graph_in_loop(retained: Retained, expected: str) -> None:

@@ -52,16 +52,21 @@ class Backwards:
 class Optimizer:
     """Gradients of one optimizer; of leaves updated by hand where `name` is empty.
 
-    `steps`, `stale` (used before, never cleared, added to), `leftover` (of a backward that another optimizer has
-    already stepped on), `wiped` (cleared after the backward) and `hungry` (no backward) are counts of steps by site;
-    `added` and `added_stale` of backwards.
+    Of the `made` steps some are looked at. `steps`, `stale` (used before, never cleared, added to), `leftover` (of a
+    backward that another optimizer has already stepped on), `wiped` (cleared after the backward) and `hungry` (no
+    backward) are counts of those by site, where a closure is given of its `evaluations`; `added` and `added_stale` of
+    backwards. `summed` steps used the sum of what backwards from several places gave. Where it is `contested`, threads
+    got into each other's way.
     """
 
     name: str
     parameters: int
     trainable: int
     without_gradient: int
+    contested: bool
+    made: int
     steps: list[list[int]]
+    evaluations: list[list[int]]
     stale: list[list[int]]
     wiped: list[list[int]]
     hungry: list[list[int]]
@@ -69,6 +74,7 @@ class Optimizer:
     added: list[list[int]]
     added_stale: list[list[int]]
     first_stale: int
+    summed: int
     clears: int
     moved: int
     still: int
@@ -107,7 +113,6 @@ class Retained:
 
     site: int
     calls: int
-    looked_at: int
     judged: int
     reused: int
     sizes: list[int]
@@ -137,20 +142,28 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Kept:
-    """Tensors seen at a line that keeps them.
+    """Graphs seen at a line that keeps them, in one thread.
 
-    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet.
-    `backwards` is how many there had been at each visit; `tensors` had a graph, `items` were in the container.
+    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet; and
+    1 if it was seen in the container. `backwards` and `steps` are how many there had been at each visit; `tensors` on
+    the line had a graph. At `clean` visits the container held items without a graph only, at `graphs` visits others.
+    `holder` is a path to who else holds graphs of earlier visits, after `=` if it leads through the container;
+    `weights` are bytes that the kept graphs held at two visits.
     """
 
     claim: int
     visits: int
     backwards: list[int]
+    steps: list[int]
     lives: list[list[int]]
     tensors: int
-    items: int
+    clean: int
+    graphs: int
     container: str
+    shown: str
     bound: int
+    holder: str
+    weights: list[int]
 
 
 @dataclass(frozen=True)
@@ -259,13 +272,21 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         *evidence.anomaly.off_sites,
     ]
     for optimizer in evidence.optimizers:
-        for counts in (optimizer.steps, optimizer.stale, optimizer.wiped, optimizer.hungry, optimizer.leftover):
+        for counts in (
+            optimizer.steps,
+            optimizer.evaluations,
+            optimizer.stale,
+            optimizer.wiped,
+            optimizer.hungry,
+            optimizer.leftover,
+        ):
             sites += [site for site, _ in counts]
         sites += [site for site, _ in (*optimizer.added, *optimizer.added_stale)]
     if not all(0 <= site < len(evidence.stacks) for site in sites):
         raise EvidenceError(f"{name}: evidence refers to a place that it does not hold")
     for kept in evidence.keeps:
-        if len(kept.backwards) != kept.visits or not all(len(life) == 3 and life[0] >= 0 for life in kept.lives):
+        lengths = {kept.visits, len(kept.backwards), len(kept.steps)}
+        if len(lengths) > 1 or not all(len(life) == 4 and life[0] >= 0 for life in kept.lives):
             raise EvidenceError(f"{name}: evidence tells of visits that it does not hold")
     for stack in evidence.stacks:
         if not all(len(frame) == 2 and 0 <= frame[0] < len(evidence.files) for frame in stack):

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +85,7 @@ class Folder:
             "claims": _planned(claims),
             "max_steps": limits.max_steps,
             "max_seconds": limits.max_seconds,
+            "deadline": time.monotonic() + limits.max_seconds if limits.max_seconds else 0,
             "stop": limits.stop,
             "compared": conditions is not None,
         }

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -50,6 +50,10 @@ class Ended:
         return f"exit code {self.code}"
 
 
+Launcher = Callable[[Sequence[str], Folder, Limits, Mapping[str, str] | None], Ended]
+"""What runs a program: `launch`, but for tests."""
+
+
 def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Mapping[str, str] | None = None) -> Ended:
     """Run the program to its end, the end of its budget, or a signal; raises `LaunchError`.
 
@@ -59,7 +63,7 @@ def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Ma
     started = time.monotonic()
     with _signals_noted() as noted:
         try:
-            process = _start(command, {**_environment(os.environ, folder), **(variables or {})})
+            process = _start(command, {**environment(os.environ, folder), **(variables or {})})
         except OSError as error:
             raise LaunchError(f"cannot run {command[0]}: {error.strerror}") from None
         with _terminal_of(process):
@@ -80,9 +84,10 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
     return subprocess.Popen(command, env=environment, stdout=sys.stderr.fileno(), **options)
 
 
-def _environment(environment: Mapping[str, str], folder: Folder) -> dict[str, str]:
-    paths = [str(BOOT), *filter(None, [environment.get("PYTHONPATH")])]
-    return {**environment, "PYTHONPATH": os.pathsep.join(paths), _PLAN: str(folder.path)}
+def environment(variables: Mapping[str, str], folder: Folder) -> dict[str, str]:
+    """These variables, and what lets Python find the probe and the probe its plan."""
+    paths = [str(BOOT), *filter(None, [variables.get("PYTHONPATH")])]
+    return {**variables, "PYTHONPATH": os.pathsep.join(paths), _PLAN: str(folder.path)}
 
 
 def _in_own_group() -> None:

@@ -13,7 +13,7 @@ from torchlint.verify.claims import Claim, claim
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.folder import Conditions, Folder, FolderError, Limits
-from torchlint.verify.launch import Ended, launch
+from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.proof import Proof
 from torchlint.verify.verdict import VERIFIABLE, Answer, Verdict, inconclusive, verdict
 
@@ -74,13 +74,14 @@ def verify(
     root: Path,
     limits: Limits,
     announce: Callable[[str], None] = lambda text: None,
+    launcher: Launcher = launch,
 ) -> Verification:
     """Run the program, if that can tell anything, and judge the findings; raises `LaunchError`.
 
     `root` is the folder of the user's own code; `announce` is told where the evidence is while the program runs.
     """
     nothing = nothing_to_verify(command, subjects)
-    return nothing if nothing is not None else run(command, subjects, root, limits, announce)
+    return nothing if nothing is not None else run(command, subjects, root, limits, announce, launcher=launcher)
 
 
 def nothing_to_verify(command: Sequence[str], subjects: Sequence[Subject]) -> Verification | None:
@@ -98,6 +99,7 @@ def run(
     limits: Limits,
     announce: Callable[[str], None],
     conditions: Conditions | None = None,
+    launcher: Launcher = launch,
 ) -> Verification:
     """Run the program, under the conditions of a comparison if it is for one, and judge the findings."""
     case = _Case.of(subjects)
@@ -106,7 +108,7 @@ def run(
         folder.write_plan(list(case.claims.values()), root, limits, conditions)
         announce(f"evidence is in {folder.path} until the report")
         variables = {} if conditions is None else conditions.variables(os.environ)
-        ended = launch(command, folder, limits, variables)
+        ended = launcher(command, folder, limits, variables)
         verification = _judged(case, folder, tuple(command), ended, limits)
         return verification if conditions is None else replace(verification, replaced=folder.replaced(conditions))
     finally:

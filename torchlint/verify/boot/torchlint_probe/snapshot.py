@@ -40,13 +40,12 @@ def evidence(probe: Probe) -> dict[str, Any]:
             }
             for site, seen in list(probe.backwards.items())
         ],
-        "optimizers": [_optimizer(ledger) for ledger in probe.ledgers.all],
+        "optimizers": [_optimizer(ledger) for ledger in probe.ledgers.all if ledger.slots],
         "forwards": _forwards(probe.forwards),
         "retention": [
             {
                 "site": site,
                 "calls": seen.calls,
-                "looked_at": seen.looked_at,
                 "reused": seen.reused,
                 "sizes": seen.sizes[-200:],
                 "judged": seen.judged,
@@ -72,7 +71,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         ],
         "reached": [index for index, reach in probe.reach.items() if reach.reached],
         "unwatched": probe.lines.why_not,
-        "keeps": [_keep(keep) for keep in probe.keeps],
+        "keeps": [_keep(keep) for keeps in probe.keeps for keep in list(keeps.by_thread.values())],
         "changes": [_change(change) for change in probe.changes],
         "stride": probe.timeline.stride,
         "series": [_finite(record) for record in list(probe.timeline.records)],
@@ -89,7 +88,10 @@ def _optimizer(ledger: Ledger) -> dict[str, Any]:
         "parameters": len(ledger.slots),
         "trainable": len(trainable),
         "without_gradient": sum(not slot.had_gradient for slot in trainable),
+        "contested": ledger.contested,
+        "made": ledger.made,
         "steps": _pairs(ledger.steps),
+        "evaluations": _pairs(ledger.evaluations),
         "stale": _pairs(ledger.stale),
         "wiped": _pairs(ledger.wiped),
         "hungry": _pairs(ledger.hungry),
@@ -97,6 +99,7 @@ def _optimizer(ledger: Ledger) -> dict[str, Any]:
         "added": _pairs(ledger.added),
         "added_stale": _pairs(ledger.added_stale),
         "first_stale": -1 if ledger.first_stale is None else ledger.first_stale,
+        "summed": ledger.summed,
         "clears": ledger.clears,
         "moved": ledger.moved,
         "still": ledger.still,
@@ -124,16 +127,21 @@ def _forwards(forwards: Forwards) -> list[dict[str, Any]]:
 
 
 def _keep(keep: Keep) -> dict[str, Any]:
-    backwards = list(keep.backwards)  # the program may go on while this is written
+    visits = len(keep.steps)  # the program may go on while this is written
     return {
         "claim": keep.claim.index,
-        "visits": len(backwards),
-        "backwards": backwards,
+        "visits": visits,
+        "backwards": keep.backwards[:visits],
+        "steps": keep.steps[:visits],
         "lives": [list(life) for life in list(keep.lives)],
         "tensors": keep.tensors,
-        "items": keep.items,
+        "clean": keep.clean,
+        "graphs": keep.graphs,
         "container": keep.container,
+        "shown": keep.claim.shown,
         "bound": -1 if keep.bound is None else keep.bound,
+        "holder": keep.holder,
+        "weights": list(keep.weights),
     }
 
 
