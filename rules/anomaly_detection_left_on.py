@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import libcst as cst
 
 from torchlint import Category, Rule, edits
+
+if TYPE_CHECKING:
+    from torchlint.model.upkeep import AnomalyLeftOn
+    from torchlint.pythontree import Site
 
 
 class AnomalyDetectionLeftOn(Rule):
@@ -61,17 +68,22 @@ class AnomalyDetectionLeftOn(Rule):
     category = Category.PERFORMANCE
     triggers = ((b"detect_anomaly", b"set_anomaly_enabled"),)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        for left_on in self.model.upkeep.anomalies_left_on():
-            self.report(
-                left_on.node,
-                "anomaly detection is on for every step, and nothing switches it off: training is several times slower",
-                help="delete it, or let a debugging flag decide",
-                fix=self._fix(left_on.node),
-            )
+    def ask(self) -> Iterable[AnomalyLeftOn]:
+        return self.model.upkeep.anomalies_left_on()
 
-    def _fix(self, switch: cst.CSTNode) -> edits.Change | None:
-        tree = self.model.tree
+    def report_AnomalyLeftOn(self, left_on: AnomalyLeftOn) -> None:
+        self.report(
+            left_on.site,
+            "anomaly detection is on for every step, and nothing switches it off: training is several times slower",
+            help="delete it, or let a debugging flag decide",
+            fix=self._fix(left_on.site),
+        )
+
+    def _fix(self, site: Site) -> edits.Change | None:
+        switch = self.nodes.at(site) if self.nodes is not None else None
+        if self.nodes is None or switch is None:
+            return None
+        tree = self.nodes.tree
         item = tree.parent(switch)
         block = tree.parent(item) if isinstance(item, cst.WithItem) and item.asname is None else None
         if isinstance(block, cst.With) and len(block.items) == 1:

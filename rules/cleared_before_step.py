@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, triage
+
+if TYPE_CHECKING:
+    from torchlint.model.protocol import ClearedGradients
 
 
 class ClearedBeforeStep(Rule):
@@ -63,15 +67,17 @@ class ClearedBeforeStep(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return triage.goes_backward(data)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        for cleared in self.model.protocol.cleared_gradients():
-            name = cleared.step.name
-            self.report(
-                cleared.clear.node,
-                f"gradients are cleared before `{name}` steps: the step sees none",
-                related=[
-                    (cleared.backward.node, "the gradients are computed here"),
-                    (cleared.step.node, "and would be used here"),
-                ],
-                help="clear the gradients before the `backward`, or after the step",
-            )
+    def ask(self) -> Iterable[ClearedGradients]:
+        return self.model.protocol.cleared_gradients()
+
+    def report_ClearedGradients(self, cleared: ClearedGradients) -> None:
+        name = cleared.step.name
+        self.report(
+            cleared.clear.site,
+            f"gradients are cleared before `{name}` steps: the step sees none",
+            related=[
+                (cleared.backward.site, "the gradients are computed here"),
+                (cleared.step.site, "and would be used here"),
+            ],
+            help="clear the gradients before the `backward`, or after the step",
+        )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits, triage
+
+if TYPE_CHECKING:
+    from torchlint.model.upkeep import CacheEmptied
+    from torchlint.pythontree import Site
 
 
 class EmptyCacheInLoop(Rule):
@@ -64,18 +69,21 @@ class EmptyCacheInLoop(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return triage.may_empty_cache_in_loop(data)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        for emptied in self.model.upkeep.caches_emptied():
-            related = [(emptied.loop.node, "on every iteration of this loop")] if emptied.loop is not None else []
-            self.report(
-                emptied.node,
-                "the cache is emptied in every iteration: each one waits for the GPU and allocates its memory anew",
-                related=related,
-                help="delete the call; PyTorch reuses its cached memory",
-                fix=self._fix(emptied.node, shared=bool(emptied.event.calls)),
-            )
+    def ask(self) -> Iterable[CacheEmptied]:
+        return self.model.upkeep.caches_emptied()
 
-    def _fix(self, call: cst.CSTNode, *, shared: bool) -> edits.Change | None:
-        if not self.model.tree.stands_alone(call):
+    def report_CacheEmptied(self, emptied: CacheEmptied) -> None:
+        related = [(emptied.loop.site, "on every iteration of this loop")] if emptied.loop is not None else []
+        self.report(
+            emptied.site,
+            "the cache is emptied in every iteration: each one waits for the GPU and allocates its memory anew",
+            related=related,
+            help="delete the call; PyTorch reuses its cached memory",
+            fix=self._fix(emptied.site, shared=bool(emptied.event.calls)),
+        )
+
+    def _fix(self, site: Site, *, shared: bool) -> edits.Change | None:
+        call = self.nodes.at(site) if self.nodes is not None else None
+        if self.nodes is None or call is None or not self.nodes.tree.stands_alone(call):
             return None
         return edits.Change("delete the call", [edits.Delete(call)], Safety.UNSAFE if shared else Safety.SAFE)

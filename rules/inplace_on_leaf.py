@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import libcst as cst
 
 from torchlint import Category, Rule, edits, triage
+
+if TYPE_CHECKING:
+    from torchlint.matching import Nodes
+    from torchlint.model.mutation import LeafChanged
+    from torchlint.pythontree import Site
 
 
 class InplaceOnLeaf(Rule):
@@ -66,26 +74,30 @@ class InplaceOnLeaf(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return triage.may_change_leaf(data)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        found = list(self.model.mutation.leaves_changed())
-        statements = {self.model.tree.statement(changed.mutate.node) for changed in found}
-        for changed in found:
-            what = "a parameter" if changed.parameter else "a leaf that requires grad"
-            self.report(
-                changed.mutate.node,
-                f"this changes {what} in place while gradients are on: PyTorch raises here",
-                help="wrap the change in `with torch.no_grad():`",
-                fix=self._fix(changed.mutate.node, statements),
-            )
+    def ask(self) -> Iterable[LeafChanged]:
+        self._changes = list(self.model.mutation.leaves_changed())
+        return self._changes
 
-    def _fix(self, change: cst.CSTNode, statements: set[cst.CSTNode]) -> edits.Change | None:
+    def report_LeafChanged(self, changed: LeafChanged) -> None:
+        what = "a parameter" if changed.parameter else "a leaf that requires grad"
+        self.report(
+            changed.mutate.site,
+            f"this changes {what} in place while gradients are on: PyTorch raises here",
+            help="wrap the change in `with torch.no_grad():`",
+            fix=self._fix(self.nodes, changed.mutate.site) if self.nodes is not None else None,
+        )
+
+    def _fix(self, nodes: Nodes, site: Site) -> edits.Change | None:
         """One block for all changes that follow each other."""
         no_grad = self.model.program.definitions.local_name("torch.no_grad")
-        block = self.model.tree.block(change)
-        if no_grad is None or not isinstance(block, (cst.IndentedBlock, cst.Module)):
+        change, tree = nodes.at(site), nodes.tree
+        block = tree.block(change) if change is not None else None
+        if no_grad is None or change is None or not isinstance(block, (cst.IndentedBlock, cst.Module)):
             return None
+        changes = (nodes.at(other.mutate.site) for other in self._changes)
+        statements = {tree.statement(other) for other in changes if other is not None}
         body: list[cst.CSTNode] = list(block.body)
-        first = last = body.index(self.model.tree.statement(change))
+        first = last = body.index(tree.statement(change))
         while first and _only_changes(body[first - 1]) and body[first - 1] in statements:
             first -= 1
         while last + 1 < len(body) and _only_changes(body[last + 1]) and body[last + 1] in statements:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from torchlint import Category, Confidence, Rule, Severity, triage
+from torchlint import Category, Confidence, Rule, Severity, repairs, triage
+
+if TYPE_CHECKING:
+    from torchlint.model.mutation import OldNameRead, ParametersChanged, SavedTensorChanged
 
 
 class InplaceOnSavedTensor(Rule):
@@ -52,6 +56,10 @@ class InplaceOnSavedTensor(Rule):
             return gate * x
     ```
 
+    ## Severity
+    An error where `backward` raises or the gradient is silently wrong. A warning where an in-place activation
+    overwrites a tensor that is read again under its old name: that computes something else than it seems to.
+
     ## Fix safety
     The fix writes the out-of-place form, or clones a tensor before one of its elements is changed. It is unsafe: it
     takes memory for another tensor, and whoever holds the tensor under another name no longer sees the change.
@@ -77,35 +85,44 @@ class InplaceOnSavedTensor(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return (b"step(" in data and triage.goes_backward(data)) or triage.may_change_saved_tensor(data)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        mutation = self.model.mutation
-        for changed in mutation.saved_tensors_changed():
-            what = "result" if changed.result else "input"
-            outcome = "gradients are silently wrong" if changed.silent else "`backward` will raise"
-            self.report(
-                changed.mutate.node,
-                f"this changes in place the {what} of `{changed.operator}`, which autograd saved: {outcome}",
-                related=[(changed.saver.node, "it is saved here")],
-                help="use the out-of-place form, or change a `clone()`",
-                fix=None if changed.silent else self.model.out_of_place.change(changed.mutate),
-            )
-        for crossed in mutation.parameters_changed():
-            self.report(
-                crossed.step.node,
-                f"`{crossed.step.name}` updates parameters that a later `backward` still needs: it will raise",
-                related=[
-                    (crossed.saver.node, "the forward pass uses them here"),
-                    (crossed.backward.node, "and goes backward here"),
-                ],
-                help="step after both backward passes, or run the forward pass again after the step",
-            )
-        for read in mutation.old_names_read():
-            self.report(
-                read.mutate.node,
-                f"this overwrites `{read.read.name}` in place, which is read again below as if unchanged",
-                related=[(read.read.node, "it is read again here")],
-                help="drop `inplace=True`",
-                severity=Severity.WARNING,
-                confidence=Confidence.MEDIUM,
-                fix=self.model.out_of_place.change(read.mutate),
-            )
+    def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:
+        yield from self.model.mutation.saved_tensors_changed()
+        yield from self.model.mutation.parameters_changed()
+        yield from self.model.mutation.old_names_read()
+
+    def report_SavedTensorChanged(self, changed: SavedTensorChanged) -> None:
+        what = "result" if changed.result else "input"
+        raises = "`backward` will raise" if changed.certain else "`backward` raises where both run"
+        outcome = "gradients are silently wrong" if changed.silent else raises
+        self.report(
+            changed.mutate.site,
+            f"this changes in place the {what} of `{changed.operator}`, which autograd saved: {outcome}",
+            related=[(changed.saver.site, "it is saved here")],
+            help="use the out-of-place form, or change a `clone()`",
+            fix=None if changed.silent else repairs.out_of_place(self.model, self.nodes, changed.mutate),
+        )
+
+    def report_ParametersChanged(self, crossed: ParametersChanged) -> None:
+        self.report(
+            crossed.step.site,
+            f"`{crossed.step.name}` updates parameters that a later `backward` still needs: it will raise",
+            related=[
+                (crossed.saver.site, "the forward pass uses them here"),
+                (crossed.backward.site, "and goes backward here"),
+            ],
+            help="step after both backward passes, or run the forward pass again after the step",
+        )
+
+    def report_OldNameRead(self, read: OldNameRead) -> None:
+        related = [(read.read.site, "it is read again here")]
+        if read.opening is not None:
+            related.insert(0, (read.mutate.site, "it is called here"))
+        self.report(
+            read.opening or read.mutate.site,
+            f"this overwrites `{read.read.name}` in place, which is read again below as if unchanged",
+            related=related,
+            help="drop `inplace=True`",
+            severity=Severity.WARNING,
+            confidence=Confidence.MEDIUM,
+            fix=repairs.out_of_place(self.model, self.nodes, read.mutate),
+        )

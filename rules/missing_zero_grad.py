@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, triage
+from torchlint import Category, Rule, repairs, triage
+
+if TYPE_CHECKING:
+    from torchlint.model.protocol import StaleGradients
 
 
 class MissingZeroGrad(Rule):
@@ -65,20 +69,22 @@ class MissingZeroGrad(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return triage.goes_backward(data)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        for stale in self.model.protocol.stale_gradients():
-            name = stale.step.name
-            if stale.step.manual:
-                adds = "this `backward` adds to those already used for its update"
-            else:
-                adds = "this `backward` adds to those of its previous step"
-            self.report(
-                stale.backward.node,
-                f"gradients of `{name}` are never cleared: {adds}",
-                related=[(stale.step.node, f"`{name}` has already used the old gradients here")],
-                help=_help(name, stale.step.manual),
-                fix=self.model.clearings.change(stale),
-            )
+    def ask(self) -> Iterable[StaleGradients]:
+        return self.model.protocol.stale_gradients()
+
+    def report_StaleGradients(self, stale: StaleGradients) -> None:
+        name = stale.step.name
+        if stale.step.manual:
+            adds = "this `backward` adds to those already used for its update"
+        else:
+            adds = "this `backward` adds to those of its previous step"
+        self.report(
+            stale.backward.site,
+            f"gradients of `{name}` are never cleared: {adds}",
+            related=[(stale.step.site, f"`{name}` has already used the old gradients here")],
+            help=_help(name, stale.step.manual),
+            fix=repairs.missing_clear(self.model, self.nodes, stale),
+        )
 
 
 def _help(name: str, manual: bool) -> str:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import libcst as cst
 
 from torchlint import Category, Rule, edits, triage
+
+if TYPE_CHECKING:
+    from torchlint.model.retention import UnusedRetention
 
 
 class RetainGraphInLoop(Rule):
@@ -66,23 +72,24 @@ class RetainGraphInLoop(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return triage.goes_backward(data)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        for unused in self.model.retention.unused():
-            if unused.hidden is not None:
-                name = unused.hidden.label or "a hidden state"
-                message = f"`retain_graph=True`, since `{name}` is never detached: each backward meets all earlier ones"
-                help = f"detach `{name}` between iterations and drop `retain_graph=True`"
-            else:
-                message = (
-                    "`retain_graph=True`, but no later `backward` uses the graph: its activations outlive the step"
-                )
-                help = "drop `retain_graph=True`"
-            related = [(unused.loop.node, "in this loop")] if unused.loop is not None else []
-            fix = None if unused.hidden is not None else _without_argument(unused.backward.node)
-            self.report(unused.backward.node, message, related=related, help=help, fix=fix)
+    def ask(self) -> Iterable[UnusedRetention]:
+        return self.model.retention.unused()
+
+    def report_UnusedRetention(self, unused: UnusedRetention) -> None:
+        if unused.hidden is not None:
+            name = unused.hidden.label or "a hidden state"
+            message = f"`retain_graph=True`, since `{name}` is never detached: each backward meets all earlier ones"
+            help = f"detach `{name}` between iterations and drop `retain_graph=True`"
+        else:
+            message = "`retain_graph=True`, but no later `backward` uses the graph: its activations outlive the step"
+            help = "drop `retain_graph=True`"
+        related = [(unused.loop.site, "in this loop")] if unused.loop is not None else []
+        backward = self.nodes.at(unused.backward.site) if self.nodes is not None else None
+        fix = None if unused.hidden is not None else _without_argument(backward)
+        self.report(unused.backward.site, message, related=related, help=help, fix=fix)
 
 
-def _without_argument(backward: cst.CSTNode) -> edits.Change | None:
+def _without_argument(backward: cst.CSTNode | None) -> edits.Change | None:
     for argument in backward.args if isinstance(backward, cst.Call) else ():
         if argument.keyword is not None and argument.keyword.value == "retain_graph":
             return edits.Change("drop `retain_graph=True`", [edits.Delete(argument)])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, triage
+
+if TYPE_CHECKING:
+    from torchlint.model.protocol import EmptyStep
 
 
 class StepWithoutBackward(Rule):
@@ -54,25 +58,27 @@ class StepWithoutBackward(Rule):
 
     code = "TL103"
     category = Category.SUSPICIOUS
-    triggers = ((b"backward(",), (b"step(",))
+    triggers = ((b"backward(", b"zero_grad("), (b"step(",))
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triage.goes_backward(data)
+        return b"zero_grad(" in data or triage.goes_backward(data)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        for empty in self.model.protocol.empty_steps():
-            name = empty.step.name
-            if empty.backward is None:
-                self.report(
-                    empty.step.node,
-                    f"`{name}` steps, but no `backward` has given it gradients: it updates nothing",
-                    help="call `backward` on the loss before the step",
-                )
-                continue
+    def ask(self) -> Iterable[EmptyStep]:
+        return self.model.protocol.empty_steps()
+
+    def report_EmptyStep(self, empty: EmptyStep) -> None:
+        name = empty.step.name
+        if empty.backward is None:
             self.report(
-                empty.step.node,
-                f"`{name}` steps before the `backward` of its iteration: the first is empty, the others are late",
-                related=[(empty.backward.node, "the gradients are computed here")],
-                help="step after the `backward`",
+                empty.step.site,
+                f"`{name}` steps, but no `backward` has given it gradients: it updates nothing",
+                help="call `backward` on the loss before the step",
             )
+            return
+        self.report(
+            empty.step.site,
+            f"`{name}` steps before the `backward` of its iteration: the first is empty, the others are late",
+            related=[(empty.backward.site, "the gradients are computed here")],
+            help="step after the `backward`",
+        )

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import libcst as cst
 
 from torchlint import Category, Rule, edits, triage
+
+if TYPE_CHECKING:
+    from torchlint.model.gradmode import LossWithoutGraph, UntrainedModule
+    from torchlint.pythontree import Site
 
 
 class TrainingUnderNoGrad(Rule):
@@ -67,30 +74,33 @@ class TrainingUnderNoGrad(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return triage.goes_backward(data)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        for loss in self.model.grad_modes.losses_without_graph():
-            related = [(loss.switch, "gradients are switched off here")] if loss.switch is not None else []
-            self.report(
-                loss.backward.node,
-                "the loss was computed with gradients off: it has no graph to go backward through",
-                related=related,
-                help="run the forward pass with gradients on",
-                fix=_without(loss.switch),
-            )
-        for untrained in self.model.grad_modes.untrained_modules():
-            related = [(untrained.step.node, f"`{untrained.step.name}` has its parameters")]
-            if untrained.switch is not None:
-                related.append((untrained.switch, "gradients are switched off here"))
-            self.report(
-                untrained.forward.node,
-                f"`{untrained.name}` only runs with gradients off: its parameters are stepped on but never learn",
-                related=related,
-                help="run the forward pass with gradients on, or leave the parameters out of the optimizer",
-                fix=_without(untrained.switch),
-            )
+    def ask(self) -> Iterator[LossWithoutGraph | UntrainedModule]:
+        yield from self.model.grad_modes.losses_without_graph()
+        yield from self.model.grad_modes.untrained_modules()
 
+    def report_LossWithoutGraph(self, loss: LossWithoutGraph) -> None:
+        self.report(
+            loss.backward.site,
+            "the loss was computed with gradients off: it has no graph to go backward through",
+            related=[(loss.switch, "gradients are switched off here")] if loss.switch is not None else [],
+            help="run the forward pass with gradients on",
+            fix=self._without(loss.switch),
+        )
 
-def _without(switch: cst.CSTNode | None) -> edits.Change | None:
-    if not isinstance(switch, cst.Decorator):
-        return None
-    return edits.Change("remove the decorator that switches gradients off", [edits.Delete(switch)])
+    def report_UntrainedModule(self, untrained: UntrainedModule) -> None:
+        related = [(untrained.step.site, f"`{untrained.step.name}` has its parameters")]
+        if untrained.switch is not None:
+            related.append((untrained.switch, "gradients are switched off here"))
+        self.report(
+            untrained.forward.site,
+            f"`{untrained.name}` only runs with gradients off: its parameters are stepped on but never learn",
+            related=related,
+            help="run the forward pass with gradients on, or leave the parameters out of the optimizer",
+            fix=self._without(untrained.switch),
+        )
+
+    def _without(self, switch: Site | None) -> edits.Change | None:
+        decorator = self.nodes.at(switch) if self.nodes is not None else None
+        if not isinstance(decorator, cst.Decorator):
+            return None
+        return edits.Change("remove the decorator that switches gradients off", [edits.Delete(decorator)])

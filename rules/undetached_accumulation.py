@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from torchlint import Category, Confidence, Rule, Severity, triage
+from torchlint import Category, Confidence, Rule, Severity, repairs, triage
+
+if TYPE_CHECKING:
+    from torchlint.model.keeping import KeptGraph
 
 
 class UndetachedAccumulation(Rule):
@@ -51,6 +55,10 @@ class UndetachedAccumulation(Rule):
         return total / len(loader)
     ```
 
+    ## Severity
+    An error where every iteration's activations stay in memory: no `backward` goes through the graph, or one with
+    `retain_graph=True`. A warning where a `backward` has freed them, and nodes of the graph are all that stays.
+
     ## Fix safety
     `.detach()` is safe where the tensor has gone backward without `retain_graph=True`: nothing can go backward
     through it again. Elsewhere it is unsafe, since a `backward` that the rule does not see may need the graph.
@@ -68,7 +76,7 @@ class UndetachedAccumulation(Rule):
     category = Category.CORRECTNESS
     triggers = (
         (b"torch",),
-        (b"backward(", b".eval("),
+        (b"backward(", b".eval(", b"training_step"),
         (b"+", b"append", b"] =", b"]=", b"extend", b"cat", b"stack", b"update"),
     )
 
@@ -76,27 +84,29 @@ class UndetachedAccumulation(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return triage.may_keep_graph(data)
 
-    def visit_Module(self, node: cst.Module) -> None:
-        for kept in self.model.keeping.kept_graphs():
-            place = kept.keep.name or "a container"
-            verb = "adds a tensor with its graph to" if kept.keep.how == "add" else "keeps a tensor with its graph in"
-            if kept.backward is None:
-                cost = "every iteration's activations stay in memory"
-            elif kept.holds_activations:
-                cost = "`retain_graph=True` keeps every iteration's activations in memory with it"
-            else:
-                cost = "the graph's nodes pile up, though `backward` has freed its saved tensors"
-            related = [(kept.loop.node, "on every iteration of this loop")] if kept.loop is not None else []
-            if kept.node is not kept.keep.node:
-                related.append((kept.keep.node, f"it is kept here, in `{place}`"))
-            self.report(
-                kept.node,
-                f"this {verb} `{place}`: {cost}",
-                related=related,
-                help="use `.item()` for a number"
-                if kept.keep.how == "add"
-                else "use `.detach()`, or `.item()` for a number",
-                severity=Severity.ERROR if kept.holds_activations else Severity.WARNING,
-                confidence=Confidence.HIGH if kept.backward is not None else Confidence.MEDIUM,
-                fix=self.model.detachings.change(kept),
-            )
+    def ask(self) -> Iterable[KeptGraph]:
+        return self.model.keeping.kept_graphs()
+
+    def report_KeptGraph(self, kept: KeptGraph) -> None:
+        place = kept.keep.name or "a container"
+        verb = "adds a tensor with its graph to" if kept.keep.how == "add" else "keeps a tensor with its graph in"
+        if not kept.holds_activations:
+            cost = "the graph's nodes pile up, though `backward` has freed its saved tensors"
+        elif kept.backward is None:
+            cost = "every iteration's activations stay in memory"
+        else:
+            cost = "`retain_graph=True` keeps every iteration's activations in memory with it"
+        related = [(kept.loop.site, "on every iteration of this loop")] if kept.loop is not None else []
+        if kept.site != kept.keep.site:
+            related.append((kept.keep.site, f"it is kept here, in `{place}`"))
+        self.report(
+            kept.site,
+            f"this {verb} `{place}`: {cost}",
+            related=related,
+            help="use `.item()` for a number"
+            if kept.keep.how == "add"
+            else "use `.detach()`, or `.item()` for a number",
+            severity=Severity.ERROR if kept.holds_activations else Severity.WARNING,
+            confidence=Confidence.HIGH if kept.backward is not None or kept.framework else Confidence.MEDIUM,
+            fix=repairs.detach(self.model, self.nodes, kept),
+        )

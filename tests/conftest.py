@@ -53,7 +53,7 @@ class BadCall(Rule):
 
     def visit_Call(self, node: cst.Call) -> None:
         if isinstance(node.func, cst.Name) and node.func.value in self.settings["names"]:  # type: ignore[operator]
-            first = self.model.tree.module.body[0]
+            first = self.tree.module.body[0]
             self.report(node, "`bad` is bad", related=[(first, "the file begins here")], help="call `good`")
 
 

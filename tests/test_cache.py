@@ -29,14 +29,14 @@ FILES = {"bad.py": "bad()\n", "good.py": "good()  # not bad\n", "sub/bad.py": "x
 def linted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the files that are linted, from now on."""
     seen: list[str] = []
-    lint = engine.lint
+    examine = engine.examine
 
-    def counting(source: SourceFile, selection: Selection) -> list[Finding]:
+    def counting(source: SourceFile, selection: Selection) -> engine.Examination:
         seen.append(source.path)
-        return lint(source, selection)
+        return examine(source, selection)
 
-    monkeypatch.setattr(engine, "lint", counting)
-    monkeypatch.setattr(fixes, "lint", counting)
+    monkeypatch.setattr(engine, "examine", counting)
+    monkeypatch.setattr(fixes, "examine", counting)
     return seen
 
 

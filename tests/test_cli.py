@@ -204,7 +204,7 @@ def test_a_closed_pipe_is_quiet() -> None:
         assert process.stdout and process.stderr
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(60) == 1
+        assert process.wait(60) == 3
 
 
 def test_an_interrupt_is_quiet(
@@ -213,7 +213,7 @@ def test_an_interrupt_is_quiet(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "lint", interrupted)
+    monkeypatch.setattr(engine, "examine", interrupted)
     monkeypatch.setattr(sys, "argv", ["torchlint", "bad.py"])
     with pytest.raises(SystemExit) as caught:
         main()

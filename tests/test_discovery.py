@@ -12,6 +12,7 @@ import pytest
 from torchlint.config import Configurations
 from torchlint.discovery import Discovery
 from torchlint.settings import Overrides
+from torchlint.source import Unread
 
 
 @pytest.fixture
@@ -176,8 +177,8 @@ def test_a_folder_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "scandir", failing)
     targets = Discovery(Configurations()).files([Path(".")])
     assert [(str(target.path), target.problem) for target in targets] == [
-        ("closed", "folder cannot be read: Permission denied"),
-        ("open.py", ""),
+        ("closed", Unread("folder cannot be read: Permission denied")),
+        ("open.py", None),
     ]
 
 

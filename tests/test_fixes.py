@@ -100,8 +100,8 @@ def test_a_fix_elsewhere_leaves_a_suppressed_line_alone(monkeypatch: pytest.Monk
         category = Category.CORRECTNESS
 
         def visit_Module(self, node: cst.Module) -> None:
-            calls = list(self.model.tree.of_type(cst.Call))
-            renamed = [edits.Replace(call.func, "new") for call in calls if self.model.tree.code(call.func) == "old"]
+            calls = list(self.tree.of_type(cst.Call))
+            renamed = [edits.Replace(call.func, "new") for call in calls if self.tree.code(call.func) == "old"]
             self.report(calls[0], "start", fix=edits.Change("rename", renamed))
 
     source = SourceFile("file.py", b"start()\nold()\nold()  # torchlint: ignore[both]\n")

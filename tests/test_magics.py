@@ -40,6 +40,30 @@ PLAIN = {
 }
 
 
+AUTOMAGIC = {
+    "cd 'Colab Notebooks'": "pass",
+    "ls saved_models/\n": "pass\n",
+    "\n \npip install torch\r\n": "\n \npass\r\n",
+    "  mkdir -p runs/a": "  pass",
+    "cat <in.txt": "pass",
+    "rm *.pt": "pass",
+    "cd -": "pass",
+    "run train.py --lr 0.1  # quick": "pass",
+    "load_ext tensorboard": "pass",
+    "cd x?": "pass",
+    "time loss.backward()": "pass;loss.backward()",
+    "timeit loss.backward()": "pass;  loss.backward()",
+    "timeit -n 3 f(x)": "pass",
+    "time for x in y: f(x)": "pass",
+}
+"""Cells of one line, to which IPython adds a `%`."""
+
+
+@pytest.mark.parametrize("cell", AUTOMAGIC)
+def test_automagic(cell: str) -> None:
+    assert masked(cell) == AUTOMAGIC[cell]
+
+
 @pytest.mark.parametrize("cell", PLAIN)
 def test_masked(cell: str) -> None:
     assert masked(cell) == PLAIN[cell]
@@ -61,6 +85,20 @@ def test_masked(cell: str) -> None:
         "print(f'{a!r}')\n",
         "",
         "\n",
+        "x y",
+        "cd x\nls",
+        "# go\ncd x",
+        "cd x\n\n",
+        "ls = 3",
+        "ls -la",
+        "cd == x",
+        "cd, x = y z",
+        "cd.x y",
+        "cd../x",
+        "time(x)",
+        "env",
+        "cd",
+        "runs x",
     ],
 )
 def test_python_is_left_alone(cell: str) -> None:

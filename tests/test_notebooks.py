@@ -147,6 +147,13 @@ def test_magics_change_no_place(bad_call: type[Rule]) -> None:
     assert found(text, bad_call) == [(1, 2, 1), (2, 1, 7), (2, 5, 1), (3, 2, 1), (5, 3, 1)]
 
 
+def test_a_line_that_ipython_takes_for_a_magic_is_no_syntax_error(bad_call: type[Rule]) -> None:
+    text = notebook("cd 'Colab Notebooks'", "ls saved_models/", "time bad()", "cd x\nbad()", "bad()")
+    findings = linted(text, bad_call)
+    assert [item.name for item in findings] == ["bad-call", "syntax-error", "bad-call"]
+    assert places(text, findings) == [(3, 1, 6), (4, 1, 4), (5, 1, 1)]
+
+
 def test_form_feeds_change_no_place(bad_call: type[Rule]) -> None:
     text = notebook(["s = '\x0c'\n", "bad()"], ["!ls\n", "if x:\n", "\x0c    y, bad()"])
     assert found(text, bad_call) == [(1, 2, 1), (2, 3, 9)]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from torchlint import Rule, registry, testing
+from torchlint import Finding, Rule, Severity, docs, registry, testing
 from torchlint.verify.verdict import VERIFIABLE
 
 ROOT = Path(__file__).parent.parent
@@ -17,6 +17,7 @@ HEADINGS = (
     "What it does",
     "Why is this bad?",
     "Example",
+    "Severity",
     "Fix safety",
     "What verify shows",
     "Known limits",
@@ -27,6 +28,12 @@ ALWAYS = HEADINGS[:3]
 RULES = [rule for rule in registry.rules() if rule.__module__.startswith("torchlint.rules.")]
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.rule_name())
+
+
+@pytest.fixture(scope="module")
+def found() -> Sequence[Finding]:
+    """All findings of all fixtures."""
+    return [finding for fixture in testing.fixtures(FIXTURES) for finding in fixture.findings()]
 
 
 def test_every_module_holds_one_rule() -> None:
@@ -66,7 +73,18 @@ def test_documentation(rule: type[Rule]) -> None:
     summary, blank = documentation.split("\n")[:2]
     assert not blank
     assert summary.endswith(".")
+    assert ("Severity" in headings) == ("or less" in docs.markdown(rule.meta()).split("\n")[2])
     assert len(summary) <= 80
+
+
+@each_rule
+def test_severity(rule: type[Rule], found: Sequence[Finding]) -> None:
+    """It is that of the category, unless the documentation says when it is less."""
+    documented = re.search(r"^## Severity\n((?:.+\n?)+)", rule.meta().documentation, re.M)
+    promised = rule.category.severity
+    said = {kind for kind in Severity if documented and re.search(rf"\b{kind.value}\b", documented[1])}
+    assert {finding.severity for finding in found if finding.code == rule.code} == (said or {promised})
+    assert not said or said > {promised}
 
 
 @each_rule
@@ -85,9 +103,9 @@ def test_known_limits_are_documented() -> None:
     assert pinned == documented
 
 
-def test_messages() -> None:
+def test_messages(found: Sequence[Finding]) -> None:
     """Lower case, no full stop, one line; the help and the related messages too."""
-    for finding in chain.from_iterable(fixture.findings() for fixture in testing.fixtures(FIXTURES)):
+    for finding in found:
         related = [item.message for item in finding.related]
         for text in (finding.message, *related, *filter(None, [finding.help])):
             assert text, finding

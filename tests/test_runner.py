@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from torchlint import Finding, Rule, Selection, SourceFile, engine
+from torchlint import Rule, Selection, SourceFile, engine
 from torchlint.cache.key import environment
 from torchlint.config import Configurations
 from torchlint.discovery import Discovery
@@ -22,23 +23,26 @@ from torchlint.outputs import Outcome, Style, render
 from torchlint.pools import processes_that_pay, usable_cpus
 from torchlint.runner import Means, lint_shipped, run
 
+Driver = Callable[..., subprocess.Popen[str]]
+
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 DRIVER = """\
-import multiprocessing, os, sys, time
+import multiprocessing, os, signal, sys, time
 
-def lint(source, selection):
+def examine(source, selection):
     with open(f"pid-{os.getpid()}", "w"):
         pass
     time.sleep(60)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell runs in the background
     start_method, *sys.argv[1:] = sys.argv[1:]
     if start_method != "usual":
         multiprocessing.set_start_method(start_method)
     if "slow.py" in os.listdir():
         from torchlint import engine
-        engine.lint = lint
+        engine.examine = examine
     from torchlint.cli import main
     main()
 """
@@ -70,10 +74,25 @@ def text(means: Means = ALONE) -> str:
     return render("text", outcome(means), Style())
 
 
-def driver(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = (sys.executable, "driver.txt", *arguments)
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+@pytest.fixture
+def driver(folder: Path) -> Iterator[Driver]:
+    """Starts the driver; whatever the test does, no process of it is left."""
+    with ExitStack() as stack:
+
+        def driver(*arguments: str) -> subprocess.Popen[str]:
+            command, pipe = (sys.executable, "driver.txt", *arguments), subprocess.PIPE
+            process = subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+            stack.callback(end, process)
+            return process
+
+        yield driver
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Kill a process and all that it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+    process.communicate(timeout=20)
 
 
 def pids(folder: Path, count: int) -> list[int]:
@@ -112,14 +131,14 @@ def test_any_number_of_processes_finds_the_same(folder: Path, bad_call: type[Rul
 
 
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver", "fork"])
-def test_any_way_to_start_processes_finds_the_same(folder: Path, start_method: str) -> None:
+def test_any_way_to_start_processes_finds_the_same(folder: Path, driver: Driver, start_method: str) -> None:
     if sys.platform == "win32" and start_method != "spawn":
         pytest.skip("Windows can only spawn")
     loop = "import torch\nfor x in y:\n    x.backward()\n    torch.cuda.empty_cache()\n"
     write(folder, 6, loop)
     found = []
     for jobs in ("1", "2"):
-        process = driver(folder, start_method, "--no-cache", "--jobs", jobs)
+        process = driver(start_method, "--no-cache", "--jobs", jobs)
         found.append((*process.communicate(timeout=60), process.returncode))
     assert found[0] == found[1]
     assert "empty-cache-in-loop" in found[0][0]
@@ -127,10 +146,10 @@ def test_any_way_to_start_processes_finds_the_same(folder: Path, start_method: s
 
 
 @posix
-def test_an_interrupt_ends_all_processes_without_a_word(folder: Path) -> None:
+def test_an_interrupt_ends_all_processes_without_a_word(folder: Path, driver: Driver) -> None:
     for name in ("slow.py", "a.py"):
         (folder / name).write_text("x = 1\n")
-    process = driver(folder, "usual", "--jobs", "2")
+    process = driver("usual", "--jobs", "2")
     workers = pids(folder, 2)
     os.killpg(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=20)
@@ -140,10 +159,10 @@ def test_an_interrupt_ends_all_processes_without_a_word(folder: Path) -> None:
 
 
 @posix
-def test_processes_do_not_outlive_one_that_is_killed(folder: Path) -> None:
+def test_processes_do_not_outlive_one_that_is_killed(folder: Path, driver: Driver) -> None:
     for name in ("slow.py", "a.py"):
         (folder / name).write_text("x = 1\n")
-    process = driver(folder, "usual", "--jobs", "2")
+    process = driver("usual", "--jobs", "2")
     workers = pids(folder, 2)
     process.kill()
     process.communicate(timeout=20)
@@ -155,17 +174,17 @@ def deadly(folder: Path, monkeypatch: pytest.MonkeyPatch, bad_call: type[Rule]) 
     """Whoever lints a file that says `die` is killed, unless it is this process; only once if the file is there."""
     if sys.platform != "linux":
         pytest.skip("the rules of a test reach copies of its process only")
-    parent, lint = os.getpid(), engine.lint
+    parent, examine = os.getpid(), engine.examine
     once = folder / "once"
 
-    def dying(source: SourceFile, selection: Selection) -> list[Finding]:
+    def dying(source: SourceFile, selection: Selection) -> engine.Examination:
         if b"die" in source.data and os.getpid() != parent and not (once.exists() and once.read_text()):
             if once.exists():
                 once.write_text("done")
             os.kill(os.getpid(), signal.SIGKILL)
-        return lint(source, selection)
+        return examine(source, selection)
 
-    monkeypatch.setattr(engine, "lint", dying)
+    monkeypatch.setattr(engine, "examine", dying)
     yield once
 
 

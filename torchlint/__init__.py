@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchlint import edits, triage
+    from torchlint import edits, repairs, triage
     from torchlint.engine import lint
     from torchlint.finding import Category, Confidence, Edit, Finding, Fix, Position, Related, Safety, Severity, Span
     from torchlint.model import Model
@@ -33,6 +33,7 @@ __all__ = [
     "__version__",
     "edits",
     "lint",
+    "repairs",
     "select",
     "triage",
 ]
@@ -53,7 +54,7 @@ if not TYPE_CHECKING:  # a type checker takes the imports above, and refuses any
 
         if name == "__version__":
             return metadata.version("torchlint")
-        if name in ("edits", "triage"):
+        if name in ("edits", "repairs", "triage"):
             from torchlint.late import late
 
             return late(f"torchlint.{name}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
+import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -13,12 +13,24 @@ from typing import Any
 from torchlint import registry
 from torchlint.rule import OptionValue, Rule
 from torchlint.settings import Overrides, Settings
+from torchlint.suggest import hint, hint_of_rule
 from torchlint.tomlplace import line_of, line_of_error
 
 _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 FILES = ("torchlint.toml", "pyproject.toml")
 """Where configuration is looked for, in this order; in pyproject.toml it is `[tool.torchlint]`."""
+
+
+ONLY_OPTIONS = frozenset(
+    "add-ignores baseline color config diff executor exit-zero fix fix-only isolated jobs no-cache output-file "
+    "output-format quiet since statistics stdin-filename unsafe-fixes update-baseline".split()
+)
+"""Options of the command line that are no keys, but may be taken for some."""
+
+
+_Hint = Callable[[str, Collection[str]], str]
+"""Of a key that is not known and those that are, what to add to the message."""
 
 
 class ConfigError(Exception):
@@ -60,7 +72,7 @@ class Configurations:
     def _in(self, folder: Path) -> Settings | None:
         for name in FILES:
             path = folder / name
-            if path.is_file() and (found := read(path)) is not None:
+            if os.path.isfile(path) and (found := read(path)) is not None:
                 return self._overrides.applied(found)
         return None
 
@@ -80,6 +92,8 @@ def read(path: Path) -> Settings | None:
         raise ConfigError(path, data.count(b"\n", 0, error.start) + 1, "is not UTF-8") from None
     except _toml.TOMLDecodeError as error:
         raise ConfigError(path, line_of_error(error, text), f"invalid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(path, 1, "is nested too deeply") from None
     for key in prefix:
         table = table.get(key) if isinstance(table, dict) else None
     if prefix and table is None:
@@ -98,7 +112,7 @@ class _Reader:
     def settings(self, table: object) -> Settings:
         values = {
             key.replace("-", "_"): read_value((key,), value)
-            for key, value, read_value in self._known_keys((), table, self._keys)
+            for key, value, read_value in self._known_keys((), table, self._keys, _hint_of_setting)
         }
         return Settings(self.path.parent.absolute(), **values)
 
@@ -116,11 +130,11 @@ class _Reader:
         }
 
     def _known_keys(
-        self, where: tuple[str, ...], table: object, known: Mapping[str, Any]
+        self, where: tuple[str, ...], table: object, known: Mapping[str, Any], hint_of: _Hint
     ) -> Iterable[tuple[str, object, Any]]:
         for key, value in self._table(where, table).items():
             if key not in known:
-                raise self._error((*where, key), "unknown key" + _nearest(key, known))
+                raise self._error((*where, key), f"unknown key{hint_of(key, known)}")
             yield key, value, known[key]
 
     def _error(self, key: tuple[str, ...], message: str) -> ConfigError:
@@ -159,13 +173,13 @@ class _Reader:
         known = {rule.rule_name(): rule for rule in registry.rules()}
         return {
             name: self._options((*key, name), rule, options)
-            for name, options, rule in self._known_keys(key, value, known)
+            for name, options, rule in self._known_keys(key, value, known, _hint_of_rule)
         }
 
     def _options(self, key: tuple[str, ...], rule: type[Rule], value: object) -> dict[str, OptionValue]:
         return {
             name: self._option((*key, name), default, option)
-            for name, option, default in self._known_keys(key, value, rule.options)
+            for name, option, default in self._known_keys(key, value, rule.options, _hint_of_option)
         }
 
     def _option(self, key: tuple[str, ...], default: OptionValue, value: object) -> OptionValue:
@@ -181,9 +195,23 @@ class _Reader:
         raise self._error(key, f"must be {_kind(default)}, not {_kind(value)}")
 
 
-def _nearest(key: str, known: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(key, list(known), 1, 0.5)
-    return f"; did you mean `{nearest[0]}`?" if nearest else f"; known are {', '.join(sorted(known)) or 'none'}"
+def _hint_of_setting(key: str, known: Collection[str]) -> str:
+    if key.replace("_", "-") in ONLY_OPTIONS:
+        return f"; there is only the option --{key.replace('_', '-')} of the command line"
+    return _hint_of_option(key, known)
+
+
+def _hint_of_option(key: str, known: Collection[str]) -> str:
+    return hint(key, known) or f"; known are {', '.join(sorted(known)) or 'none'}"
+
+
+def _hint_of_rule(key: str, known: Collection[str]) -> str:
+    """The options of a rule are set under its name."""
+    rules = [rule.meta() for rule in registry.rules()]
+    for rule in rules:
+        if rule.code == key.upper():
+            return f"; did you mean `{rule.name}`?"
+    return hint_of_rule(key, rules) or _hint_of_option(key, known)
 
 
 def _kind(value: object) -> str:

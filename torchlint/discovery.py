@@ -11,6 +11,7 @@ from torchlint import ignorefiles
 from torchlint.config import Configurations
 from torchlint.ignorefiles import Folder, Patterns
 from torchlint.settings import Settings
+from torchlint.source import Unread
 
 SUFFIXES = (".py", ".ipynb")
 DEFAULT_EXCLUDES = (
@@ -28,7 +29,7 @@ class Target:
 
     path: Path
     settings: Settings
-    problem: str = ""
+    problem: Unread | None = None
     """Why it cannot be read, if that is known already."""
 
 
@@ -74,7 +75,7 @@ class Discovery:
             try:
                 entries = list(os.scandir(folder))
             except OSError as error:
-                yield Target(folder, settings, f"folder cannot be read: {error.strerror}"), real
+                yield Target(folder, settings, Unread.because_of(error, "folder cannot be read: ")), real
                 continue
             if folder != argument and any(entry.name == "pyvenv.cfg" for entry in entries):
                 continue

@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from torchlint.pools import NoProcesses
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -26,6 +28,8 @@ class Crew(Generic[Task, Result]):
 
     start: Callable[[], AbstractContextManager[Executor]]
     submit: Callable[[Executor, Sequence[Task]], Future[list[Result]]]
+    here: Callable[[Sequence[Task]], list[Result]]
+    """Does a chunk in this process, where no others can start."""
     alone: Callable[[Sequence[Task]], list[Result]]
     """Does a chunk that was lost, one by one, so that what kills a worker is found."""
     window: int
@@ -57,10 +61,15 @@ def dispatched(
     waiting = deque(work)
     while waiting:
         shift = _Shift(crew, waiting)
-        with crew.start() as executor:
-            yield from shift.results(executor)
+        try:
+            with crew.start() as executor:
+                yield from shift.results(executor)
+        except NoProcesses:
+            break
         for chunk in shift.lost:
             yield chunk, crew.alone(chunk)
+    for chunk in waiting:
+        yield chunk, crew.here(chunk)
 
 
 @dataclass

@@ -11,6 +11,8 @@ from torchlint.finding import Meta
 REPOSITORY = "https://github.com/torchlint/torchlint"
 _OWN_CODE = re.compile(r"TL\d{3}")
 _ENGINE_CODE = re.compile(r"TL00\d")
+_SEVERITY = re.compile(r"^## Severity$", re.MULTILINE)
+"""The section of a rule that does not always report with the severity of its category."""
 _FENCE = re.compile(r"\s*```")
 _PLAIN = painter(False)
 _INLINE = re.compile(r"`([^`\n]+)`")
@@ -55,7 +57,8 @@ def _standing(meta: Meta) -> str:
         state = "in preview: on with `--preview`, or when selected by name"
     else:
         state = "on by default" if meta.category.on_by_default else "off by default"
-    return f"{meta.category.value}, {meta.category.severity.value}; {state}"
+    less = " or less" if _SEVERITY.search(meta.documentation) else ""
+    return f"{meta.category.value}, {meta.category.severity.value}{less}; {state}"
 
 
 def _rendered(lines: Iterable[str], paint: Paint) -> Iterator[str]:

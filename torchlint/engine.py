@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchlint.collector import collector_paused
@@ -13,12 +15,13 @@ from torchlint.notebook import Cell
 from torchlint.problems import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.registry import (
     ENGINE_CHECKS,
+    INTERNAL_ERROR,
     UNREADABLE_FILE,
     Selection,
     metas,
 )
 from torchlint.rule import Rule
-from torchlint.source import SourceError, SourceFile, SyntaxProblem
+from torchlint.source import SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.suppress import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions
 
 if TYPE_CHECKING:
@@ -27,63 +30,125 @@ if TYPE_CHECKING:
 _SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}
 
 
-def lint(source: SourceFile, selection: Selection, pieces: Pieces | None = None) -> list[Finding]:
-    """All findings of one file, sorted; what is wrong with the file itself is a finding too. Never raises.
+@dataclass(frozen=True)
+class Examination:
+    """All that was found in a file, sorted, and whether it was looked into at all."""
 
-    `pieces` remember what was parsed, for whoever lints a file each time that it is edited.
+    findings: list[Finding]
+    looked_into: bool
+    """If not, no rule could fire, and the file was not even parsed."""
+
+
+def lint(source: SourceFile, selection: Selection) -> list[Finding]:
+    """All findings of one file, sorted; what is wrong with the file itself is a finding too. Never raises."""
+    return examine(source, selection).findings
+
+
+def examine(
+    source: SourceFile, selection: Selection, pieces: Pieces | None = None, *, always_parse: bool = False
+) -> Examination:
+    """Lint one file. Never raises.
+
+    `pieces` remember what was parsed, for whoever lints a file each time that it is edited. With `always_parse` a
+    file in which no rule can fire is still looked into for syntax errors.
     """
+    active: list[type[Rule]] = []
     try:
         source.text  # noqa: B018 - raises when the bytes are no text
-        findings = _lint_valid(source, selection, pieces)
+        active = looking(selection.rules, source.code)
+        findings = _Linting(selection, active, always_parse).lint_valid(source, pieces)
     except SourceError as error:
         findings = [problem_finding(source, error)]
     except (RecursionError, MemoryError):
         findings = [file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
     except Exception as error:
         findings = [internal_finding(source, "torchlint", error)]
-    return _finished(findings, source)
+    return Examination(_finished(findings, source), bool(active or findings) or always_parse)
 
 
-def _lint_valid(source: SourceFile, selection: Selection, pieces: Pieces | None) -> list[Finding]:
-    """Lint what is valid Python: of a notebook with cells that are not the others."""
-    try:
-        return _lint_text(source, selection, pieces)
-    except (SyntaxProblem, SourceError) as problem:
-        broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
-        if not broken or source.skipped:
-            return [problem_finding(source, problem)]
-    findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
-    rest = replace(source, skipped=frozenset(cell.number for cell in broken))
-    try:
-        return findings + _lint_text(rest, selection)
-    except (SyntaxProblem, SourceError) as together:
-        return [*findings, problem_finding(source, together)]
+@dataclass(frozen=True)
+class _Linting:
+    """What is done with the text of one file."""
+
+    selection: Selection
+    active: Sequence[type[Rule]]
+    always_parse: bool
+
+    def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
+        """Lint what is valid Python: of a notebook with cells that are not the others."""
+        try:
+            return self._lint_text(source, pieces)
+        except (SyntaxProblem, SourceError) as problem:
+            old = _problem_of_old_python(source) or _problem_of_new_python(source)
+            broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
+            if not broken or source.skipped:
+                return [problem_finding(source, old or problem)]
+        if old:
+            findings = [problem_finding(source, old)]
+        else:
+            findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
+        rest = replace(source, skipped=frozenset(cell.number for cell in broken))
+        try:
+            return findings + self._lint_text(rest)
+        except (SyntaxProblem, SourceError) as together:
+            return [*findings, problem_finding(source, together)]
+
+    def _lint_text(self, source: SourceFile, pieces: Pieces | None = None) -> list[Finding]:
+        suppressions = Suppressions(source)
+        crashes = Crashes(source)
+        found: list[Finding] = []
+        if self.active:
+            from torchlint.walk import walk  # LibCST takes longer to import than most runs take
+
+            found = walk(source, self.active, self.selection.options, suppressions, crashes, pieces)
+        elif self.always_parse:
+            from torchlint.pythontree import check
+
+            check(source)
+        if self.selection.checks & _SUPPRESSION_CHECKS:
+            rules = [rule.meta() for rule in self.selection.rules]
+            ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
+            found += suppressions.findings(self.selection.checks, ran, [*metas(), *rules])
+        return found + crashes.findings
 
 
-def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
+def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
+    """What is to be said, once for the whole file, of a version that nobody can read any more."""
+    from torchlint.old_python import first_sign
+
+    sign = first_sign(source.text)
+    if sign is None:
+        return None
+    message = f"this is {sign.version} ({sign.what}), which torchlint does not read"
+    return SyntaxProblem(message, source.position(sign.offset))
+
+
+def _problem_of_new_python(source: SourceFile) -> SyntaxProblem | None:
+    """What is to be said of a version that is newer than the Python that runs: LibCST knows it."""
+    from torchlint.pythontree import check
     from torchlint.syntax import parse
 
     try:
-        parse(SourceFile("cell.py", cell.program.encode()))
-    except (SyntaxProblem, SourceError) as problem:
-        return problem
+        check(source)
+    except SyntaxProblem as problem:
+        with suppress(SyntaxProblem, SourceError):
+            parse(source)
+            version = ".".join(map(str, sys.version_info[:2]))
+            message = f"this is Python newer than {version}, on which torchlint runs here ({problem.message})"
+            return SyntaxProblem(message, problem.position)
+    except SourceError:
+        pass
     return None
 
 
-def _lint_text(source: SourceFile, selection: Selection, pieces: Pieces | None = None) -> list[Finding]:
-    suppressions = Suppressions(source)
-    crashes = Crashes(source)
-    active = looking(selection.rules, source.code)
-    found: list[Finding] = []
-    if active:
-        from torchlint.walk import walk  # LibCST takes longer to import than most runs take
+def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
+    from torchlint.pythontree import check
 
-        found = walk(source, active, selection.options, suppressions, crashes, pieces)
-    if selection.checks & _SUPPRESSION_CHECKS:
-        rules = [rule.meta() for rule in selection.rules]
-        ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
-        found += suppressions.findings(selection.checks, ran, [*metas(), *rules])
-    return found + crashes.findings
+    try:
+        check(SourceFile("cell.py", cell.program.encode()))
+    except (SyntaxProblem, SourceError) as problem:
+        return problem
+    return None
 
 
 def looking(rules: Iterable[type[Rule]], data: bytes) -> list[type[Rule]]:
@@ -94,10 +159,10 @@ def looking(rules: Iterable[type[Rule]], data: bytes) -> list[type[Rule]]:
         return able if any(rule.is_worth_a_parse(data) for rule in quick_first) else []
 
 
-def unreadable(path: str, reason: str) -> Finding:
-    """The finding for a file that could not even be read."""
-    source = SourceFile(path, b"")
-    return _finished([file_finding(UNREADABLE_FILE, source, reason, 1)], source)[0]
+def unread_finding(path: str, problem: Unread) -> Finding:
+    """The finding for a file that was not even read."""
+    source, meta = SourceFile(path, b""), INTERNAL_ERROR if problem.is_of_machine else UNREADABLE_FILE
+    return _finished([file_finding(meta, source, problem.reason, 1)], source)[0]
 
 
 def _finished(findings: Iterable[Finding], source: SourceFile) -> list[Finding]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from torchlint.engine import lint
+from torchlint.engine import examine
 from torchlint.finding import Finding, Safety, Span
 from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, Selection
 from torchlint.source import SourceError, SourceFile
@@ -30,6 +30,7 @@ class Fixed:
     findings: tuple[Finding, ...]
     before: tuple[Finding, ...]
     applied: tuple[Finding, ...]
+    looked_into: bool
 
 
 def is_applicable(finding: Finding, unsafe: bool) -> bool:
@@ -55,7 +56,8 @@ class _Fixing:
     """What did not work, by key, with the internal error that says so."""
 
     def run(self, source: SourceFile) -> Fixed:
-        before = findings = lint(source, self.selection)
+        first = examine(source, self.selection)
+        findings = first.findings
         for _ in range(MAX_ROUNDS):
             chosen = self._chosen(source, findings)
             if not chosen:
@@ -67,7 +69,8 @@ class _Fixing:
         else:
             if chosen := self._chosen(source, findings):
                 self._refuse(source, chosen[0], f"is not stable after {MAX_ROUNDS} rounds")
-        return Fixed(source, (*findings, *self.refused.values()), tuple(before), tuple(self.applied))
+        every = (*findings, *self.refused.values())
+        return Fixed(source, every, tuple(first.findings), tuple(self.applied), first.looked_into)
 
     def _chosen(self, source: SourceFile, findings: Iterable[Finding]) -> list[Finding]:
         """Findings whose fixes can be made together, by place; equal fixes are one."""
@@ -108,7 +111,7 @@ class _Fixing:
             fixed = source.edited(edits)
         except SourceError as error:
             return f"cannot be written: {error.message}", source, []
-        left = lint(fixed, self.selection)
+        left = examine(fixed, self.selection).findings
         if _breaks(fixed, findings, left):
             return "gives code that is not valid Python", source, []
         before, tried = (Counter(self._key(source, item) for item in found) for found in (findings, chosen))
@@ -134,7 +137,7 @@ def _breaks(fixed: SourceFile, before: Sequence[Finding], after: Sequence[Findin
     was, now = (sum(item.name == SYNTAX_ERROR.name for item in found) for found in (before, after))
     if now > was:
         return True
-    from torchlint.syntax import is_python
+    from torchlint.pythontree import is_python
 
     return not was and not is_python(fixed)
 

@@ -98,6 +98,16 @@ _HARMLESS_TO_MODEL = _verbs(
     r"regulari[sz]\w* penalty odeint accumulate no_sync autocast device "
     r"num embed extract render greedy translate beam"
 )
+_ONLY_COMPUTES = _verbs(
+    _TO_OPTIMIZER + " eval evaluate evaluation valid validate validation test predict infer inference sample generate "
+    r"visuali[sz]e draw acc accuracy metric count summary summari[sz]e track debug check assert is has make_grid watch "
+    "gather average append avg add loss criterion forward encode decode render extract "
+    r"regulari[sz]\w* penalty num embed greedy translate beam"
+)
+_COMPUTES_A_NUMBER = re.compile(
+    r"_?(?:compute|calc|calculate|get)_?\w*(?:loss|losses|acc|accuracy|metrics?|score|error|reward|penalty|norm)s?$",
+    re.IGNORECASE,
+)
 _CLEARING = _any_of("zero clear backward optimi")
 _TOUCHING = _any_of(
     r"zero clear reset_?grad ^reset$ optimi update step train backward learn fit grad attack perturb refine"
@@ -124,6 +134,13 @@ def is_harmless_to_model(call: str) -> bool:
         return False
     computes = call.endswith(("_fn", "_func", "_function")) and not _TOUCHING.search(call)
     return computes or bool(_HARMLESS_TO_MODEL.match(call))
+
+
+def only_computes(call: str) -> bool:
+    """Whether a call of this name does not go backward through the tensors that it is handed."""
+    if call.endswith(("_fn", "_func", "_function")) and not _TOUCHING.search(call):
+        return True
+    return bool(_ONLY_COMPUTES.match(call) or _COMPUTES_A_NUMBER.match(call))
 
 
 def is_clearing(call: str) -> bool:

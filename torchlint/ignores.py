@@ -12,12 +12,13 @@ from pathlib import Path
 import libcst as cst
 
 from torchlint import engine
+from torchlint.deepstack import with_deep_stack
 from torchlint.finding import Edit, Finding, Position, Span
 from torchlint.outputs import LintedFile
 from torchlint.registry import ABOUT_FILES, Selection
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.suppress import list_of_names
-from torchlint.syntax import parse, with_deep_stack
+from torchlint.syntax import parse
 from torchlint.text import Text
 from torchlint.writing import write
 

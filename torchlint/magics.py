@@ -5,8 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchlint.python import UNREADABLE, python_tree
+
 _CODE_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%mprun", "%%heat", "%%scalene", "%%python3")
 """Cell magics whose cell is Python of the same program."""
+_LINE_MAGICS = frozenset(
+    "alias alias_magic autoawait autocall automagic autosave bookmark cat cd clear code_wrap colors conda config "
+    "connect_info copy cp ddir debug dhist dirs doctest_mode echo ed edit env gui hist history install_ext "
+    "killbgscripts ldir less lf lk ll load load_ext loadpy logoff logon logstart logstate logstop ls lsmagic lx macro "
+    "magic mamba man matplotlib micromamba mkdir more mv notebook page pastebin pdb pdef pdoc pfile pinfo pinfo2 pip "
+    "popd pprint precision prun psearch psource pushd pwd pycat pylab qtconsole quickref recall rehashx reload_ext ren "
+    "rep rerun reset reset_selective rm rmdir run save sc set_env store subshell sx system tb tensorboard time timeit "
+    "unalias unload_ext uv who who_ls whos xdel xmode".split()
+)
+"""What IPython, Jupyter and TensorBoard call their magics of one line, and IPython its aliases on any system."""
+_AUTOMAGIC = re.compile(r"(?P<before>\s*)(?P<line>(?P<name>[A-Za-z_]\w*)(?![\w.*=,])[^\r\n]*)(?P<newline>\r\n|\r|\n|)")
 _SUSPECT = re.compile(r"^[ \t]*[%!?]|=[ \t]*[%!]|\?[ \t]*$", re.MULTILINE)
 _ESCAPED = re.compile(r"(?P<indent>[ \t]*)(?:(?P<code>%time(?:it)?[ \t]+)(?!-)(?P<rest>\S.*)|[%!?].*)")
 _ASSIGNED = re.compile(r"(?P<head>[ \t]*[\w., \t\[\]'\"]+=[ \t]*)(?:![^=]|%[A-Za-z_]).*")
@@ -28,9 +41,31 @@ def masked(cell: str) -> str:
     """A cell as plain Python: as many lines, and all that was Python in its old place."""
     if cell.lstrip().startswith("%%"):
         return _masked_cell(cell)
+    if automagic := _masked_automagic(cell):
+        return automagic
     if not _SUSPECT.search(cell):
         return cell
     return _masked_lines(cell)
+
+
+def _masked_automagic(cell: str) -> str:
+    """A cell of a single line that starts with the name of a magic and is no Python: IPython adds the `%`.
+
+    Empty if the cell is another one.
+    """
+    found = _AUTOMAGIC.fullmatch(cell)
+    if found is None or found["name"] not in _LINE_MAGICS or _is_python(found["line"]):
+        return ""
+    plain = _plain(f"%{found['line']}").replace("pass; ", "pass;", 1)  # all in its old place
+    return f"{found['before']}{plain}{found['newline']}"
+
+
+def _is_python(line: str) -> bool:
+    try:
+        python_tree(line)
+    except UNREADABLE:
+        return False
+    return True
 
 
 def _masked_cell(cell: str) -> str:

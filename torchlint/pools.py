@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a run that needs no processes does not import what they need
@@ -34,17 +34,18 @@ def processes_that_pay(files: int, size: int) -> int:
     return max(1, most)
 
 
+class NoProcesses(Exception):
+    """This machine does not let this process start others; the message says why."""
+
+
 @contextmanager
 def processes(count: int) -> Iterator[Executor]:
-    """Processes that outlive neither the block nor this process, and leave Ctrl-C to it."""
-    from concurrent.futures import ProcessPoolExecutor
+    """Processes that outlive neither the block nor this process, and leave Ctrl-C to it; raises `NoProcesses`."""
     from multiprocessing import active_children
 
     others = set(active_children())
-    executor = ProcessPoolExecutor(count, _context(), _prepare)
+    executor = _started(count)
     try:
-        with _interrupts_held():
-            executor.submit(int)  # starts them
         yield executor
     except BaseException:
         for child in set(active_children()) - others:
@@ -52,6 +53,51 @@ def processes(count: int) -> Iterator[Executor]:
         raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _started(count: int) -> Executor:
+    """As many processes as are asked for; or else none, nor a descriptor of theirs, and `NoProcesses` is raised."""
+    import gc
+    from multiprocessing import active_children
+
+    others = set(active_children())
+    try:
+        return _start(count)
+    except BaseException as error:
+        for child in set(active_children()) - others:
+            child.kill()
+            child.join()
+        if not isinstance(error, (OSError, RuntimeError)):
+            raise
+        reason = str(error)
+    gc.collect()  # what is half made holds its descriptors, and itself
+    raise NoProcesses(reason)
+
+
+def _start(count: int) -> Executor:
+    from concurrent.futures import ProcessPoolExecutor
+
+    _check_threads()
+    executor = ProcessPoolExecutor(count, _context(), _prepare)
+    with _interrupts_held():
+        executor.submit(int)  # starts them
+    return executor
+
+
+def _check_threads() -> None:
+    """Raise `RuntimeError` if there is no room for the executor's own two threads: it would wait for one for ever."""
+    import threading
+
+    enough = threading.Event()
+    threads = [threading.Thread(target=enough.wait) for _ in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+    finally:
+        enough.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
 
 
 def _context() -> BaseContext:
@@ -93,7 +139,8 @@ def _prepare() -> None:
     import threading
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(RuntimeError):  # no room for another thread
+        threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from torchlint.finding import Finding, Meta, Position, Span
 from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE
@@ -43,11 +42,12 @@ class Crashes:
         self.failed: set[Rule] = set()
         self.findings: list[Finding] = []
 
-    def call(self, rule: Rule, handler: Callable[[Any], object], node: object) -> None:
+    def call(self, rule: Rule, handler: Callable[..., object], *arguments: object) -> None:
+        """Call something of a rule, unless it has failed before."""
         if rule in self.failed:
             return
         try:
-            handler(node)
+            handler(*arguments)
         except Exception as error:
             self.failed.add(rule)
             self.findings.append(internal_finding(self.source, f"rule {rule.rule_name()}", error))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
@@ -15,6 +14,7 @@ from types import ModuleType
 from torchlint.finding import Category, Meta
 from torchlint.late import late
 from torchlint.rule import OptionValue, Rule
+from torchlint.suggest import hint
 from torchlint.suppress import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
 
 GROUP = "torchlint.rules"
@@ -23,7 +23,14 @@ SYNTAX_ERROR = Meta(
     "syntax-error",
     "TL001",
     Category.CORRECTNESS,
-    "A file is not valid Python, so no rule could look at it.",
+    """A file is not valid Python, so no rule could look at it.
+
+## What it does
+Reports the first syntax error of each file that a rule would have looked into; of a notebook that of each cell.
+A file in which no rule can fire is not even parsed. The last line of a run says how many were looked into:
+`No findings in 3 files, 1 looked into.` The language server reports the syntax errors of every file.
+
+A file or notebook of Python 2 is one finding that says so, whatever else it holds that Python 3 cannot read.""",
 )
 UNREADABLE_FILE = Meta(
     "unreadable-file",
@@ -50,13 +57,12 @@ class RegistryError(Exception):
 
 
 class UnknownRule(Exception):
-    """A selector that means no rule; `nearest` is what was probably meant, or empty."""
+    """A selector that means no rule; the message says which one was probably meant."""
 
-    def __init__(self, selector: str, nearest: str) -> None:
-        hint = f"; did you mean `{nearest}`?" if nearest else ""
-        super().__init__(f"unknown rule or category `{selector}`{hint}")
-        self.selector = selector
-        self.nearest = nearest
+    def __init__(self, selector: str, names: Collection[str]) -> None:
+        """`names` are those that could have been meant."""
+        unknown = f"unknown rule or category `{selector}`{hint(selector, names)}"
+        super().__init__(unknown if selector.strip() else "the name of a rule is empty")
 
 
 @dataclass(frozen=True)
@@ -76,18 +82,23 @@ def rules() -> tuple[type[Rule], ...]:
     codes: dict[str, str] = {meta.code: meta.name for meta in ENGINE_CHECKS}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.value != "torchlint.rules", point.name)):
         try:
-            target = point.load()
-        except Exception as error:
-            raise RegistryError(f"plugin `{point.name}` ({point.value}) cannot be loaded: {error}") from error
-        for rule in _rules_in(target):
-            name, code = rule.rule_name(), _checked_code(rule)
-            if found.get(name) is rule:
-                continue
-            if name in found or code in codes:
-                raise RegistryError(f"rule {name} ({code}) of plugin `{point.name}` clashes with another rule")
-            found[name] = rule
-            codes[code] = name
+            for rule in _rules_in(point.load()):
+                _add(rule, found, codes)
+        except (Exception, SystemExit) as error:
+            reason = str(error) if isinstance(error, RegistryError) else f"{type(error).__name__}: {error}"
+            raise RegistryError(f"plugin `{point.name}` ({point.value}) cannot be used: {reason}") from error
     return tuple(sorted(found.values(), key=lambda rule: rule.code))
+
+
+def _add(rule: type[Rule], found: dict[str, type[Rule]], codes: dict[str, str]) -> None:
+    """Add a rule to those that were found, by name, and to their codes."""
+    name, code = rule.rule_name(), _checked_code(rule)
+    if found.get(name) is rule:
+        return
+    if name in found or code in codes:
+        raise RegistryError(f"rule {name} ({code}) clashes with another rule")
+    found[name] = rule
+    codes[code] = name
 
 
 def _checked_code(rule: type[Rule]) -> str:
@@ -104,7 +115,7 @@ def _rules_in(target: object) -> list[type[Rule]]:
     if isinstance(target, type) and issubclass(target, Rule):
         return [target]
     if not isinstance(target, ModuleType):
-        raise RegistryError(f"entry point {target!r} is neither a rule nor a module")
+        raise RegistryError(f"it is neither a rule nor a module: {target!r}")
     modules = [target]
     for info in pkgutil.iter_modules(getattr(target, "__path__", [])):
         if not info.name.startswith("_"):
@@ -135,8 +146,7 @@ def find(selector: str) -> list[Meta]:
     ]
     if not found:
         names = [meta.name for meta in known] + [meta.code for meta in known] + [item.value for item in Category]
-        nearest = difflib.get_close_matches(lower, names, 1) or difflib.get_close_matches(wanted.upper(), names, 1)
-        raise UnknownRule(selector, nearest[0] if nearest else "")
+        raise UnknownRule(wanted, names)
     return found
 
 

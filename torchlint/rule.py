@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from torchlint.finding import Category, Confidence, Meta, Severity
 
@@ -14,18 +14,25 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.edits import Change
+    from torchlint.matching import Nodes
     from torchlint.model import Model
+    from torchlint.pythontree import Site
+    from torchlint.syntax import Tree
 
 OptionValue = bool | int | str | tuple[str, ...]
+Place: TypeAlias = "Site | cst.CSTNode"
+"""Where a finding is: a site of the model's, or a node of LibCST's."""
+NodesOf: TypeAlias = "Callable[[], Nodes | None]"
+"""Parses the file as it is written, once somebody asks."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A finding as a rule makes it: still on nodes. The engine turns it into a `Finding`."""
+    """A finding as a rule makes it: still at a site or node. The engine turns it into a `Finding`."""
 
-    node: cst.CSTNode
+    place: Place
     message: str
-    related: tuple[tuple[cst.CSTNode, str], ...]
+    related: tuple[tuple[Place, str], ...]
     help: str
     severity: Severity
     confidence: Confidence
@@ -35,9 +42,11 @@ class Report:
 class Rule:
     """Base class of all rules, built-in or third-party.
 
-    Define `visit_<Node>` and `leave_<Node>` methods as in LibCST; they are called during one walk that
-    all rules share and their return value is ignored. Ask `self.model`, call `self.report`.
-    The docstring is the rule's documentation; the name is the class name in kebab case.
+    A rule about what a program does has `ask`, which yields answers of `self.model`, and for each class of answers a
+    `report_<Answer>`, which calls `self.report` at its sites; only then, and only for a fix, LibCST parses the file.
+    A rule about how code is written defines `visit_<Node>` and `leave_<Node>` methods as in LibCST; they are called
+    during one walk that all rules share. The docstring is the rule's documentation; the name is the class name in
+    kebab case.
     """
 
     code: ClassVar[str]
@@ -49,11 +58,27 @@ class Rule:
     options: ClassVar[Mapping[str, OptionValue]] = {}
     """Options of the rule with their defaults, set under `[tool.torchlint.rules.<name>]`."""
 
-    def __init__(self, model: Model, options: Mapping[str, OptionValue] | None = None) -> None:
+    def __init__(self, model: Model, nodes: NodesOf, options: Mapping[str, OptionValue] | None = None) -> None:
         self.model = model
+        self._nodes_of = nodes
         self.settings: Mapping[str, OptionValue] = {**self.options, **(options or {})}
         self.reports: list[Report] = []
-        self._reported: set[cst.CSTNode] = set()
+        self._reported: set[Place] = set()
+
+    def ask(self) -> Iterable[Any]:
+        """What the model answers to the question of the rule."""
+        return ()
+
+    @property
+    def nodes(self) -> Nodes | None:
+        """The file as it is written, by the sites of answers; None where LibCST cannot parse it."""
+        return self._nodes_of()
+
+    @property
+    def tree(self) -> Tree:
+        """The file as it is written, for a rule that visits its nodes."""
+        assert self.nodes is not None, "nodes are visited of what LibCST has parsed"
+        return self.nodes.tree
 
     @classmethod
     def rule_name(cls) -> str:
@@ -80,18 +105,18 @@ class Rule:
 
     def report(
         self,
-        node: cst.CSTNode,
+        place: Place,
         message: str,
         *,
-        related: Iterable[tuple[cst.CSTNode, str]] = (),
+        related: Iterable[tuple[Place, str]] = (),
         help: str = "",
         severity: Severity | None = None,
         confidence: Confidence = Confidence.HIGH,
         fix: Change | None = None,
     ) -> None:
-        """Report a finding on `node`, the first one only; `related` are nodes that show its other half."""
-        if node not in self._reported:
-            self._reported.add(node)
+        """Report a finding at a site or node, the first one only; `related` are places that show its other half."""
+        if place not in self._reported:
+            self._reported.add(place)
             self.reports.append(
-                Report(node, message, tuple(related), help, severity or self.category.severity, confidence, fix)
+                Report(place, message, tuple(related), help, severity or self.category.severity, confidence, fix)
             )

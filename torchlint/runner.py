@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from torchlint.discovery import Target
 from torchlint.outputs import LintedFile, Outcome
 from torchlint.pools import processes_that_pay
 from torchlint.registry import Selection
-from torchlint.source import SourceError, SourceFile
+from torchlint.source import SourceError, SourceFile, Unread
 
 if TYPE_CHECKING:  # what a run in which nothing has changed does not need
     from concurrent.futures import Executor
@@ -47,7 +47,7 @@ class Job:
 
     path: Path
     selection: Selection
-    problem: str = ""
+    problem: Unread | None = None
     fixing: Fixing | None = None
     stamped: bool = False
     """Whether it is of interest which content was linted."""
@@ -57,16 +57,16 @@ class Job:
 
     def read(self) -> Job:
         """With the content, or with the reason why there is none. Never raises."""
-        if self.source is not None or self.problem:
+        if self.source is not None or self.problem is not None:
             return self
         try:
             before = status_of(self.path)
             source = SourceFile.read(self.path, str(self.path))
             unchanged = self.stamped and status_of(self.path) == before
         except SourceError as error:
-            return replace(self, problem=error.message)
+            return replace(self, problem=Unread(error.message))
         except OSError as error:
-            return replace(self, problem=error.strerror or str(error))
+            return replace(self, problem=Unread.because_of(error))
         return replace(self, source=source, stamp=Stamp(before, digest_of(source.data)) if unchanged else None)
 
 
@@ -76,9 +76,8 @@ class Done:
 
     linted: LintedFile | None
     stamp: Stamp | None = None
+    looked_into: bool = True
 
-
-_NOTHING = Done(None)
 
 _Task = tuple[int, Job]
 """A job and its place in the order."""
@@ -102,7 +101,9 @@ def run(
             progress(number, len(targets))
             found[index] = done
             _remember(targets[index], done, means)
-    return outcome_of([done.linted for done in found if done is not None and done.linted], len(targets))
+    every = [done for done in found if done is not None]
+    looked_into = sum(done.looked_into for done in every)
+    return outcome_of([done.linted for done in every if done.linted], len(targets), looked_into)
 
 
 def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
@@ -110,39 +111,42 @@ def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
     known = means.cache.find(target) if means.cache else None
     if known is None or (fixing and known.findings):
         return None
-    return Done(known) if known.findings else _NOTHING
+    return Done(known if known.findings else None, looked_into=known.looked_into)
 
 
 def _remember(target: Target, done: Done, means: Means) -> None:
     linted = done.linted
     if means.cache and done.stamp is not None and (linted is None or linted.before is None):
-        means.cache.put(target, done.stamp, linted.findings if linted else ())
+        findings = linted.findings if linted else ()
+        means.cache.put(target, done.stamp, findings if done.looked_into else None)
 
 
-def outcome_of(files: Iterable[LintedFile], total: int) -> Outcome:
+def outcome_of(files: Iterable[LintedFile], total: int, looked_into: int) -> Outcome:
     """The outcome of a run over `total` files, of which `files` are those with findings."""
-    return Outcome(tuple(files), total, registry.metas())
+    return Outcome(tuple(files), total, registry.metas(), looked_into)
 
 
 def lint_file(job: Job) -> LintedFile:
     """Read and lint one file; that it cannot be read is a finding. Never raises."""
     job = job.read()
-    if job.source is None:
-        return _unreadable(job, job.problem)
-    return lint_source(job.source, job.selection, job.fixing)
+    if job.source is not None:
+        return lint_source(job.source, job.selection, job.fixing)
+    assert job.problem is not None, "what was read has either a source or a problem"
+    return _unread(job, job.problem)
 
 
 def lint_source(source: SourceFile, selection: Selection, fixing: Fixing | None = None) -> LintedFile:
     """Lint, and fix, what has been read already."""
     if fixing is None:
-        from torchlint.engine import lint
+        from torchlint.engine import examine
 
-        return LintedFile(source, tuple(lint(source, selection)))
+        found = examine(source, selection)
+        return LintedFile(source, tuple(found.findings), looked_into=found.looked_into)
     from torchlint.fixes import fix
 
     fixed = fix(source, selection, unsafe=fixing.unsafe)
     before = LintedFile(source, fixed.before) if fixed.applied else None
-    return LintedFile(fixed.source, fixed.findings, before, fixed.applied)
+    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into)
 
 
 def _job(target: Target, fixing: Fixing | None, means: Means) -> Job:
@@ -150,11 +154,11 @@ def _job(target: Target, fixing: Fixing | None, means: Means) -> Job:
     return Job(target.path, selection, target.problem, fixing, means.cache is not None)
 
 
-def _unreadable(job: Job, reason: str) -> LintedFile:
-    from torchlint.engine import unreadable
+def _unread(job: Job, problem: Unread) -> LintedFile:
+    from torchlint.engine import unread_finding
 
     shown = str(job.path)
-    return LintedFile(SourceFile(shown, b""), (unreadable(shown, reason),))
+    return LintedFile(SourceFile(shown, b""), (unread_finding(shown, problem),))
 
 
 def _lint_all(tasks: Sequence[_Task], means: Means) -> Generator[tuple[int, Done], None, None]:
@@ -189,6 +193,7 @@ def _crew(tasks: Sequence[_Task], means: Means) -> Crew[_Task, Done] | None:
     return Crew(
         start=lambda: processes(jobs),
         submit=lambda executor, chunk: executor.submit(_lint_each, [job for _, job in chunk]),
+        here=_lint_here,
         alone=_lint_alone,
         window=3 * jobs,
     )
@@ -208,6 +213,7 @@ def _crew_of(executor: Executor) -> Crew[_Task, Done]:
         submit=lambda executor, chunk: executor.submit(
             lint_shipped, expected, pickle.dumps([job.read() for _, job in chunk])
         ),
+        here=_lint_here,
         alone=_lint_alone,
         window=_WINDOW_OF_OTHERS,
     )
@@ -246,23 +252,38 @@ def lint_shipped(expected: Mapping[str, str], jobs: bytes) -> list[Done]:
 def _lint(job: Job) -> Done:
     job = job.read()
     linted = lint_file(job)
-    return Done(linted if linted.findings or linted.before is not None else None, job.stamp)
+    is_news = linted.findings or linted.before is not None
+    return Done(linted if is_news else None, job.stamp, linted.looked_into)
+
+
+def _lint_here(tasks: Sequence[_Task]) -> list[Done]:
+    return [_lint(job) for _, job in tasks]
 
 
 def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
     """In a process that does nothing else: if that dies too, the file is to blame."""
+    from torchlint.pools import NoProcesses
+
+    done: list[Done] = []
+    while left := tasks[len(done) :]:
+        try:
+            done += _lint_until_death(left)
+        except NoProcesses as error:
+            problem = Unread(f"the process that linted it died, and no other can start: {error}", is_of_machine=True)
+            done += [Done(_unread(job, problem)) for _, job in left]
+    return done
+
+
+def _lint_until_death(tasks: Sequence[_Task]) -> Iterator[Done]:
+    """What one process does of the tasks before one kills it; raises `NoProcesses`."""
     from concurrent.futures import BrokenExecutor
 
     from torchlint.pools import processes
 
-    done: list[Done] = []
-    while len(done) < len(tasks):
-        with processes(1) as executor:
-            for _, job in tasks[len(done) :]:
-                try:
-                    done += executor.submit(_lint_each, [job]).result()
-                except BrokenExecutor:
-                    reason = "the process that linted it died twice; was it out of memory?"
-                    done.append(Done(_unreadable(job, reason)))
-                    break
-    return done
+    with processes(1) as executor:
+        for _, job in tasks:
+            try:
+                yield from executor.submit(_lint_each, [job]).result()
+            except BrokenExecutor:
+                yield Done(_unread(job, Unread("the process that linted it died twice; was it out of memory?")))
+                return

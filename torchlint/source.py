@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import re
 import tokenize
@@ -23,6 +24,8 @@ MAX_BYTES = 10_000_000
 MAX_NOTEBOOK_BYTES = 100_000_000
 """The same for a notebook, which is made of its outputs for the most part."""
 
+_LIMITS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG))
+"""What the system says when a limit of its own is reached."""
 _BOM = "\ufeff"
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -34,6 +37,19 @@ class SourceError(Exception):
         super().__init__(message)
         self.message = message
         self.line = line
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Why a file or folder was not read, and whether that is due to the machine, and would go on another one."""
+
+    reason: str
+    is_of_machine: bool = False
+
+    @classmethod
+    def because_of(cls, error: OSError, what: str = "") -> Unread:
+        """`what` says what could not be done."""
+        return cls(f"{what}{error.strerror or error}", error.errno in _LIMITS)
 
 
 class SyntaxProblem(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import cached_property
 
 from torchlint.finding import Category, Finding, Meta, Span
 from torchlint.source import SourceFile
+from torchlint.suggest import hint, hint_of_rule
 from torchlint.text import comments
 
 UNUSED_SUPPRESSION = Meta(
@@ -118,9 +118,8 @@ class Suppressions:
         for match in _OURS.finditer(text, *comment):
             whole_file = match["verb"] == "ignore-file"
             if match["verb"] not in _VERBS:
-                if nearest := difflib.get_close_matches(match["verb"], _VERBS, 1, 0.7):
-                    problem = f"`{match['verb']}` suppresses nothing; did you mean `{nearest[0]}`?"
-                    yield self._span(match), problem
+                if meant := hint(match["verb"], _VERBS, 0.7):
+                    yield self._span(match), f"`{match['verb']}` suppresses nothing{meant}"
             elif match["list"] is None:
                 yield _Mark(_ANY_RULE, self._span(match), whole_file)
             elif not match["closed"]:
@@ -139,16 +138,15 @@ class Suppressions:
             for code in _NAME.finditer(text, *match.span("codes")):
                 yield _Mark(code[0].lower(), self._span(code), noqa=True)
 
-    def _unknown(self, known: Iterable[Meta]) -> Iterator[tuple[Span, str]]:
+    def _unknown(self, known: Collection[Meta]) -> Iterator[tuple[Span, str]]:
         names = _by_selector(known)
         yield from self._malformed
         for mark in self._marks:
             others = mark.noqa and not _CODE_OF_OURS.fullmatch(mark.selector)
             if mark.selector == _ANY_RULE or mark.selector in names or others:
                 continue
-            nearest = difflib.get_close_matches(mark.selector, names, 1)
-            hint = f"; did you mean `{_shown(nearest[0])}`?" if nearest else ""
-            yield mark.span, f"no rule is called `{_shown(mark.selector)}`{hint}"
+            shown = _shown(mark.selector)
+            yield mark.span, f"no rule is called `{shown}`{hint_of_rule(shown, known)}"
 
     def _unused(self, ran: Collection[str], known: Collection[Meta]) -> Iterator[tuple[Span, str]]:
         names = _by_selector(known)

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import re
-import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
-from torchlint import depth
-from torchlint.collector import collector_paused
 from torchlint.finding import Position, Span
 from torchlint.pieces import Pieces
 from torchlint.python import python_tree
+from torchlint.pythontree import python_problem, refuse_depth
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.text import Text
-
-_STACK_BYTES = 512 * 1024 * 1024
-_RECURSION_LIMIT = 50_000
 
 # Fields that carry layout and no meaning; all others lead to semantic children.
 _LAYOUT = frozenset(
@@ -35,33 +29,6 @@ _LAYOUT = frozenset(
 
 _CHECK = cst.CSTNode.__post_init__
 
-Result = TypeVar("Result")
-
-
-def with_deep_stack(work: Callable[[], Result]) -> Result:
-    """Run `work` in a thread whose stack holds deeply nested code; the main thread's would overflow."""
-    outcome: list[Result] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:
-            failure.append(error)
-
-    limit, size = sys.getrecursionlimit(), threading.stack_size(_STACK_BYTES)
-    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
-    try:
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join()
-    finally:
-        threading.stack_size(size)
-        sys.setrecursionlimit(limit)
-    if failure:
-        raise failure[0]
-    return outcome[0]
-
 
 def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
     """Parse a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed.
@@ -69,11 +36,7 @@ def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
     With `pieces` of an earlier form of the file, the nodes that are still the same are taken from there.
     """
     text = source.text
-    if depth.may_be_too_deep(source.code) and (excess := depth.first_excess(text)):
-        position = source.position(excess.offset)
-        if excess.invalid:
-            raise SyntaxProblem(excess.message, position)
-        raise SourceError(excess.message, position.line)
+    refuse_depth(source)
     try:
         with _unchecked():
             module = cst.parse_module(text) if pieces is None else pieces.module(text)
@@ -96,23 +59,12 @@ def _nothing(node: cst.CSTNode) -> None:
     pass
 
 
-def is_python(source: SourceFile) -> bool:
-    """Whether a file can be parsed."""
-    try:
-        with collector_paused():
-            with_deep_stack(lambda: parse(source))
-    except (SyntaxProblem, SourceError, RecursionError, MemoryError):
-        return False
-    return True
-
-
 def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem | SourceError:
     """What Python itself says of the text: LibCST lists what it expected, and may be the one at fault."""
     try:
         python_tree(source.text)
     except SyntaxError as own:
-        line, column = own.lineno or 1, max((own.offset or 1) - 1, 0)
-        return SyntaxProblem(own.msg, Position(line, min(column, len(source.line(line)))))
+        return python_problem(own, source)
     except (ValueError, RecursionError, MemoryError):
         pass
     message = error.message.split("\n", 1)[0]
@@ -167,6 +119,20 @@ def walk(root: cst.CSTNode) -> Iterator[cst.CSTNode]:
         node = stack.pop()
         yield node
         stack.extend(reversed(children(node)))
+
+
+def dotted(node: cst.CSTNode | None) -> str:
+    """`a.b.c` of a chain of names, `a` of `a[0]`, or an empty string."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if isinstance(node, cst.Subscript):
+        return dotted(node.value) if not parts else ""
+    if not isinstance(node, cst.Name):
+        return ""
+    parts.append(node.value)
+    return ".".join(reversed(parts))
 
 
 class Tree:

@@ -28,6 +28,15 @@ def comments(text: str) -> Iterator[re.Match[str]]:
     return (found for found in _COMMENT.finditer(text) if found["comment"] is not None)
 
 
+def blank_literals(text: str) -> str:
+    """The program with nothing in its comments, and only quotes in its strings; all else is where it was."""
+    return _COMMENT.sub(_blank, text)
+
+
+def _blank(literal: re.Match[str]) -> str:
+    return re.sub(r"[^\r\n]", " " if literal["comment"] else literal[0][0], literal[0])
+
+
 class Text:
     """A text with newlines as they are, split where Python splits it: at LF, CRLF and CR."""
 

@@ -36,7 +36,7 @@ class BadCall(Rule):
     def visit_Call(self, node: cst.Call) -> None:
         if isinstance(node.func, cst.Name) and node.func.value in ("bad", "bad_unsafe"):
             safety = Safety.UNSAFE if node.func.value == "bad_unsafe" else Safety.SAFE
-            first = self.model.tree.module.body[0]
+            first = self.tree.module.body[0]
             self.report(
                 node,
                 f"`{node.func.value}` is bad",

@@ -25,7 +25,7 @@ def assert_alive(editor: Editor) -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("bad(\n", "TL001"),
+        ("no rule looks into this\n", "TL001"),
         ("bad(\0)", "TL002"),
         ("bad('\ud800')", "TL002"),
         ("bad" + "(" * 5000 + ")" * 5000, ""),

@@ -31,7 +31,7 @@ _DAY = 24 * 60 * 60
 _GRANULARITY = 2 * 10**9
 """A file that was written so many nanoseconds ago may be written again without getting another time."""
 _UNSURE: Status = ()
-_CLEAN = LintedFile(SourceFile("", b""), ())
+_CLEAN, _PASSED_OVER = (LintedFile(SourceFile("", b""), (), looked_into=looked_into) for looked_into in (True, False))
 
 
 class CacheError(Exception):
@@ -59,16 +59,17 @@ class Cache:
             if entry is None:
                 return None
             if entry.status == status_of(target.path):
-                return self._findings(target, entry) if entry.findings else _CLEAN
+                return self._findings(target, entry) if entry.findings else _without(entry)
             return self._found_by_content(target, entry)
         except (OSError, SourceError):
             return None
 
-    def put(self, target: Target, stamp: Stamp, findings: tuple[Finding, ...]) -> None:
-        """Remember what was found, unless another run could find something else."""
-        if any(finding.name in _TRANSIENT for finding in findings):
+    def put(self, target: Target, stamp: Stamp, findings: tuple[Finding, ...] | None) -> None:
+        """Remember what was found, unless another run could find something else; None: it was not looked into."""
+        if any(finding.name in _TRANSIENT for finding in findings or ()):
             return
-        entry = Entry(self._sure(stamp.status), stamp.digest, [plain(finding) for finding in findings], self._day)
+        kept = None if findings is None else [plain(finding) for finding in findings]
+        entry = Entry(self._sure(stamp.status), stamp.digest, kept, self._day)
         self._index(target).put(self._name(target.path), entry)
 
     def save(self) -> None:
@@ -108,6 +109,8 @@ class Cache:
         source = SourceFile.read(target.path, str(target.path))
         if digest_of(source.data) != entry.digest:
             return None
+        if not entry.findings:
+            return _without(entry)
         return LintedFile(source, tuple(finding_of(values, source.path) for values in entry.findings))
 
     def _found_by_content(self, target: Target, entry: Entry) -> LintedFile | None:
@@ -115,7 +118,7 @@ class Cache:
         status = status_of(target.path)
         found = self._findings(target, entry)
         if found is not None and status_of(target.path) == status:
-            self.put(target, Stamp(status, entry.digest), found.findings)
+            self.put(target, Stamp(status, entry.digest), found.findings if found.looked_into else None)
         return found
 
     def _sure(self, status: Status) -> Status:
@@ -139,6 +142,11 @@ class Cache:
             if abandoned or modified < old or kept > MAX_CHOICES:
                 with suppress(OSError):
                     os.unlink(entry)
+
+
+def _without(entry: Entry) -> LintedFile:
+    """What is known of a file without findings."""
+    return _PASSED_OVER if entry.findings is None else _CLEAN
 
 
 def _is_data(entry: os.DirEntry[str]) -> bool:

@@ -20,11 +20,11 @@ MAX_DAYS = 30
 
 @dataclass
 class Entry:
-    """A file when it was last linted. `findings` are plain values."""
+    """A file when it was last linted. `findings` are plain values; None if it was not looked into."""
 
     status: Status
     digest: str
-    findings: list[Any]
+    findings: list[Any] | None
     day: int
     """When it was last asked for."""
 

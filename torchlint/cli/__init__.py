@@ -9,12 +9,14 @@ from typing import NoReturn
 
 import click
 
+from torchlint.cli import streams
 from torchlint.cli.cache import cache
-from torchlint.cli.check import EXIT_CODES, FINDINGS, check
+from torchlint.cli.check import EXIT_CODES, check
 from torchlint.cli.explain import explain
-from torchlint.cli.options import HELP
+from torchlint.cli.options import CLEAN, FAILURE, HELP
 from torchlint.cli.server import server
 from torchlint.cli.verify import verify
+from torchlint.suggest import hint
 
 INTERRUPTED = 130
 
@@ -25,8 +27,15 @@ class _CheckByDefault(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {*self.commands, "--version", *HELP["help_option_names"]}
         if not args or args[0] not in own:
+            self._check_path(*args[:1])
             args = ["check", *args]
         return super().parse_args(ctx, args)
+
+    def _check_path(self, word: str = "") -> None:
+        """Refuse a path that is none, but nearly a command; the commands are short, and names of files like them."""
+        is_word = word[:1].isalpha() and word.replace("-", "").isalpha()
+        if is_word and not os.path.lexists(word) and (meant := hint(word, self.commands, 0.7)):
+            raise click.UsageError(f"there is neither a command nor a path `{word}`{meant}")
 
 
 @click.group(cls=_CheckByDefault, context_settings=HELP, epilog=EXIT_CODES)
@@ -59,17 +68,38 @@ for command in (cache, check, explain, server, verify):
 
 
 def main() -> NoReturn:
-    """The entry point: never a traceback for what a user, a signal or a closed pipe did."""
+    """The entry point: never a traceback, and the code for findings only if there are some."""
+    streams.prepare()
+    code = _exit_code()
+    streams.abandon_output()
+    sys.exit(code)
+
+
+def _exit_code() -> int:
+    """Run the command line, and say what kept it from its end."""
     try:
-        code = cli.main(prog_name="torchlint", standalone_mode=False)
+        code: int | None = cli.main(prog_name="torchlint", standalone_mode=False)
         sys.stdout.flush()
+        return code or CLEAN
     except click.ClickException as error:
         error.show()
-        code = error.exit_code
+        return error.exit_code
     except click.Abort:
         click.echo("torchlint: interrupted", err=True)
-        code = INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = FINDINGS
-    sys.exit(code)
+        return INTERRUPTED
+    except SystemExit:  # Click's answer to a pipe whose reader has gone
+        return FAILURE
+    except Exception as error:
+        click.echo(f"Error: {_described(error)}", err=True)
+        return FAILURE
+
+
+def _described(error: Exception) -> str:
+    """What to say of an error that nobody has expected: of the system's what it says, of our own where it was."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror
+    import traceback
+
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{place.name}, {place.filename}:{place.lineno}"
+    return f"torchlint crashed, please report it: {type(error).__name__}: {error} ({where})"

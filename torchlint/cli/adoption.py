@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import all_of
+from torchlint.cli.options import PathType, all_of, check_folder_of
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _OPTIONS = (
     click.option(
         "--baseline",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=PathType(dir_okay=False),
         metavar="FILE",
         help="Report only what this file does not hold; --update-baseline makes it.",
     ),
@@ -72,6 +72,8 @@ class Adoption:
             raise click.UsageError("--update-baseline needs --baseline FILE, the file to write")
         if self.update_baseline and (self.since is not None or self.add_ignores):
             raise click.UsageError("--update-baseline takes all findings: leave out --since and --add-ignores")
+        if self.update_baseline:
+            check_folder_of(self.baseline)
         if not stdin:
             return
         for name in ("update_baseline", "since", "add_ignores"):
@@ -145,8 +147,9 @@ class Adoption:
         by_path = {str(target.path): target for target in targets}
         left = {file.source.path: file for file in outcome.files}
         added: dict[str, int] = {}
+        unwritten: list[str] = []
         todo = list(left.values())
-        while counts := {file.source.path: count for file in todo if (count := self._add(file, by_path))}:
+        while counts := {file.source.path: count for file in todo if (count := self._add(file, by_path, unwritten))}:
             added.update({path: added.get(path, 0) + count for path, count in counts.items()})
             changed = [by_path[path] for path in counts]
             again = self._lint(changed, lambda done, total: None, means, lambda text: None)[1]
@@ -154,9 +157,10 @@ class Adoption:
             left = {path: file for path, file in left.items() if path not in counts}
             left.update({file.source.path: file for file in todo})
         self._say(f"Added {counted(sum(added.values()), 'ignore')} in {counted(len(added), 'file')}.")
-        return replace(outcome, files=tuple(left[path] for path in by_path if path in left))
+        files = tuple(left[path] for path in by_path if path in left)
+        return replace(outcome, files=files, unwritten=tuple(unwritten))
 
-    def _add(self, file: LintedFile, targets: dict[str, Target]) -> int:
+    def _add(self, file: LintedFile, targets: dict[str, Target], unwritten: list[str]) -> int:
         from torchlint import ignores
         from torchlint.writing import WriteError
 
@@ -164,7 +168,8 @@ class Adoption:
         try:
             return ignores.add(file, targets[file.source.path].settings.selection(path))
         except WriteError as error:
-            click.echo(f"warning: {error}", err=True)
+            click.echo(f"error: {error}", err=True)
+            unwritten.append(file.source.path)
             return 0
 
     def _say(self, text: str) -> None:

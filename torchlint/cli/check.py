@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint.cli.adoption import Adoption, adoption_options
-from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
+from torchlint.cli.options import (
+    CLEAN,
+    FAILURE,
+    FINDINGS,
+    HELP,
+    PathType,
+    check_folder_of,
+    color_option,
+    errors_of_the_user,
+    is_coloured,
+    list_option,
+    write,
+)
 from torchlint.cli.speed import Speed, speed_options
 from torchlint.outputs import FORMATS, LintedFile, Style, render
 
@@ -19,15 +31,14 @@ if TYPE_CHECKING:
     from torchlint.fixes import Fixing
     from torchlint.outputs import Outcome
 
-CLEAN, FINDINGS, USAGE_ERROR, INTERNAL_ERROR = range(4)
-STDIN = "<stdin>"
+STDIN = Path("<stdin>")
 
 EXIT_CODES = """\b
 Exit codes:
   0  no findings, or --exit-zero
   1  findings
   2  wrong usage or configuration
-  3  a rule crashed; what the others found is still printed
+  3  a rule crashed, a file could not be opened or written, or the output: what was found is still printed
 """
 
 
@@ -49,7 +60,7 @@ class _Options:
     color: str
     exit_zero: bool
     quiet: bool
-    stdin_filename: str | None
+    stdin_filename: Path | None
     fix: bool
     unsafe_fixes: bool
     fix_only: bool
@@ -79,12 +90,17 @@ class _Options:
 
     def check(self, *, stdin: bool) -> None:
         """Refuse what contradicts itself; raises `UsageError`."""
+        if self.isolated and self.config is not None:
+            raise click.UsageError("--isolated means no configuration file, and --config names one: leave one out")
+        if self.stdin_filename is not None and not stdin:
+            raise click.UsageError("--stdin-filename names what `-` reads: add `-`, or leave it out")
         if self.statistics and self.output_format not in ("text", "concise"):
             raise click.UsageError("--statistics is a table of its own: leave out --output-format")
         if self.unsafe_fixes and self.fixing is None:
             raise click.UsageError("--unsafe-fixes says which fixes: add --fix, --fix-only or --diff")
         if self.diff and (self.fix or self.fix_only):
             raise click.UsageError("--diff shows what --fix would write: leave one out")
+        check_folder_of(self.output_file)
         self.adoption.check(stdin=stdin)
         self.speed.check()
         if self.fixing and self.adoption.narrows:
@@ -92,7 +108,7 @@ class _Options:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_CODES)
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=PathType(allow_dash=True))
 @list_option("--select", "Look for these only; rules by name, code, code prefix or category, or `all`.")
 @list_option("--ignore", "Do not look for these.")
 @list_option("--extend-select", "Look for these as well.")
@@ -101,7 +117,7 @@ class _Options:
 @click.option("--force-exclude", is_flag=True, help="Leave out excluded files even if they are named here.")
 @click.option(
     "--config",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=PathType(exists=True, dir_okay=False),
     help="Use this configuration file for all files.",
 )
 @click.option("--isolated", is_flag=True, help="Use no configuration file.")
@@ -112,12 +128,14 @@ class _Options:
     show_default=True,
     help="; ".join(f"{name}: {meaning}" for name, meaning in FORMATS.items()),
 )
-@click.option("--output-file", type=click.Path(path_type=Path), help="Write the findings to this file.")
+@click.option("--output-file", type=PathType(dir_okay=False), help="Write the findings to this file.")
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
 @color_option
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings only: no summary, warnings or progress.")
-@click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads, for its configuration.")
+@click.option(
+    "--stdin-filename", type=PathType(), metavar="PATH", help="The name of what `-` reads, for its configuration."
+)
 @click.option("--fix", is_flag=True, help="Write the fixes that are safe into the files, and list what is left.")
 @click.option("--unsafe-fixes", is_flag=True, help="Take fixes that may change numbers, memory or control flow too.")
 @click.option("--fix-only", is_flag=True, help="Like --fix, but list nothing.")
@@ -161,7 +179,7 @@ def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
         colour = options.output_file is None and is_coloured(options.color)
         write(diff(outcome, colour), options.output_file, colour)
     elif from_stdin:
-        sys.stdout.buffer.write(outcome.files[0].source.data)
+        write(outcome.files[0].source.data, None, colour=False)
     else:
         outcome = write_fixes(outcome)
     if not options.quiet:
@@ -207,18 +225,26 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
     from torchlint.runner import lint_source, outcome_of
     from torchlint.source import SourceFile
 
-    name = options.stdin_filename or STDIN
-    settings = Discovery(configurations, options.exclude).settings_of(Path(name))
-    data = sys.stdin.buffer.read()
+    path = options.stdin_filename or STDIN
+    settings = Discovery(configurations, options.exclude).settings_of(path)
+    source = SourceFile(str(path), _standard_input())
     if settings is None:
-        return outcome_of([LintedFile(SourceFile(name, data), ())] if options.fixing else [], 0)
-    linted = lint_source(SourceFile(name, data), settings.selection(Path(name)), options.fixing)
-    return options.adoption.of_stdin(outcome_of([linted] if linted.findings or options.fixing else [], 1))
+        return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, 0)
+    linted = lint_source(source, settings.selection(path), options.fixing)
+    files = [linted] if linted.findings or options.fixing else []
+    return options.adoption.of_stdin(outcome_of(files, 1, int(linted.looked_into)))
+
+
+def _standard_input() -> bytes:
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise click.UsageError(f"cannot read standard input: {error.strerror}") from None
 
 
 def _exit_code(outcome: Outcome, exit_zero: bool) -> int:
-    from torchlint.registry import INTERNAL_ERROR as CRASH
+    from torchlint.registry import INTERNAL_ERROR
 
-    if any(finding.name == CRASH.name for finding in outcome.findings):
-        return INTERNAL_ERROR
+    if outcome.unwritten or any(finding.name == INTERNAL_ERROR.name for finding in outcome.findings):
+        return FAILURE
     return FINDINGS if outcome.findings and not exit_zero else CLEAN

@@ -21,7 +21,7 @@ def write_fixes(outcome: Outcome) -> Outcome:
     """Write the files that fixes have changed. One that cannot be written is named, and keeps its findings."""
     from torchlint.writing import WriteError, write
 
-    files = []
+    files, unwritten = [], []
     for file in outcome.files:
         try:
             if file.before is not None:
@@ -30,7 +30,8 @@ def write_fixes(outcome: Outcome) -> Outcome:
         except WriteError as error:
             click.echo(f"error: {error}", err=True)
             files += [file.before] if file.before is not None else []
-    return replace(outcome, files=tuple(files))
+            unwritten.append(file.source.path)
+    return replace(outcome, files=tuple(files), unwritten=tuple(unwritten))
 
 
 def diff(outcome: Outcome, colour: bool) -> str:

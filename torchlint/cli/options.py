@@ -1,7 +1,8 @@
-"""What the commands share: options, colours, where output goes, and errors that are the user's."""
+"""What the commands share: options, colours, where output goes, exit codes, and errors that are the user's."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +15,42 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+CLEAN, FINDINGS, USAGE_ERROR, FAILURE = range(4)
+"""The exit codes."""
+
+
+class Unwritten(click.ClickException):
+    """Something that was asked for could not be written."""
+
+    exit_code = FAILURE
+
+
+class PathType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since Click 8.4
+    """A path; an empty one, as of a variable of the shell that is not set, is refused."""
+
+    name = "path"
+
+    def __init__(self, **demands: bool) -> None:
+        """What `click.Path` takes."""
+        self._type = click.Path(path_type=Path, **demands)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if not value:
+            self.fail("the path is empty", param, ctx)
+        return Path(self._type.convert(value, param, ctx))
+
+
+def check_folder_of(file: Path | None) -> None:
+    """Refuse a file that cannot come to be, before anything else is done."""
+    if file is not None and not os.path.isdir(file.parent):
+        raise click.UsageError(f"cannot write {file}: there is no folder {file.parent}")
 
 
 def _comma_list(ctx: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(item.strip() for value in values for item in value.split(",") if item.strip())
+    items = tuple(item.strip() for value in values for item in value.split(","))
+    if not all(items):
+        raise click.BadParameter("one of the list is empty")
+    return items
 
 
 def all_of(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
@@ -43,14 +76,31 @@ color_option = click.option(
 )
 
 
-def write(text: str, file: Path | None, colour: bool, *, err: bool = False) -> None:
-    if file is None:
-        click.echo(text, nl=False, color=colour, err=err)
+def write(output: str | bytes, file: Path | None, colour: bool, *, err: bool = False) -> None:
+    """Write to a file, or else to standard output; raises `Unwritten`.
+
+    Text that cannot be written there is printed where it can be.
+    """
+    if file is not None:
+        _write_file(output, file)
         return
     try:
-        file.write_bytes(text.encode("utf-8", "backslashreplace"))
+        click.echo(output, nl=False, color=colour, err=err)
     except OSError as error:
-        raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
+        if error.errno == errno.EPIPE:  # the reader has gone, as `head` does, and need not be told
+            raise
+        if isinstance(output, str):
+            click.echo(output, nl=False, err=True)
+        raise Unwritten(f"cannot write to standard output: {error.strerror}") from None
+
+
+def _write_file(output: str | bytes, file: Path) -> None:
+    data = output.encode("utf-8", "backslashreplace") if isinstance(output, str) else output
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        write(output, None, colour=False)
+        raise Unwritten(f"cannot write {file}: {error.strerror}") from None
 
 
 def is_coloured(when: str) -> bool:
@@ -65,14 +115,18 @@ def is_coloured(when: str) -> bool:
 
 @contextmanager
 def errors_of_the_user() -> Iterator[None]:
-    """What the user can set right becomes a message and exit code 2."""
+    """What the user can set right becomes a message and exit code 2, what cannot be written one and code 3."""
     try:
         yield
     except click.ClickException:
         raise
     except Exception as error:
         if _is_of_the_user(error):
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(_said(error)) from None
+        from torchlint.writing import WriteError
+
+        if isinstance(error, WriteError):
+            raise Unwritten(str(error)) from None
         raise
 
 
@@ -84,7 +138,12 @@ def _is_of_the_user(error: Exception) -> bool:
     from torchlint.dispatch import Refused
     from torchlint.git import GitError
     from torchlint.registry import RegistryError, UnknownRule
-    from torchlint.writing import WriteError
 
-    own = (ConfigError, RegistryError, UnknownRule, BaselineError, GitError, WriteError, CacheError, Refused)
+    own = (ConfigError, RegistryError, UnknownRule, BaselineError, GitError, CacheError, Refused)
     return isinstance(error, (*own, FileNotFoundError))
+
+
+def _said(error: Exception) -> str:
+    """The message of an error; the system's own of a working folder that is gone names nothing."""
+    is_of_getcwd = isinstance(error, FileNotFoundError) and error.errno and error.filename is None
+    return "the working folder does not exist any more" if is_of_getcwd else str(error)

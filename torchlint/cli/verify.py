@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, list_option, write
+from torchlint.cli.options import (
+    HELP,
+    PathType,
+    Unwritten,
+    check_folder_of,
+    color_option,
+    errors_of_the_user,
+    is_coloured,
+    list_option,
+    write,
+)
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
@@ -26,7 +36,7 @@ Exit codes:
   0    nothing confirmed
   1    at least one finding confirmed
   2    wrong usage
-  3    the probe never loaded
+  3    the probe never loaded, or a report could not be written
   4    the program failed before anything could be seen
   130  interrupted (128 and the number of the signal)
 """
@@ -62,14 +72,14 @@ _INSTALL = 'torch is not installed here: pip install "torchlint[verify]"'
 @list_option("--select", "Verify findings of these rules only.")
 @click.option(
     "--findings",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=PathType(exists=True, dir_okay=False),
     metavar="FILE",
     help="Verify the findings of this file, as `torchlint --output-format json` wrote it, "
     "instead of linting the program's project first.",
 )
 @click.option(
     "--evidence",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=PathType(exists=True, file_okay=False),
     metavar="FOLDER",
     help="Run nothing, and judge by the evidence that a verification left behind when it was killed.",
 )
@@ -83,7 +93,7 @@ _INSTALL = 'torch is not installed here: pip install "torchlint[verify]"'
 )
 @click.option(
     "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathType(dir_okay=False),
     metavar="FILE.html",
     help="Write a page with code, verdicts and plots.",
 )
@@ -178,10 +188,10 @@ def verify(
                 verification = run(command, subjects, root, limits, _say)
     except (LaunchError, FolderError) as error:
         raise click.UsageError(str(error)) from None
-    if report is not None:
-        _write_page(verification, report)
     colour = is_coloured(color)
     write(render(output_format, verification, colour), None, colour)
+    if report is not None:
+        _write_page(verification, report)
     ctx.exit(verification.exit_code)
 
 
@@ -202,6 +212,7 @@ def _check_command(command: tuple[str, ...]) -> None:
 def _check_report(report: Path | None) -> None:
     if report is not None and find_spec("matplotlib") is None:
         raise click.UsageError('--report needs matplotlib: pip install "torchlint[verify]"')
+    check_folder_of(report)
 
 
 def _root(command: tuple[str, ...]) -> Path:
@@ -291,4 +302,4 @@ def _write_page(verification: Verification, path: Path) -> None:
     try:
         path.write_text(html.render(verification), "utf-8")
     except OSError as error:
-        _say(f"cannot write {path}: {error.strerror}")
+        raise Unwritten(f"cannot write {path}: {error.strerror}") from None

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from torchlint.model.clearing import Clearings
-from torchlint.model.detaching import Detachings
 from torchlint.model.gradmode import GradModes
 from torchlint.model.keeping import Keeping
 from torchlint.model.mutation import Mutation
-from torchlint.model.outofplace import OutOfPlace
 from torchlint.model.program import Program
 from torchlint.model.protocol import Protocol
 from torchlint.model.retention import Retention
 from torchlint.model.tracking import Tracking
 from torchlint.model.upkeep import Upkeep
-from torchlint.syntax import Tree
+from torchlint.pythontree import PythonTree
 
 
 class Model:
     """The facade that rules ask. Each part is worked out when it is first asked for."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: PythonTree) -> None:
         self.tree = tree
 
     @cached_property
@@ -40,19 +37,9 @@ class Model:
         return Protocol(self.program, self.tracking)
 
     @cached_property
-    def clearings(self) -> Clearings:
-        """Where clearings are missing."""
-        return Clearings(self.program, self.protocol)
-
-    @cached_property
     def keeping(self) -> Keeping:
         """Graphs kept across iterations."""
         return Keeping(self.program, self.tracking)
-
-    @cached_property
-    def detachings(self) -> Detachings:
-        """How to keep tensors without their graph."""
-        return Detachings(self.program, self.tracking)
 
     @cached_property
     def retention(self) -> Retention:
@@ -63,11 +50,6 @@ class Model:
     def mutation(self) -> Mutation:
         """Changes in place."""
         return Mutation(self.program, self.tracking)
-
-    @cached_property
-    def out_of_place(self) -> OutOfPlace:
-        """How changes in place could be written."""
-        return OutOfPlace(self.program)
 
     @cached_property
     def grad_modes(self) -> GradModes:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
-
-import libcst as cst
 
 from torchlint.knowledge import GradMode
 from torchlint.model.calls import Calls
-from torchlint.model.definitions import dotted
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.expressions import key_of, operator_of, target_text
+from torchlint.model.tracking import ancestry
 from torchlint.model.values import (
     Container,
     Phi,
@@ -21,39 +20,39 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.syntax import children, walk
+from torchlint.pythontree import children, dotted, site_of
 
 
 class Assignments(Calls):
     """Interprets assignment statements."""
 
-    def assign(self, node: cst.Assign) -> None:
+    def assign(self, node: ast.Assign) -> None:
         """`target = value`."""
         value = self.value(node.value)
-        for item in node.targets:
-            self._keep_if_accumulated(node, item.target, node.value, value)
-            self._step_if_update(node, item.target, node.value)
-            self.assign_target(item.target, value)
+        for target in node.targets:
+            self._keep_if_accumulated(node, target, node.value, value)
+            self._step_if_update(node, target, value)
+            self.assign_target(target, value)
 
-    def annotated(self, node: cst.AnnAssign) -> None:
+    def annotated(self, node: ast.AnnAssign) -> None:
         """`target: type = value`."""
         if node.value is not None:
             self.assign_target(node.target, self.value(node.value))
 
-    def assign_target(self, target: cst.BaseExpression, value: Value) -> None:
-        if isinstance(target, cst.Name):
-            self.bind(target.value, value)
-        elif isinstance(target, cst.Attribute):
+    def assign_target(self, target: ast.expr, value: Value) -> None:
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value)
+        elif isinstance(target, ast.Attribute):
             self._assign_attribute(target, value)
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            self._unpack(target.elements, value)
-        elif isinstance(target, cst.Subscript):
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self._unpack(target.elts, value)
+        elif isinstance(target, ast.Subscript):
             self._assign_element(target, value)
 
-    def _assign_attribute(self, target: cst.Attribute, value: Value) -> None:
-        owner, name = resolved(self.value(target.value)), target.attr.value
+    def _assign_attribute(self, target: ast.Attribute, value: Value) -> None:
+        owner, name = resolved(self.value(target.value)), target.attr
         if name == "grad":
-            self.emit(Clear(target, None, explicit=False))
+            self.emit(Clear(site_of(target), None, explicit=False))
         elif name == "data":
             return
         elif name == "requires_grad":
@@ -65,22 +64,22 @@ class Assignments(Calls):
             self.name_value(value, name)
             self.heap[owner, name] = value
 
-    def _rebind_leaf(self, target: cst.BaseExpression, owner: Value) -> None:
+    def _rebind_leaf(self, target: ast.expr, owner: Value) -> None:
         leaf = self.made(Tensor(target, "leaf", (owner,), base=owner, leaf=True))
-        if isinstance(target, (cst.Name, cst.Attribute)):
+        if isinstance(target, (ast.Name, ast.Attribute)):
             self.assign_target(target, leaf)
 
-    def _unpack(self, elements: Sequence[cst.BaseElement], value: Value) -> None:
+    def _unpack(self, targets: Sequence[ast.expr], value: Value) -> None:
         value = resolved(value)
-        starred = any(isinstance(element, cst.StarredElement) for element in elements)
-        for index, element in enumerate(elements):
-            target = element.value
-            if isinstance(element, cst.StarredElement) or (starred and isinstance(value, Container)):
+        starred = any(isinstance(item, ast.Starred) for item in targets)
+        for index, item in enumerate(targets):
+            target = item.value if isinstance(item, ast.Starred) else item
+            if isinstance(item, ast.Starred) or (starred and isinstance(value, Container)):
                 self.assign_target(target, self.made(Unknown(target, "element", (value,))))
             else:
                 self.assign_target(target, self._unpacked(value, index, target))
 
-    def _unpacked(self, value: Value, index: int, target: cst.CSTNode) -> Value:
+    def _unpacked(self, value: Value, index: int, target: ast.AST) -> Value:
         if isinstance(value, Phi):
             inputs = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
             if inputs and all(isinstance(item, (Container, Tensor)) for item in inputs) and not value.is_loop:
@@ -90,7 +89,7 @@ class Assignments(Calls):
             return self.computed(element.op, element.parents, target)  # one of several alike, each with its own storage
         return element
 
-    def _assign_element(self, target: cst.Subscript, value: Value) -> None:
+    def _assign_element(self, target: ast.Subscript, value: Value) -> None:
         owner = resolved(self.value(target.value))
         index = self.index(target)
         key = key_of(index)
@@ -100,7 +99,7 @@ class Assignments(Calls):
                 owner.set_part(key, value)
             else:
                 owner.add(value)
-                self.emit(Keep(target, owner, value, "slot", dotted(target.value)))
+                self.emit(Keep(site_of(target), owner, value, "slot", dotted(target.value)))
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
             self.heap[owner, f"[{key!r}]"] = value
         elif isinstance(owner, Tensor) or (isinstance(owner, Unknown) and owner.origin == "grad"):
@@ -108,31 +107,41 @@ class Assignments(Calls):
         elif key is not None:
             self.heap[owner, f"[{key!r}]"] = value
 
-    def augmented(self, node: cst.AugAssign) -> None:
+    def augmented(self, node: ast.AugAssign) -> None:
         """`target += value`."""
         old = self.value(node.target)
         value = self.value(node.value)
-        op = operator_of(node.operator)
-        self._step_if_update(node, node.target, node.value, augmented=True)
+        op = operator_of(node.op)
+        self._step_if_update(node, node.target, value, augmented=True)
         plain_old = resolved(old)
+        if self.is_gradient(plain_old):
+            self.change_gradient(op, (value,), node)
+            return
         if isinstance(plain_old, Container) and plain_old.kind in _LISTS:
             inner = resolved(value)
             added = inner.elements() if isinstance(inner, Container) else [self.iterated(inner, node)]
             for item in added:
                 plain_old.add(item)
-                self.emit(Keep(node, plain_old, item, "append", dotted(node.target)))
+                self.emit(Keep(site_of(node), plain_old, item, "append", dotted(node.target)))
             return
         if op == "add":
-            self.emit(Keep(node, self._slot_owner(node.target, old), value, "add", dotted(node.target)))
+            self.emit(Keep(site_of(node), self._slot_owner(node.target, old), value, "add", dotted(node.target)))
         if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_uncertain_slot(node.target):
-            result = self.mutate(node, node.target, old, op, (value,))
+            result = self.mutate(node, node.target, self._changed_by(node.target, old), op, (value,))
         else:
             result = self.operate(op, old, value, node)
             self.assign_target(node.target, result)
 
-    def _is_uncertain_slot(self, target: cst.BaseExpression) -> bool:
+    def _changed_by(self, target: ast.expr, old: Value) -> Value:
+        """What an augmented assignment changes: of `weight[rows] += 1`, which takes a copy out, the whole weight."""
+        if isinstance(target, ast.Subscript) and isinstance(old, Tensor) and old.base is None:
+            owner = resolved(self.value(target.value))
+            return owner if isinstance(owner, Tensor) and old.parents[:1] == (owner,) else old
+        return old
+
+    def _is_uncertain_slot(self, target: ast.expr) -> bool:
         """`values[key] += 1`: which element of a container, or of a module's output that may be a dictionary?"""
-        if not isinstance(target, cst.Subscript):
+        if not isinstance(target, ast.Subscript):
             return False
         owner = resolved(self.value(target.value))
         if isinstance(owner, Container):
@@ -140,9 +149,9 @@ class Assignments(Calls):
             return key_of(index) is None and self.stored_at(owner, index) is None
         return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.is_basic(target)
 
-    def _slot_owner(self, target: cst.BaseExpression, old: Value) -> Value:
+    def _slot_owner(self, target: ast.expr, old: Value) -> Value:
         """What a sum lives in: itself, or the container of which it is a slot."""
-        if isinstance(target, cst.Subscript):
+        if isinstance(target, ast.Subscript):
             owner = resolved(self.value(target.value))
             if isinstance(owner, Container):
                 return owner
@@ -150,63 +159,69 @@ class Assignments(Calls):
 
     def mutate(
         self,
-        node: cst.CSTNode,
-        target: cst.BaseExpression | None,
+        node: ast.AST,
+        target: ast.expr | None,
         old: Value,
         how: str,
         by: tuple[Value, ...],
     ) -> Value:
         """Record that `old` is changed in place, and bind the target to its new value."""
         result = self.made_tensor(how, (old, *by), node, base=old)
-        self.emit(Mutate(node, old, how, result, by))
-        if isinstance(target, (cst.Name, cst.Attribute)):
-            if isinstance(target, cst.Attribute) and target.attr.value in ("data", "grad"):
+        self.emit(Mutate(site_of(node), old, how, result, by))
+        if isinstance(target, (ast.Name, ast.Attribute)):
+            if isinstance(target, ast.Attribute) and target.attr in ("data", "grad"):
                 return result
             self.assign_target(target, result)
-        elif isinstance(target, cst.Subscript):
+        elif isinstance(target, ast.Subscript):
+            owner, key = resolved(self.value(target.value)), key_of(self.index(target))
+            if isinstance(owner, Container) and key is not None:
+                owner.set_part(key, result)
             whole = target.value
-            while isinstance(whole, cst.Subscript):
+            while isinstance(whole, ast.Subscript):
                 whole = whole.value
             if (
-                isinstance(whole, cst.Name)
+                isinstance(whole, ast.Name)
                 and isinstance(old, Tensor)
                 and old.base is not None
-                and isinstance(resolved(self.lookup(whole.value)), Tensor)
+                and isinstance(resolved(self.lookup(whole.id)), Tensor)
             ):
-                self.bind(whole.value, result)
+                self.bind(whole.id, result)
         return result
 
-    def _keep_if_accumulated(
-        self, node: cst.Assign, target: cst.BaseExpression, source: cst.BaseExpression, value: Value
-    ) -> None:
+    def _keep_if_accumulated(self, node: ast.Assign, target: ast.expr, source: ast.expr, value: Value) -> None:
         """`total = total + loss` and its kin: the new value is arithmetic on the old one."""
         adds = isinstance(value, Tensor) and value.op in _ACCUMULATING
-        joins = isinstance(value, Container) and isinstance(source, cst.BinaryOperation)
+        joins = isinstance(value, Container) and isinstance(source, ast.BinOp)
+        if isinstance(target, ast.Subscript) and adds:
+            self._keep_in_slot(node, target, value)
         text = target_text(target)
         if not text or not (adds or joins) or text not in names_read(source):
             return
-        old = self.lookup(target.value, target) if isinstance(target, cst.Name) else self.value(target)
+        old = self.lookup(target.id, target) if isinstance(target, ast.Name) else self.value(target)
         for term in _terms(value, old) if isinstance(value, Tensor) else value.elements():  # type: ignore[attr-defined]
-            self.emit(Keep(node, old, term, "add" if adds else "append", text))
+            self.emit(Keep(site_of(node), old, term, "add" if adds else "append", text))
 
-    def _step_if_update(
-        self,
-        node: cst.CSTNode,
-        target: cst.BaseExpression,
-        source: cst.BaseExpression,
-        augmented: bool = False,
-    ) -> None:
-        """`p.data -= lr * p.grad`, `w -= lr * w.grad` under no_grad: an update written by hand."""
-        through_data = isinstance(target, cst.Attribute) and target.attr.value == "data"
-        base = target.value if isinstance(target, cst.Attribute) and through_data else target
-        name = dotted(base)
-        if not name or not (through_data or augmented):
+    def _keep_in_slot(self, node: ast.Assign, target: ast.Subscript, value: Value) -> None:
+        """`totals["loss"] = totals.get("loss", 0) + loss`."""
+        owner, key = resolved(self.value(target.value)), key_of(self.index(target))
+        if not isinstance(owner, Container) or key is None:
             return
-        grads = {
-            dotted(item.value) for item in walk(source) if isinstance(item, cst.Attribute) and item.attr.value == "grad"
-        }
-        if name in grads and (through_data or self.mode is not GradMode.ON):
-            self.emit(Step(node, resolved(self.value(base)), name, manual=True))
+        old = self.element(owner, key, target)
+        if _reaches(value, old):
+            for term in _terms(value, old):
+                self.emit(Keep(site_of(node), owner, term, "add", dotted(target.value)))
+
+    def _step_if_update(self, node: ast.AST, target: ast.expr, value: Value, augmented: bool = False) -> None:
+        """`p.data -= lr * p.grad`, `w -= lr * w.grad` under no_grad: an update written by hand."""
+        through_data = isinstance(target, ast.Attribute) and target.attr == "data"
+        base = target.value if isinstance(target, ast.Attribute) and through_data else target
+        name = dotted(base)
+        if not name or not (through_data or (augmented and self.mode is not GradMode.ON)):
+            return
+        owner = resolved(self.value(base))
+        gradient = owner.part("grad")
+        if gradient is not None and gradient in ancestry([value]):
+            self.emit(Step(site_of(node), owner, name, manual=True))
 
 
 _LISTS = ("list", "deque", "set", "dict")
@@ -236,13 +251,13 @@ def _reaches(value: Value, old: Value) -> bool:
     )
 
 
-def names_read(node: cst.CSTNode) -> set[str]:
+def names_read(node: ast.AST) -> set[str]:
     """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`."""
     found: set[str] = set()
     stack = [node]
     while stack:
         item = stack.pop()
-        if isinstance(item, (cst.Name, cst.Attribute)):
+        if isinstance(item, (ast.Name, ast.Attribute)):
             found.add(dotted(item))
-        stack.extend([item.value] if isinstance(item, cst.Attribute) else children(item))
+        stack.extend([item.value] if isinstance(item, ast.Attribute) else children(item))
     return found

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import ClassVar
-
-import libcst as cst
 
 from torchlint import knowledge
 from torchlint.model.externals import Externals
@@ -23,7 +22,7 @@ from torchlint.model.values import (
 class BuiltinCalls(Externals):
     """Evaluates calls of builtins."""
 
-    def builtin(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def builtin(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         handler = self._builtins.get(name)
         if handler is not None:
             result = handler(self, arguments, node)
@@ -41,42 +40,42 @@ class BuiltinCalls(Externals):
             return Plain(node)
         return self.made(Unknown(node, "call", arguments.all(), name, None, self.mode))
 
-    def _builtin_sum(self, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _builtin_sum(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
             return None
         first = resolved(arguments.positional[0])
         return self.made_tensor("add", (first,), node)
 
-    def _builtin_enumerate(self, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _builtin_enumerate(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
             return None
         pair = Container(node, "tuple", (Plain(node), self.iterated(arguments.positional[0], node)))
         return self.made(Container(node, "generator", (self.made(pair),)))
 
-    def _builtin_map(self, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _builtin_map(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 2:
             return None
         element = self.iterated(arguments.positional[1], node)
         result = self.call_value(arguments.positional[0], Arguments([element], {}, []), node)
         return self.made(Container(node, "generator", (result,)))
 
-    def _builtin_zip(self, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _builtin_zip(self, arguments: Arguments, node: ast.Call) -> Value | None:
         row = Container(node, "tuple", tuple(self.iterated(item, node) for item in arguments.positional))
         return self.made(Container(node, "generator", (self.made(row),)))
 
-    def _builtin_dict(self, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _builtin_dict(self, arguments: Arguments, node: ast.Call) -> Value | None:
         made = self.made(Container(node, "dict", tuple(arguments.positional)))
         for key, value in arguments.keywords.items():
             made.set_part(key, value)
         return made
 
-    def _builtin_list(self, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _builtin_list(self, arguments: Arguments, node: ast.Call) -> Value | None:
         return self.made(Container(node, "list")) if not arguments.all() else None
 
-    def _builtin_super(self, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _builtin_super(self, arguments: Arguments, node: ast.Call) -> Value | None:
         return self.made(Unknown(node, "super", (), "super"))
 
-    def _builtin_getattr(self, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _builtin_getattr(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) < 2:
             return None
         name = resolved(arguments.positional[1])

@@ -2,112 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterable
 
-import libcst as cst
-
-from torchlint import hints
 from torchlint.knowledge import GradMode
 from torchlint.model.assignments import Assignments
-from torchlint.model.definitions import dotted
-from torchlint.model.values import Phi, Plain, Tensor, inputs_of
-from torchlint.syntax import walk
+from torchlint.model.values import (
+    Class,
+    Container,
+    Frame,
+    Function,
+    Instance,
+    Module,
+    Optimizer,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+)
+from torchlint.pythontree import dotted, is_literal, walk
 
 
 class Conditions(Assignments):
     """Answers about the tests of branches, at this point of the program."""
 
-    def certain_arm(self, node: cst.If) -> int | None:
+    def certain_arm(self, node: ast.If) -> int | None:
         """The arm that is taken, where that is known: 0 is the body, 1 the rest."""
-        if is_main_guard(node.test) or (node.orelse is None and self._asked(node.test).endswith(".is_available")):
+        if is_main_guard(node.test) or (not node.orelse and self._asked(node.test).endswith(".is_available")):
             return 0
-        known = self._known(node.test)
-        return None if known is None else 0 if known else 1
+        holds = self._truth(node.test)
+        return None if holds is None else 0 if holds else 1
 
-    def _known(self, test: cst.BaseExpression) -> bool | None:
-        """The truth of a test, where the grad mode decides it, or what the call under way gives."""
-        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            known = self._known(test.expression)
-            return None if known is None else not known
-        if isinstance(test, cst.BooleanOperation):
-            decisive = isinstance(test.operator, cst.Or)
-            parts = {self._known(part) for part in (test.left, test.right)}
+    def _truth(self, test: ast.expr) -> bool | None:
+        """The truth of a test, where the grad mode, a module constant or the arguments of the call decide it."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return _negated(self._truth(test.operand))
+        if isinstance(test, ast.BoolOp):
+            decisive = isinstance(test.op, ast.Or)
+            parts = {self._truth(part) for part in test.values}
             return decisive if decisive in parts else None if None in parts else not decisive
         if self._asked(test) == "torch.is_grad_enabled":
             return None if self.mode is GradMode.UNKNOWN else self.mode is GradMode.ON
-        if isinstance(test, cst.Comparison):
-            known = self._known_comparison(test.left, test.comparisons)
-        else:
-            given = self._given(test)
-            known = bool(given.constant) if given is not None else None
-        return False if known is None and self._fails_without_grad(test) else known
+        if isinstance(test, ast.Compare):
+            return self._comparison_holds(test)
+        if self._is_without_graph(test):
+            return False
+        value = self._certain_value(test)
+        return None if value is None else _truth_of(value)
 
-    def _asked(self, test: cst.BaseExpression) -> str:
+    def _asked(self, test: ast.expr) -> str:
         """The function that a test calls."""
-        return self.definitions.qualified(dotted(test.func)) if isinstance(test, cst.Call) else ""
+        return self.definitions.qualified(dotted(test.func)) if isinstance(test, ast.Call) else ""
 
-    def _fails_without_grad(self, test: cst.BaseExpression) -> bool:
-        """Whether a test cannot hold since gradients are off: `loss.requires_grad`, and in a function that is called
-        with gradients off `self.training` or `stage == "train"`."""
-        if isinstance(test, cst.Comparison):
-            equal = len(test.comparisons) == 1 and isinstance(test.comparisons[0].operator, cst.Equal)
-            word = test.comparisons[0].comparator
-            return equal and isinstance(word, cst.SimpleString) and self._means_training(word.raw_value)
-        if isinstance(test, cst.Attribute) and test.attr.value == "requires_grad":
-            value = self.frame.locals.get(test.value.value) if isinstance(test.value, cst.Name) else None
-            return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
-        return self._means_training(dotted(test).rpartition(".")[2])
+    def _is_without_graph(self, test: ast.expr) -> bool:
+        """Whether a test asks `loss.requires_grad` of a loss that was computed with gradients off."""
+        if not (isinstance(test, ast.Attribute) and test.attr == "requires_grad"):
+            return False
+        value = self.frame.locals.get(test.value.id) if isinstance(test.value, ast.Name) else None
+        return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
 
-    def _means_training(self, name: str) -> bool:
-        """Whether a flag of a name is off, since a caller that trains would leave gradients on."""
-        return self.frame.called_with is GradMode.OFF and hints.TRAINING.fullmatch(name) is not None
-
-    def _known_comparison(self, left: cst.BaseExpression, comparisons: Sequence[cst.ComparisonTarget]) -> bool | None:
-        """The truth of `mode == "train"` and of `optimizer is None`, and of their opposites."""
-        given, operator = self._given(left), comparisons[0].operator
-        right = comparisons[0].comparator
-        if len(comparisons) > 1 or given is None:
+    def _comparison_holds(self, test: ast.Compare) -> bool | None:
+        """The truth of `mode == "train"`, `phase is Phase.TRAIN`, `mode in ("train", "fit")`, and their opposites."""
+        if len(test.ops) > 1:
             return None
-        if dotted(right) == "None":
-            holds = given.is_none
-        elif isinstance(right, (cst.SimpleString, cst.Integer)):
-            literal = self.value(right)
-            holds = isinstance(literal, Plain) and literal.constant == given.constant
+        operator = test.ops[0]
+        left, right = self._certain_value(test.left), self._certain_value(test.comparators[0])
+        if left is None or right is None:
+            return None
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            holds = self._holds(right, left)
         else:
-            return None
-        if isinstance(operator, (cst.Equal, cst.Is)):
+            holds = self._equal(left, right)
+        if isinstance(operator, (ast.Eq, ast.Is, ast.In)):
             return holds
-        return not holds if isinstance(operator, (cst.NotEqual, cst.IsNot)) else None
+        return _negated(holds) if isinstance(operator, (ast.NotEq, ast.IsNot, ast.NotIn)) else None
 
-    def _given(self, name: cst.BaseExpression) -> Plain | None:
-        """The literal that the call under way has given a parameter."""
-        info = self.frame.info
-        if not self.calls or info is None or not isinstance(name, cst.Name) or name.value not in info.parameters:
+    def _holds(self, container: Value, value: Value) -> bool | None:
+        """Whether a tuple, list or set of certain values holds a value."""
+        if not isinstance(container, Container) or container.kind not in ("tuple", "list", "set"):
             return None
-        value = self.frame.locals.get(name.value)
-        return value if isinstance(value, Plain) and value.is_literal else None
+        return _any(self._equal(item, value) for item in container.elements())
 
-    def absent(self, test: cst.BaseExpression) -> tuple[str, int] | None:
+    def _equal(self, left: Value, right: Value) -> bool | None:
+        if left is right:
+            return True
+        if isinstance(left, Plain) and isinstance(right, Plain):
+            return left.constant == right.constant if left.is_literal and right.is_literal else None
+        for value, other in ((left, right), (right, left)):
+            if isinstance(value, Plain) and value.is_none:
+                return False if self._is_object(other) else None
+        members = self._is_enum_member(left) and self._is_enum_member(right)
+        return False if members and left.parents == right.parents else None
+
+    def _is_object(self, value: Value) -> bool:
+        """Whether a value is certainly not None."""
+        kinds = (Optimizer, Module, Instance, Function, Class, Container, Tensor)
+        return isinstance(value, kinds) or self._is_enum_member(value)
+
+    def _is_enum_member(self, value: Value) -> bool:
+        """Whether a value is a member of an enumeration of this module."""
+        owner = value.parents[0] if isinstance(value, Unknown) and value.parents else None
+        return isinstance(owner, Class) and any(name.rpartition(".")[2].endswith("Enum") for name in owner.info.bases)
+
+    def _certain_value(self, node: ast.expr) -> Value | None:
+        """What a literal, a module constant, an argument of the calls under way, or a member of an enumeration is."""
+        if isinstance(node, ast.Constant):
+            return self.value(node)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            values = [self._certain_value(item) for item in node.elts]
+            return Container(node, "tuple", tuple(item for item in values if item)) if None not in values else None
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self._certain_attribute(self.lookup(node.value.id), node)
+        if isinstance(node, ast.Name):
+            return self._certain_name(node.id)
+        return None
+
+    def _certain_attribute(self, owner: Value, node: ast.Attribute) -> Value | None:
+        """A member of an enumeration, or what the `__init__` of an object made here, and nothing else, stores."""
+        name = node.attr
+        if isinstance(owner, Class):
+            member = self.attribute(owner, name, node)
+            return member if self._is_enum_member(member) else None
+        if isinstance(owner, Instance) and owner.info.assigned.get(name) == {"__init__"}:
+            values = list(inputs_of(self.attribute(owner, name, node)))
+            return values[0] if len(values) == 1 else None
+        return None
+
+    def _certain_name(self, name: str) -> Value | None:
+        """An argument of a call under way, here or in an enclosing function, or a module constant."""
+        frame: Frame | None = self.frame
+        while frame is not None and name not in frame.locals:
+            frame = frame.parent
+        if frame is None:
+            return None
+        value = frame.locals[name]
+        if frame is self.module_frame:
+            return value if name in self.definitions.constants else None
+        is_argument = frame.called and frame.info is not None and name in frame.info.parameters
+        return value if is_argument and not isinstance(value, Phi) else None
+
+    def absent(self, test: ast.expr) -> tuple[str, int] | None:
         """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""
         inverted = False
-        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            test, inverted = test.expression, True
-        if (
-            isinstance(test, cst.Comparison)
-            and len(test.comparisons) == 1
-            and dotted(test.comparisons[0].comparator) == "None"
-        ):
-            inverted = inverted is not isinstance(test.comparisons[0].operator, cst.Is)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, inverted = test.operand, True
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and is_literal(test.comparators[0], None):
+            inverted = inverted is not isinstance(test.ops[0], ast.Is)
             test = test.left
-        if not isinstance(test, cst.Name):
+        if not isinstance(test, ast.Name):
             return None
-        value = self.frame.locals.get(test.value)
+        value = self.frame.locals.get(test.id)
         maybe = isinstance(value, Phi) and any(isinstance(item, Plain) and item.is_none for item in inputs_of(value))
-        return (test.value, 0 if inverted else 1) if maybe else None
+        return (test.id, 0 if inverted else 1) if maybe else None
+
+    def layer_asked_for(self, test: ast.expr) -> Value | None:
+        """What a test says is a layer of PyTorch: `isinstance(module, nn.Linear)`."""
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            return next((layer for part in test.values if (layer := self.layer_asked_for(part)) is not None), None)
+        if not isinstance(test, ast.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+            return None
+        name, kind = test.args[0], self.definitions.qualified(dotted(test.args[1]))
+        value = self.frame.locals.get(name.id) if isinstance(name, ast.Name) else None
+        return value if kind.startswith("torch.nn.") and isinstance(value, Unknown) else None
 
 
-def is_main_guard(test: cst.BaseExpression) -> bool:
+def is_main_guard(test: ast.expr) -> bool:
     """`__name__ == "__main__"`."""
-    return isinstance(test, cst.Comparison) and any(
-        isinstance(item, cst.Name) and item.value == "__name__" for item in walk(test)
+    return isinstance(test, ast.Compare) and any(
+        isinstance(item, ast.Name) and item.id == "__name__" for item in walk(test)
     )
+
+
+def _truth_of(value: Value) -> bool | None:
+    if isinstance(value, Plain):
+        return bool(value.constant) if value.is_literal else None
+    return True if isinstance(value, (Optimizer, Function, Class)) else None
+
+
+def _negated(holds: bool | None) -> bool | None:
+    return None if holds is None else not holds
+
+
+def _any(answers: Iterable[bool | None]) -> bool | None:
+    found: bool | None = False
+    for answer in answers:
+        if answer is True:
+            return True
+        found = None if answer is None else found
+    return found

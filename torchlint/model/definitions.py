@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
 
-import libcst as cst
+from torchlint.pythontree import FUNCTIONS, LOOPS, SCOPES, PythonTree, dotted
 
-from torchlint.syntax import Tree, walk
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class FunctionInfo:
@@ -16,15 +18,13 @@ class FunctionInfo:
 
     __slots__ = ("decorators", "enclosing", "is_generator", "name", "node", "owner", "parameters")
 
-    def __init__(
-        self, node: cst.FunctionDef | cst.Lambda, owner: ClassInfo | None, enclosing: FunctionInfo | None
-    ) -> None:
+    def __init__(self, node: FunctionNode, owner: ClassInfo | None, enclosing: FunctionInfo | None) -> None:
         self.node = node
         self.owner = owner
         self.enclosing = enclosing
-        self.name = node.name.value if isinstance(node, cst.FunctionDef) else "<lambda>"
-        self.parameters = _parameter_names(node.params)
-        self.decorators = [item.decorator for item in node.decorators] if isinstance(node, cst.FunctionDef) else []
+        self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+        self.parameters = tuple(item.arg for item in all_parameters(node))
+        self.decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
         self.is_generator = False
 
     @property
@@ -33,7 +33,11 @@ class FunctionInfo:
         return self.owner is not None and not self.has_decorator("staticmethod")
 
     def has_decorator(self, name: str) -> bool:
-        return any(dotted(item.func if isinstance(item, cst.Call) else item) == name for item in self.decorators)
+        return any(item == name or item.endswith(f".{name}") for item in self.decorator_names)
+
+    @property
+    def decorator_names(self) -> list[str]:
+        return [dotted(item.func if isinstance(item, ast.Call) else item) for item in self.decorators]
 
 
 class ClassInfo:
@@ -41,11 +45,11 @@ class ClassInfo:
 
     __slots__ = ("assigned", "bases", "methods", "name", "node")
 
-    def __init__(self, node: cst.ClassDef) -> None:
+    def __init__(self, node: ast.ClassDef) -> None:
         self.node = node
-        self.name = node.name.value
+        self.name = node.name
         self.methods: dict[str, FunctionInfo] = {}
-        self.bases = [dotted(item.value) for item in node.bases]
+        self.bases = [dotted(item) for item in node.bases]
         self.assigned: dict[str, set[str]] = {}
         """attribute -> methods that assign it"""
 
@@ -53,10 +57,10 @@ class ClassInfo:
 class Definitions:
     """Every function, class and import, found in one pass over the nodes of the tree."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: PythonTree) -> None:
         self.tree = tree
-        self.functions: dict[cst.CSTNode, FunctionInfo] = {}
-        self.classes: dict[cst.CSTNode, ClassInfo] = {}
+        self.functions: dict[ast.AST, FunctionInfo] = {}
+        self.classes: dict[ast.AST, ClassInfo] = {}
         self.class_names: dict[str, ClassInfo] = {}
         self.imports: dict[str, str] = {}
         self.star_imports: list[str] = []
@@ -65,56 +69,51 @@ class Definitions:
         self._collect_attributes()
 
     def _collect_imports(self) -> None:
-        for node in self.tree.of_type(cst.Import):
+        for node in self.tree.of_type(ast.Import):
             for alias in node.names:
-                name = dotted(alias.name)
                 if alias.asname is not None:
-                    self.imports[dotted(alias.asname.name)] = name
+                    self.imports[alias.asname] = alias.name
                 else:
-                    first = name.partition(".")[0]
+                    first = alias.name.partition(".")[0]
                     self.imports[first] = first
-        for node in self.tree.of_type(cst.ImportFrom):
-            base = "." * len(node.relative) + (dotted(node.module) if node.module is not None else "")
-            if isinstance(node.names, cst.ImportStar):
-                self.star_imports.append(base)
-                continue
+        for node in self.tree.of_type(ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
             for alias in node.names:
-                name = dotted(alias.name)
-                local = dotted(alias.asname.name) if alias.asname is not None else name
-                self.imports[local] = f"{base}.{name}"
+                if alias.name == "*":
+                    self.star_imports.append(base)
+                else:
+                    self.imports[alias.asname or alias.name] = f"{base}.{alias.name}"
 
     def _collect_definitions(self) -> None:
-        owners: dict[cst.CSTNode, FunctionInfo | ClassInfo] = {}
-        kinds = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+        owners: dict[ast.AST, FunctionInfo | ClassInfo] = {}
         for node in self.tree.nodes:
-            if type(node) not in kinds:
+            if not isinstance(node, SCOPES):
                 continue
             around = next((owners[item] for item in self.tree.ancestors(node) if item in owners), None)
-            if isinstance(node, cst.ClassDef):
+            if isinstance(node, ast.ClassDef):
                 info = owners[node] = self.classes[node] = ClassInfo(node)
                 self.class_names.setdefault(info.name, info)
                 continue
-            assert isinstance(node, (cst.FunctionDef, cst.Lambda))
-            owner = around if isinstance(around, ClassInfo) and isinstance(node, cst.FunctionDef) else None
+            owner = around if isinstance(around, ClassInfo) and not isinstance(node, ast.Lambda) else None
             enclosing = around if isinstance(around, FunctionInfo) else None
             function = owners[node] = self.functions[node] = FunctionInfo(node, owner, enclosing)
             if owner is not None:
                 owner.methods[function.name] = function
-        for kind in (cst.Yield,):
-            for node in self.tree.of_type(kind):
-                function_info = self.function_around(node)
-                if function_info is not None:
-                    function_info.is_generator = True
+        for node in self.tree.of_type(ast.Yield, ast.YieldFrom):
+            function_info = self.function_around(node)
+            if function_info is not None:
+                function_info.is_generator = True
 
     def _collect_attributes(self) -> None:
-        for target in self.tree.of_type(cst.AssignTarget, cst.AnnAssign, cst.AugAssign):
-            for attribute in _assigned_attributes(target.target):
-                method = self.method_around(target)
+        for node in self.tree.of_type(ast.Assign, ast.AnnAssign, ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for attribute in (item for target in targets for item in _assigned_attributes(target)):
+                method = self.method_around(node)
                 if method is not None and method.owner is not None and method.parameters:
                     if dotted(attribute.value) == method.parameters[0]:
-                        method.owner.assigned.setdefault(attribute.attr.value, set()).add(method.name)
+                        method.owner.assigned.setdefault(attribute.attr, set()).add(method.name)
 
-    def function_around(self, node: cst.CSTNode) -> FunctionInfo | None:
+    def function_around(self, node: ast.AST) -> FunctionInfo | None:
         """The innermost function that holds a node (not the node itself)."""
         for item in self.tree.ancestors(node):
             if item in self.functions:
@@ -123,33 +122,52 @@ class Definitions:
                 return None
         return None
 
-    def method_around(self, node: cst.CSTNode) -> FunctionInfo | None:
+    def method_around(self, node: ast.AST) -> FunctionInfo | None:
         """The method that holds a node, also through nested functions."""
         function = self.function_around(node)
         while function is not None and function.owner is None and function.enclosing is not None:
             function = function.enclosing
         return function
 
-    def assigned_names(self, loop: cst.CSTNode) -> set[str]:
+    def assigned_names(self, loop: ast.AST) -> set[str]:
         """The local names that a loop assigns or changes in place."""
-        return self._loop_names.get(id(loop), set())
+        return self._loop_names.get(loop, set())
 
     @cached_property
-    def _loop_names(self) -> dict[int, set[str]]:
+    def _loop_names(self) -> dict[ast.AST, set[str]]:
         """For each loop the names, worked out for all loops at once."""
-        found: dict[int, set[str]] = {}
-        if self.tree.by_type.keys().isdisjoint(_LOOPS):
+        found: dict[ast.AST, set[str]] = {}
+        if self.tree.by_type.keys().isdisjoint(LOOPS):
             return found
-        for node in self.tree.of_type(*_ASSIGNING, cst.Expr):
+        for node in self.tree.of_type(*_ASSIGNING, ast.Expr):
             names = _assigned_in(node)
             if not names:
                 continue
             for item in (node, *self.tree.ancestors(node)):
-                if type(item) in _LOOPS:
-                    found.setdefault(id(item), set()).update(names)
-                elif type(item) in _SCOPES:
+                if isinstance(item, LOOPS):
+                    found.setdefault(item, set()).update(names)
+                elif isinstance(item, SCOPES):
                     break
         return found
+
+    def function_named(self, name: str) -> FunctionInfo | None:
+        """The function that the module defines at its top level under a name."""
+        return self._top_level.get(name)
+
+    @cached_property
+    def _top_level(self) -> dict[str, FunctionInfo]:
+        body = self.tree.module.body
+        return {node.name: self.functions[node] for node in body if isinstance(node, FUNCTIONS)}
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """Names that the module binds once, at its top level; cells of a notebook may be run again with others."""
+        if self.tree.source.path.endswith(".ipynb"):
+            return frozenset()
+        bound = Counter(name for node in self.tree.of_type(*_ASSIGNING) for name in _assigned_in(node))
+        bound.update(name for node in self.tree.of_type(ast.Global) for name in node.names)
+        top = {name for node in self.tree.module.body if not isinstance(node, LOOPS) for name in _assigned_in(node)}
+        return frozenset(name for name in top if bound[name] == 1)
 
     def ancestors_of(self, info: ClassInfo) -> Iterator[ClassInfo | str]:
         """The class, then its bases depth first; a base that is not of this module as its qualified name."""
@@ -188,10 +206,6 @@ class Definitions:
         renamed = name == "torch" and any(item.partition(".")[0] == "torch" for item in self.imports.values())
         return _CONVENTIONAL.get(name) if self.star_imports or renamed else None
 
-    def names_assigned(self, nodes: Iterable[cst.CSTNode]) -> set[str]:
-        """The names that statements, or anything inside of them, bind."""
-        return {name for node in nodes for item in walk(node) for name in _assigned_in(item)}
-
     def local_name(self, qualified: str) -> str | None:
         """How the module may write a qualified name, `th.no_grad` for `torch.no_grad`; None without its import."""
         for local, target in self.imports.items():
@@ -208,15 +222,14 @@ class Definitions:
         return f"{target}{dot}{rest}"
 
 
-_LOOPS = (cst.For, cst.While)
-_SCOPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
-_ASSIGNING = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.WithItem, cst.NamedExpr)
+_BINDING = (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor, ast.comprehension, ast.NamedExpr)
+_ASSIGNING = (*_BINDING, ast.Assign, ast.withitem)
 
 
-def _assigned_in(node: cst.CSTNode) -> set[str]:
+def _assigned_in(node: ast.AST) -> set[str]:
     names: set[str] = set()
-    if isinstance(node, cst.Expr):
-        if isinstance(node.value, cst.Call):
+    if isinstance(node, ast.Expr):
+        if isinstance(node.value, ast.Call):
             _add_inplace(node.value, names)
         return names
     for target in _targets(node):
@@ -224,65 +237,50 @@ def _assigned_in(node: cst.CSTNode) -> set[str]:
     return names
 
 
-def _add_inplace(call: cst.Call, names: set[str]) -> None:
-    if (
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value.endswith("_")
-        and isinstance(call.func.value, cst.Name)
-    ):
-        names.add(call.func.value.value)
+def _add_inplace(call: ast.Call, names: set[str]) -> None:
+    if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") and isinstance(call.func.value, ast.Name):
+        names.add(call.func.value.id)
 
 
-def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
-    if isinstance(node, cst.Assign):
-        return [item.target for item in node.targets]
-    if isinstance(node, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)):
-        return [node.target]
-    if isinstance(node, cst.WithItem) and node.asname is not None:
-        return [node.asname.name]
-    return []
+def _targets(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Assign):
+        return node.targets
+    if isinstance(node, ast.withitem):
+        return [node.optional_vars] if node.optional_vars is not None else []
+    return [node.target] if isinstance(node, _BINDING) else []
 
 
-def _add_names(target: cst.BaseExpression, names: set[str]) -> None:
-    if isinstance(target, cst.Name):
-        names.add(target.value)
-    elif isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            _add_names(element.value, names)
-    elif isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name):
-        names.add(target.value.value)
+def _add_names(target: ast.expr, names: set[str]) -> None:
+    if isinstance(target, ast.Name):
+        names.add(target.id)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            _add_names(element, names)
+    elif isinstance(target, ast.Starred):
+        _add_names(target.value, names)
+    elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        names.add(target.value.id)
 
 
 _CONVENTIONAL = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
 
 
-def _parameter_names(params: cst.Parameters) -> tuple[str, ...]:
-    return tuple(
-        item.name.value
-        for item in (*params.posonly_params, *params.params, *params.kwonly_params)
-        if isinstance(item, cst.Param)
-    )
+def all_parameters(node: FunctionNode) -> list[ast.arg]:
+    """The parameters of a function in order, without `*args` and `**kwargs`."""
+    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
 
 
-def _assigned_attributes(target: cst.BaseExpression) -> Iterator[cst.Attribute]:
-    if isinstance(target, cst.Attribute):
+def defaults_of(node: FunctionNode) -> dict[str, ast.expr]:
+    """The default of each parameter that has one."""
+    positional = [*node.args.posonlyargs, *node.args.args]
+    found = dict(zip((item.arg for item in reversed(positional)), reversed(node.args.defaults), strict=False))
+    keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    return found | {item.arg: default for item, default in keywords if default is not None}
+
+
+def _assigned_attributes(target: ast.expr) -> Iterator[ast.Attribute]:
+    if isinstance(target, ast.Attribute):
         yield target
-    elif isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _assigned_attributes(element.value)
-
-
-def dotted(node: cst.CSTNode | None) -> str:
-    """`a.b.c` of a chain of names, or an empty string."""
-    if type(node) is cst.Name:
-        return node.value
-    parts: list[str] = []
-    while type(node) is cst.Attribute:  # exactly, since `isinstance` takes long with LibCST's abstract classes
-        parts.append(node.attr.value)
-        node = node.value
-    if type(node) is cst.Subscript:
-        return dotted(node.value) if not parts else ""
-    if type(node) is not cst.Name:
-        return ""
-    parts.append(node.value)
-    return ".".join(reversed(parts))
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            yield from _assigned_attributes(element)

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-import libcst as cst
-
 from torchlint.knowledge import GradMode
 from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
 )
+from torchlint.pythontree import Site
 
 Path = tuple[tuple[object, int], ...]
 """The arms of the branches that lead to an event: pairs of a branch and the number of its arm."""
@@ -21,19 +20,23 @@ Path = tuple[tuple[object, int], ...]
 
 @dataclass(eq=False)
 class Event:
-    """Something that matters to training, at a node. The place fields are set when it is recorded."""
+    """Something that matters to training, at a site. The place fields are set when it is recorded."""
 
-    node: cst.CSTNode
+    site: Site
     mode: GradMode = field(default=GradMode.ON, init=False)
     order: int = field(default=0, init=False)
     path: Path = field(default=(), init=False)
     passed: Path = field(default=(), init=False)
     """The arms that it comes after, and that leave: by `return`, `raise`, `break` or `continue`."""
     loops: tuple[Loop, ...] = field(default=(), init=False)
-    calls: tuple[cst.CSTNode, ...] = field(default=(), init=False)
+    calls: tuple[Site, ...] = field(default=(), init=False)
     """The calls through which the event was reached, outermost first."""
     call_path: Path = field(default=(), init=False)
     """The part of `path` that lies outside the function the event stands in."""
+    undecided: Path = field(default=(), init=False)
+    """The part of `path` since a function was called with gradients off: nobody knows whether it gets here."""
+    escaped: Path = field(default=(), init=False)
+    """The part of `passed` since then."""
 
 
 @dataclass(eq=False)
@@ -75,6 +78,11 @@ class MayClear(Event):
 
 
 @dataclass(eq=False)
+class Yield(Event):
+    """A generator hands control to its consumer, who may do anything before the next value."""
+
+
+@dataclass(eq=False)
 class Step(Event):
     """An optimizer's step; `name` is what the program calls it, `manual` an update written by hand.
 
@@ -84,7 +92,7 @@ class Step(Event):
     optimizer: Value
     name: str
     manual: bool = False
-    expression: cst.BaseExpression | None = None
+    expression: Site | None = None
 
 
 @dataclass(eq=False)
@@ -183,7 +191,7 @@ class Exit:
 class Branch:
     """One of several sequences happens."""
 
-    node: cst.CSTNode
+    site: Site
     arms: list[list[Item]]
 
 
@@ -191,7 +199,7 @@ class Branch:
 class Try:
     """The body, perhaps cut short, then perhaps a handler."""
 
-    node: cst.CSTNode
+    site: Site
     body: list[Item]
     handlers: list[list[Item]]
 
@@ -200,7 +208,7 @@ class Try:
 class Loop:
     """A sequence that repeats; `implicit` for a function that its callers repeat."""
 
-    node: cst.CSTNode
+    site: Site
     body: list[Item]
     implicit: bool = False
     depth: int = 0
@@ -213,27 +221,30 @@ class Loop:
 class Inlined:
     """The body of a function of this module, at a call."""
 
-    node: cst.CSTNode
+    site: Site
     body: list[Item]
 
 
 Item = Event | Branch | Try | Loop | Inlined | Exit
 
 
+def items_in(items: list[Item]) -> Iterator[Item]:
+    """All items below, in flow order, the outer before the inner."""
+    for item in items:
+        yield item
+        if isinstance(item, Branch):
+            for arm in item.arms:
+                yield from items_in(arm)
+        elif isinstance(item, Try):
+            for part in (item.body, *item.handlers):
+                yield from items_in(part)
+        elif isinstance(item, (Loop, Inlined)):
+            yield from items_in(item.body)
+
+
 def events_in(items: list[Item]) -> Iterator[Event]:
     """All events below, in flow order."""
-    for item in items:
-        if isinstance(item, Event):
-            yield item
-        elif isinstance(item, Branch):
-            for arm in item.arms:
-                yield from events_in(arm)
-        elif isinstance(item, Try):
-            yield from events_in(item.body)
-            for handler in item.handlers:
-                yield from events_in(handler)
-        elif isinstance(item, (Loop, Inlined)):
-            yield from events_in(item.body)
+    return (item for item in items_in(items) if isinstance(item, Event))
 
 
 def repeating(loops: tuple[Loop, ...]) -> list[Loop]:
@@ -243,18 +254,7 @@ def repeating(loops: tuple[Loop, ...]) -> list[Loop]:
 
 def loops_in(items: list[Item]) -> Iterator[Loop]:
     """All loops below, the outer before the inner."""
-    for item in items:
-        if isinstance(item, Branch):
-            for arm in item.arms:
-                yield from loops_in(arm)
-        elif isinstance(item, Try):
-            yield from loops_in(item.body)
-            for handler in item.handlers:
-                yield from loops_in(handler)
-        elif isinstance(item, (Loop, Inlined)):
-            if isinstance(item, Loop):
-                yield item
-            yield from loops_in(item.body)
+    return (item for item in items_in(items) if isinstance(item, Loop))
 
 
 def exclusive(first: Path, second: Path) -> bool:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-import libcst as cst
-
 from torchlint import hints
 from torchlint.knowledge import PLAIN_ATTRIBUTES, PLAIN_METHODS, WITH_INDICES
-from torchlint.model.definitions import dotted
-from torchlint.model.events import Branch, Compute, GradRead, Loop, Read
+from torchlint.model.events import Branch, Compute, GradRead, Loop, Read, Yield
 from torchlint.model.machine import Machine
 from torchlint.model.values import (
     Container,
@@ -28,19 +26,16 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.python import UNREADABLE, string_value
-from torchlint.syntax import children
+from torchlint.pythontree import dotted, site_of, walk
 
-_OPERATORS: dict[type[cst.CSTNode], str] = {
-    cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div", cst.MatrixMultiply: "matmul",
-    cst.Power: "pow", cst.Modulo: "remainder", cst.FloorDivide: "floor_divide",
-    cst.AddAssign: "add", cst.SubtractAssign: "sub", cst.MultiplyAssign: "mul", cst.DivideAssign: "div",
-    cst.MatrixMultiplyAssign: "matmul", cst.PowerAssign: "pow", cst.ModuloAssign: "remainder",
-    cst.FloorDivideAssign: "floor_divide",
+_LITERALS = (str, bytes, int, float, bool, type(None))
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow",
+    ast.Mod: "remainder", ast.FloorDiv: "floor_divide",
 }  # fmt: skip
 
 
-def operator_of(node: cst.CSTNode) -> str:
+def operator_of(node: ast.AST) -> str:
     """The tensor operator of a binary or augmented operator; bitwise ones carry no graph."""
     return _OPERATORS.get(type(node), "bitwise")
 
@@ -55,79 +50,54 @@ class Expressions(Machine):
 
     mutated: set[Value]
 
-    def value(self, node: cst.BaseExpression) -> Value:
+    def value(self, node: ast.expr) -> Value:
         """The value of an expression at this point of the program."""
         evaluate = self._evaluators.get(type(node))
         if evaluate is None:
             return self._opaque(node)
         return evaluate(self, node)
 
-    def call(self, node: cst.Call) -> Value:
+    def call(self, node: ast.Call) -> Value:
         """The value of a call."""
         raise NotImplementedError
 
     # -- leaves -------------------------------------------------------------------------------------
 
-    def _string(self, node: cst.SimpleString) -> Value:
-        try:
-            return Plain(node, string_value(node.value))
-        except UNREADABLE:
-            return Plain(node)
+    def _constant(self, node: ast.Constant) -> Value:
+        return Plain(node, node.value) if isinstance(node.value, _LITERALS) else Plain(node)
 
-    def _concatenated(self, node: cst.ConcatenatedString) -> Value:
-        left, right = self.value(node.left), self.value(node.right)
-        assert isinstance(left, Plain) and isinstance(right, Plain), "a literal"
-        if isinstance(left.constant, str) and isinstance(right.constant, str):
-            return Plain(node, left.constant + right.constant)
+    def _formatted(self, node: ast.JoinedStr) -> Value:
+        for part in walk(node):
+            if isinstance(part, ast.FormattedValue):
+                self.value(part.value)
         return Plain(node)
 
-    def _number(self, node: cst.Integer | cst.Float) -> Value:
-        number = node.value.replace("_", "")
-        try:
-            return Plain(node, int(number, 0) if isinstance(node, cst.Integer) else float(number))
-        except ValueError:  # more digits than Python converts
-            return Plain(node)
-
-    def _plain(self, node: cst.BaseExpression) -> Value:
-        for child in children(node):
-            if isinstance(child, cst.BaseExpression):
-                self.value(child)
-            else:
-                for inner in children(child):
-                    if isinstance(inner, cst.BaseExpression):
-                        self.value(inner)
-        return Plain(node)
-
-    def _opaque(self, node: cst.BaseExpression) -> Value:
+    def _opaque(self, node: ast.expr) -> Value:
         return self.made(Unknown(node, "expression"))
 
-    _CONSTANTS: ClassVar[dict[str, object]] = {"None": None, "True": True, "False": False}
-
-    def _name(self, node: cst.Name) -> Value:
-        name = node.value
-        if name in self._CONSTANTS:
-            return Plain(node, self._CONSTANTS[name])
+    def _name(self, node: ast.Name) -> Value:
+        name = node.id
         found = self.lookup(name, node)
         if found in self.mutated and not self._reads_layout(node):
-            self.emit(Read(node, found, name))
+            self.emit(Read(site_of(node), found, name))
         return found
 
-    def _reads_layout(self, node: cst.Name) -> bool:
+    def _reads_layout(self, node: ast.Name) -> bool:
         """`x.shape`, `x.size()`: nothing of the values of x."""
         parent = self.definitions.tree.parent(node)
-        return isinstance(parent, cst.Attribute) and parent.attr.value in PLAIN_ATTRIBUTES | PLAIN_METHODS
+        return isinstance(parent, ast.Attribute) and parent.attr in PLAIN_ATTRIBUTES | PLAIN_METHODS
 
     # -- parts --------------------------------------------------------------------------------------
 
-    def _attribute(self, node: cst.Attribute) -> Value:
+    def _attribute(self, node: ast.Attribute) -> Value:
         owner = self.value(node.value)
-        return self.attribute_of(owner, node.attr.value, node)
+        return self.attribute_of(owner, node.attr, node)
 
-    def attribute_of(self, owner: Value, name: str, node: cst.CSTNode) -> Value:
+    def attribute_of(self, owner: Value, name: str, node: ast.AST) -> Value:
         """What reading an attribute gives, tensors' own attributes understood."""
         owner = resolved(owner)
         if name == "grad":
-            self.emit(GradRead(node))
+            self.emit(GradRead(site_of(node)))
             return self.part_of(owner, "grad", "grad", node)
         if name == "data" and not isinstance(owner, (Container, Instance, External)):
             return self.made(Tensor(node, "data", (owner,), self.mode, base=owner))
@@ -147,15 +117,15 @@ class Expressions(Machine):
             return Plain(node)
         return self.attribute(owner, name, node)
 
-    def _leaf_parameter(self, owner: Value, name: str, node: cst.CSTNode) -> Value:
-        known = owner.part(name)
+    def _leaf_parameter(self, owner: Value, name: str, node: ast.AST) -> Value:
+        known = self.heap.get((owner, name)) or self.stored.get((owner, name)) or owner.part(name)
         if known is None:
             known = Tensor(node, "parameter", (owner,), leaf=True)
             known.order, known.loops = owner.order, owner.loops
             owner.set_part(name, known)
         return known
 
-    def _component(self, owner: Tensor, key: object, node: cst.CSTNode) -> Value:
+    def _component(self, owner: Tensor, key: object, node: ast.AST) -> Value:
         """A field or element of what a module returned."""
         known = owner.part(key)
         if known is None:
@@ -166,35 +136,36 @@ class Expressions(Machine):
             owner.set_part(key, known)
         return known
 
-    def _subscript(self, node: cst.Subscript) -> Value:
+    def _subscript(self, node: ast.Subscript) -> Value:
         owner = resolved(self.value(node.value))
         index = self.index(node)
-        if isinstance(owner, Module) and any(isinstance(item.slice, cst.Slice) for item in node.slice):
+        if isinstance(owner, Module) and any(isinstance(item, ast.Slice) for item in indices_of(node)):
             return self.made(Module(node, owner.name, owner.parents, owner.info))
         stored = self.stored_at(owner, index)
         return stored if stored is not None else self.element(owner, key_of(index), node, basic=self.is_basic(node))
 
-    def index(self, node: cst.Subscript) -> Value | None:
+    def index(self, node: ast.Subscript) -> Value | None:
         """What stands in the brackets, unless that is a slice or several indices; evaluates them all."""
         found: list[Value] = []
-        for element in node.slice:
-            if isinstance(element.slice, cst.Index):
-                found.append(self.value(element.slice.value))
-            else:
-                for child in children(element.slice):
-                    if isinstance(child, cst.BaseExpression):
-                        self.value(child)
-        return found[0] if len(found) == len(node.slice) == 1 else None
+        indices = indices_of(node)
+        for item in indices:
+            if not isinstance(item, ast.Slice):
+                found.append(self.value(item))
+                continue
+            for part in (item.lower, item.upper, item.step):
+                if part is not None:
+                    self.value(part)
+        return found[0] if len(found) == len(indices) == 1 else None
 
-    def is_basic(self, node: cst.Subscript) -> bool:
+    def is_basic(self, node: ast.Subscript) -> bool:
         """Whether indexing gives a view: slices and literal numbers, no masks and index tensors."""
         return all(
-            not isinstance(item.slice, cst.Index)
-            or isinstance(item.slice.value, (cst.Integer, cst.Ellipsis, cst.UnaryOperation))
-            for item in node.slice
+            isinstance(item, (ast.Slice, ast.UnaryOp))
+            or (isinstance(item, ast.Constant) and (item.value is ... or type(item.value) is int))
+            for item in indices_of(node)
         )
 
-    def element(self, owner: Value, key: object, node: cst.CSTNode, *, basic: bool = False) -> Value:
+    def element(self, owner: Value, key: object, node: ast.AST, *, basic: bool = False) -> Value:
         """An element by key (None: any) of a container, tensor or unknown."""
         if isinstance(owner, Container):
             return self._container_element(owner, key, node)
@@ -219,7 +190,7 @@ class Expressions(Machine):
                 return self.element(inputs[0], key, node, basic=basic)
         return self.part_of(owner, f"[{key!r}]", "element", node)
 
-    def _submodule(self, owner: Module, key: object, node: cst.CSTNode) -> Value:
+    def _submodule(self, owner: Module, key: object, node: ast.AST) -> Value:
         """An element of a `Sequential` or `ModuleList`: one of its modules."""
         inside = [
             item for part in owner.parents for item in (part.elements() if isinstance(part, Container) else [part])
@@ -231,7 +202,7 @@ class Expressions(Machine):
             return self.phi(node, modules)
         return self.part_of(owner, "[]", "element", node)
 
-    def _parameter(self, owner: Value, node: cst.CSTNode) -> Value:
+    def _parameter(self, owner: Value, node: ast.AST) -> Value:
         known = owner.part("[]")
         if known is None:
             known = Tensor(node, "parameter", owner.parents, leaf=True)
@@ -239,25 +210,35 @@ class Expressions(Machine):
             owner.set_part("[]", known)
         return known
 
-    def _container_element(self, owner: Container, key: object, node: cst.CSTNode) -> Value:
+    def _container_element(self, owner: Container, key: object, node: ast.AST) -> Value:
         if isinstance(key, int) and owner.kind in ("list", "tuple") and not owner.known_parts:
             if -len(owner.parents) <= key < len(owner.parents):
                 return owner.parents[key]
-        known = owner.part(key) if key is not None else None
+        known = (owner.part(key) or owner.part(f"[{key!r}]")) if key is not None else None
         if known is not None:
             return known
         elements = owner.elements()
         if len(elements) == 1 and owner.kind in ("list", "tuple", "set", "generator"):
-            return elements[0]
+            return elements[0] if not owner.grown else self._drawn(owner, elements[0])
         if not elements:
             return self.part_of(owner, f"[{key!r}]", "element", node)
         whole = owner.part("[]")
         if not isinstance(whole, Phi) or whole.parents != tuple(elements):
             whole = self.made(Phi(node, tuple(elements)))
+            whole.source = owner
             owner.set_part("[]", whole)
         return whole
 
-    def iterated(self, owner: Value, node: cst.CSTNode) -> Value:
+    def _drawn(self, owner: Container, element: Value) -> Value:
+        """An element of a list that grows: the same one, perhaps of an earlier iteration."""
+        known = owner.part("[]")
+        if not isinstance(known, Phi) or known.parents != (element,):
+            known = Phi(element.site, (element,))
+            known.order, known.loops, known.label, known.source = element.order, element.loops, element.label, owner
+            owner.set_part("[]", known)
+        return known
+
+    def iterated(self, owner: Value, node: ast.AST) -> Value:
         """What one iteration over a value yields."""
         owner = resolved(owner)
         if isinstance(owner, (Parameters, Container, Module)):
@@ -273,11 +254,11 @@ class Expressions(Machine):
 
     # -- operators ----------------------------------------------------------------------------------
 
-    def _binary(self, node: cst.BinaryOperation) -> Value:
+    def _binary(self, node: ast.BinOp) -> Value:
         left, right = self.value(node.left), self.value(node.right)
-        return self.operate(operator_of(node.operator), left, right, node)
+        return self.operate(operator_of(node.op), left, right, node)
 
-    def operate(self, op: str, left: Value, right: Value, node: cst.CSTNode) -> Value:
+    def operate(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
         """The result of a binary operator; of two numbers a number, of two lists a list."""
         if isinstance(left, Plain) and isinstance(right, Plain):
             return Plain(node)
@@ -287,48 +268,46 @@ class Expressions(Machine):
             return self.made(Container(node, containers[0].kind, inside))
         result = self.made_tensor(op, (left, right), node)
         if op in ("mul", "div", "pow", "matmul"):
-            self.emit(Compute(node, result))
+            self.emit(Compute(site_of(node), result))
         return result
 
-    def made_tensor(self, op: str, parents: tuple[Value, ...], node: cst.CSTNode, base: Value | None = None) -> Tensor:
+    def made_tensor(self, op: str, parents: tuple[Value, ...], node: ast.AST, base: Value | None = None) -> Tensor:
         """The result of a tensor operator in the current grad mode."""
         return self.made(Tensor(node, op, parents, self.mode, base=base))
 
-    def _unary(self, node: cst.UnaryOperation) -> Value:
-        operand = self.value(node.expression)
-        if isinstance(node.operator, cst.Not) or isinstance(operand, Plain):
+    def _unary(self, node: ast.UnaryOp) -> Value:
+        operand = self.value(node.operand)
+        if isinstance(node.op, ast.Not) or isinstance(operand, Plain):
             if (
-                isinstance(node.operator, cst.Minus)
+                isinstance(node.op, ast.USub)
                 and isinstance(operand, Plain)
                 and isinstance(operand.constant, (int, float))
             ):
                 return Plain(node, -operand.constant)
             return Plain(node)
-        return self.made_tensor("neg" if isinstance(node.operator, cst.Minus) else "bitwise", (operand,), node)
+        return self.made_tensor("neg" if isinstance(node.op, ast.USub) else "bitwise", (operand,), node)
 
-    def _comparison(self, node: cst.Comparison) -> Value:
-        operands = [self.value(node.left), *(self.value(item.comparator) for item in node.comparisons)]
+    def _comparison(self, node: ast.Compare) -> Value:
+        operands = [self.value(node.left), *map(self.value, node.comparators)]
         if all(isinstance(item, Plain) for item in operands):
             return Plain(node)
         return self.made_tensor("compare", tuple(operands), node)
 
-    def _boolean(self, node: cst.BooleanOperation) -> Value:
-        left = self.value(node.left)
-        before = len(self.items)
-        right = self.value(node.right)
-        self._conditionally(before, node)
-        return self.phi(node, [left, right])
+    def _boolean(self, node: ast.BoolOp) -> Value:
+        found = self.value(node.values[0])
+        for item in node.values[1:]:
+            branch, path, outer = Branch(site_of(node), [[], []]), self.path, self.items
+            self.items, self.path = branch.arms[0], (*path, (branch, 0))
+            value = self.value(item)
+            self.items, self.path = outer, path
+            if branch.arms[0]:
+                self.items.append(branch)
+            found = self.phi(node, [found, value])
+        return found
 
-    def _conditionally(self, start: int, node: cst.CSTNode) -> None:
-        """Events since `start` happen only sometimes."""
-        if len(self.items) > start:
-            happened = self.items[start:]
-            del self.items[start:]
-            self.items.append(Branch(node, [happened, []]))
-
-    def _if_expression(self, node: cst.IfExp) -> Value:
+    def _if_expression(self, node: ast.IfExp) -> Value:
         self.value(node.test)
-        branch, path, outer = Branch(node, []), self.path, self.items
+        branch, path, outer = Branch(site_of(node), []), self.path, self.items
         values: list[Value] = []
         for number, arm in enumerate((node.body, node.orelse)):
             self.items, self.path = [], (*path, (branch, number))
@@ -341,36 +320,37 @@ class Expressions(Machine):
 
     # -- displays and comprehensions ----------------------------------------------------------------
 
-    def _display(self, node: cst.Tuple | cst.List | cst.Set) -> Value:
+    def _display(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
         kind = type(node).__name__.lower()
         values: list[Value] = []
-        for element in node.elements:
-            value = self.value(element.value)
-            if isinstance(element, cst.StarredElement):
-                inner = resolved(value)
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                inner = resolved(self.value(element.value))
                 values.extend(inner.elements() if isinstance(inner, Container) else [self.iterated(inner, node)])
             else:
-                values.append(value)
+                values.append(self.value(element))
         return self.made(Container(node, kind, tuple(values)))
 
-    def _dict(self, node: cst.Dict) -> Value:
+    def _dict(self, node: ast.Dict) -> Value:
         made = self.made(Container(node, "dict"))
-        for element in node.elements:
-            value = self.value(element.value)
-            if isinstance(element, cst.DictElement):
-                key = self.value(element.key)
-                if isinstance(key, Plain) and isinstance(key.constant, (str, int)):
-                    made.set_part(key.constant, value)
-                    continue
-            made.add(value)
+        for key_node, value_node in zip(node.keys, node.values, strict=True):
+            value = self.value(value_node)
+            key = self.value(key_node) if key_node is not None else None
+            if isinstance(key, Plain) and isinstance(key.constant, (str, int)):
+                made.set_part(key.constant, value)
+            else:
+                made.add(value)
         return made
 
-    def _comprehension(self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp) -> Value:
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
         outer, items = dict(self.frame.locals), self.items
-        loop = Loop(node, [], depth=len(self.calls))
+        loop = Loop(site_of(node), [], depth=len(self.calls))
         self.loops, self.items = (*self.loops, loop), loop.body
-        self._comp_for(node.for_in)
-        if isinstance(node, cst.DictComp):
+        for generator in node.generators:
+            self.assign_target(generator.target, self.iterated(self.value(generator.iter), generator))
+            for condition in generator.ifs:
+                self.value(condition)
+        if isinstance(node, ast.DictComp):
             self.value(node.key)
             value = self.value(node.value)
         else:
@@ -379,54 +359,52 @@ class Expressions(Machine):
         self.loops, self.items = self.loops[:-1], items
         if loop.body:
             self.items.append(loop)
-        kind = {cst.ListComp: "list", cst.SetComp: "set", cst.DictComp: "dict"}.get(type(node), "generator")
+        kind = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict"}.get(type(node), "generator")
         return self.made(Container(node, kind, (value,)))
 
-    def _comp_for(self, node: cst.CompFor) -> None:
-        self.assign_target(node.target, self.iterated(self.value(node.iter), node))
-        for condition in node.ifs:
-            self.value(condition.test)
-        if node.inner_for_in is not None:
-            self._comp_for(node.inner_for_in)
-
-    def assign_target(self, target: cst.BaseExpression, value: Value) -> None:
+    def assign_target(self, target: ast.expr, value: Value) -> None:
         """Bind a target to a value."""
         raise NotImplementedError
 
-    def _lambda(self, node: cst.Lambda) -> Value:
+    def _lambda(self, node: ast.Lambda) -> Value:
         return self.made(Function(self.definitions.functions[node], self.frame))
 
-    def _named(self, node: cst.NamedExpr) -> Value:
+    def _named(self, node: ast.NamedExpr) -> Value:
         value = self.value(node.value)
         self.assign_target(node.target, value)
         return value
 
-    def _await(self, node: cst.Await) -> Value:
-        return self.value(node.expression)
+    def _await(self, node: ast.Await) -> Value:
+        return self.value(node.value)
 
-    def _yield(self, node: cst.Yield) -> Value:
-        inner = node.value.item if isinstance(node.value, cst.From) else node.value
-        if inner is not None:
-            self.frame.returns.append(self.value(inner))
+    def _yield(self, node: ast.Yield | ast.YieldFrom) -> Value:
+        if node.value is not None:
+            self.frame.returns.append(self.value(node.value))
+        if self.frame.info is None or not self.frame.info.has_decorator("contextmanager"):
+            self.emit(Yield(site_of(node)))
         return self.made(Unknown(node, "sent"))
 
-    def _starred(self, node: cst.StarredElement) -> Value:
+    def _starred(self, node: ast.Starred) -> Value:
         return self.iterated(self.value(node.value), node)
 
-    _evaluators: ClassVar[dict[type[cst.CSTNode], Callable[..., Value]]] = {
-        cst.Name: _name, cst.Attribute: _attribute, cst.Subscript: _subscript,
-        cst.Call: lambda self, node: self.call(node),
-        cst.Integer: _number, cst.Float: _number, cst.SimpleString: _string, cst.Imaginary: _plain,
-        cst.ConcatenatedString: _concatenated, cst.FormattedString: _plain, cst.Ellipsis: _plain,
-        cst.BinaryOperation: _binary, cst.UnaryOperation: _unary, cst.Comparison: _comparison,
-        cst.BooleanOperation: _boolean, cst.IfExp: _if_expression,
-        cst.Tuple: _display, cst.List: _display, cst.Set: _display, cst.Dict: _dict,
-        cst.ListComp: _comprehension, cst.SetComp: _comprehension, cst.GeneratorExp: _comprehension,
-        cst.DictComp: _comprehension, cst.Lambda: _lambda, cst.NamedExpr: _named, cst.Await: _await,
-        cst.Yield: _yield, cst.StarredElement: _starred,
+    _evaluators: ClassVar[dict[type[ast.AST], Callable[..., Value]]] = {
+        ast.Name: _name, ast.Attribute: _attribute, ast.Subscript: _subscript,
+        ast.Call: lambda self, node: self.call(node),
+        ast.Constant: _constant, ast.JoinedStr: _formatted,
+        ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Compare: _comparison,
+        ast.BoolOp: _boolean, ast.IfExp: _if_expression,
+        ast.Tuple: _display, ast.List: _display, ast.Set: _display, ast.Dict: _dict,
+        ast.ListComp: _comprehension, ast.SetComp: _comprehension, ast.GeneratorExp: _comprehension,
+        ast.DictComp: _comprehension, ast.Lambda: _lambda, ast.NamedExpr: _named, ast.Await: _await,
+        ast.Yield: _yield, ast.YieldFrom: _yield, ast.Starred: _starred,
     }  # fmt: skip
 
 
-def target_text(node: cst.BaseExpression) -> str:
+def indices_of(node: ast.Subscript) -> list[ast.expr]:
+    """What stands in the brackets: one index, or several that commas separate."""
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def target_text(node: ast.expr) -> str:
     """The dotted text of an assignment target, or an empty string."""
-    return dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else ""
+    return dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-import libcst as cst
-
 from torchlint import hints, knowledge
 from torchlint.knowledge import GradMode
-from torchlint.model.events import Anomaly, Clip, EmptyCache, Fresh, Grad, MemoryProbe
+from torchlint.model.definitions import FunctionInfo
+from torchlint.model.events import Anomaly, Clear, Clip, EmptyCache, Fresh, Grad, GradRead, MemoryProbe
 from torchlint.model.methods import Methods
 from torchlint.model.summaries import Arguments
+from torchlint.model.training import flag
 from torchlint.model.values import (
     Container,
     Context,
@@ -25,17 +26,18 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.operators import INPLACE, INPLACE_MODULES, VIEWS
+from torchlint.operators import INPLACE, INPLACE_MODULES, OPERATORS, VIEWS
+from torchlint.pythontree import site_of
 
 
 class Externals(Methods):
     """Evaluates calls by qualified name."""
 
-    def builtin(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def builtin(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """A call of one of Python's own functions."""
         raise NotImplementedError
 
-    def call_external(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def call_external(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """A call of something imported, by its qualified name."""
         handler = self._externals.get(name)
         if handler is not None:
@@ -53,7 +55,7 @@ class Externals(Methods):
                 return known
         return self._foreign(name, last, arguments, node)
 
-    def _grad_mode(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _grad_mode(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         mode = knowledge.GRAD_MODES[name]
         first = arguments.get(0, "mode")
         if first is not None:
@@ -64,7 +66,7 @@ class Externals(Methods):
             mode = _mode(literal, GradMode.OFF, GradMode.ON)
         return Context(node, mode)
 
-    def _set_grad_mode(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _set_grad_mode(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         first = arguments.get(0, "mode")
         target = resolved(first) if first is not None else None
         literal = target.constant if isinstance(target, Plain) and target.is_literal else None
@@ -73,87 +75,95 @@ class Externals(Methods):
             self.mode = mode
         return Context(node, mode)
 
-    def is_with_item(self, node: cst.CSTNode) -> bool:
-        return isinstance(self.definitions.tree.parent(node), cst.WithItem)
+    def is_with_item(self, node: ast.AST) -> bool:
+        return isinstance(self.definitions.tree.parent(node), ast.withitem)
 
-    def _detect_anomaly(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
-        self.emit(Anomaly(node, True))
+    def _detect_anomaly(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
+        """A context manager, which does nothing until it is entered."""
+        if not isinstance(self.definitions.tree.parent(node), ast.Expr):
+            self.emit(Anomaly(site_of(node), True))
         return Plain(node)
 
-    def _set_anomaly(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _set_anomaly(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         first = arguments.get(0, "mode") or arguments.keywords.get("enabled")
         literal = resolved(first) if first is not None else None
         on = bool(literal.constant) if isinstance(literal, Plain) and literal.is_literal else None
-        self.emit(Anomaly(node, on))
+        self.emit(Anomaly(site_of(node), on))
         return Plain(node)
 
-    def _empty_cache(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
-        self.emit(EmptyCache(node))
+    def _empty_cache(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
+        self.emit(EmptyCache(site_of(node)))
         return Plain(node)
 
-    def _autograd_grad(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _autograd_grad(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         outputs = arguments.get(0, "outputs") or Plain(node)
-        self.emit(Grad(node, outputs))
-        create = arguments.keywords.get("create_graph")
-        attached = create is not None and not (isinstance(create, Plain) and create.constant is False)
-        return self.made(Tensor(node, "grad" if attached else "detach", (outputs,) if attached else (), self.mode))
+        self.emit(Grad(site_of(node), outputs))
+        create = flag(arguments, "create_graph")
+        if create is False:
+            return self.made(Tensor(node, "detach", (), self.mode))
+        return self.made(Tensor(node, "grad", (outputs,), self.mode if create else GradMode.UNKNOWN))
 
-    def _autograd_backward(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _autograd_backward(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         self.emit_backward(arguments.get(0, "tensors") or Plain(node), arguments, node)
         return Plain(node, None)
 
-    def _optimizer_step_function(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _optimizer_step_function(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
         return self._optimizer_step(External(node, name), arguments, node)
 
-    def _new_parameter(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _new_parameter(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         flag = arguments.keywords.get("requires_grad")
         if isinstance(flag, Plain) and flag.constant is False:
             return self.made(Tensor(node, "new"))
         return self.new_leaf(node, arguments.all())
 
-    def _variable(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _variable(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
         """`Variable(x)` of old code is `x`; with `requires_grad=True` a new leaf."""
         flag = arguments.keywords.get("requires_grad")
         if isinstance(flag, Plain) and flag.constant is True:
             return self.new_leaf(node)
         return arguments.positional[0] if arguments.positional else None
 
-    def _scaler(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _scaler(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         return self.made(Unknown(node, "scaler", (), "scaler"))
 
-    def _engine(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _engine(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         return self.made(Unknown(node, "engine", (), "engine"))
 
-    def _deepspeed(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _deepspeed(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         engine = self._engine(name, arguments, node)
         engine.used_as("engine")
         result = self.made(Unknown(node, "call", arguments.all(), "deepspeed"))
         result.set_part("[0]", engine)
         return result
 
-    def _amp_initialize(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _amp_initialize(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
         given = [item for item in (arguments.get(0, "models"), arguments.get(1, "optimizers")) if item is not None]
         if not given:
             return None
         return given[0] if len(given) == 1 else self.made(Container(node, "tuple", tuple(given)))
 
-    def _amp_scale_loss(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _amp_scale_loss(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
         """`with amp.scale_loss(loss, opt) as scaled:` binds the loss, larger."""
         return self.made_tensor("scale", (arguments.positional[0],), node) if arguments.positional else None
 
-    def _deepcopy(self, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _deepcopy(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
         first = resolved(arguments.positional[0]) if arguments.positional else None
         if isinstance(first, Module):
             return self.made(Module(node, first.name, (first,), first.info, first.inplace))
         return None
 
-    def _averaged(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _averaged(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """A copy of a module whose parameters are averages."""
         return self._deepcopy(name, arguments, node) or self.made(Module(node, "AveragedModel", arguments.all()))
 
-    def _torch(self, name: str, last: str, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _torch(self, name: str, last: str, arguments: Arguments, node: ast.Call) -> Value | None:
         if last in knowledge.MEMORY_PROBES:
-            self.emit(MemoryProbe(node, last.startswith("reset")))
+            self.emit(MemoryProbe(site_of(node), last.startswith("reset")))
+            return Plain(node)
+        if last.startswith("_foreach_") and self._gradients_in(arguments):
+            self.emit(
+                Clear(site_of(node), None, explicit=False) if last == "_foreach_zero_" else GradRead(site_of(node))
+            )
             return Plain(node)
         if name.startswith(knowledge.SCHEDULERS):
             return self.made(Unknown(node, "scheduler", arguments.all(), "scheduler"))
@@ -166,7 +176,7 @@ class Externals(Methods):
             "clip_grad_value_",
             "clip_grad_norm",
         ):
-            self.emit(Clip(node))
+            self.emit(Clip(site_of(node)))
             return Plain(node)
         if name.startswith(
             (
@@ -182,18 +192,26 @@ class Externals(Methods):
         if name.startswith("torch.nn.") and last[:1].isupper() and name.count(".") <= 4:
             return self._new_module(last, arguments, node)
         if last in knowledge.CREATORS and name.count(".") <= 2:
+            out = arguments.keywords.get("out")
+            if out is not None:
+                return self.mutate(node, None, out, last, ())
             return self.created(last, arguments, node)
         operator = knowledge.operator_name(name)
         if operator is not None:
             return self._functional(operator, arguments, node)
         return None
 
-    def _new_optimizer(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _gradients_in(self, arguments: Arguments) -> bool:
+        """Whether a call is handed a list of gradients."""
+        first = resolved(arguments.positional[0]) if arguments.positional else None
+        return isinstance(first, Container) and any(self.is_gradient(resolved(item)) for item in first.elements())
+
+    def _new_optimizer(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         made = self.made(Optimizer(node, name, arguments.all()[:1]))
-        self.emit(Fresh(node, made))
+        self.emit(Fresh(site_of(node), made))
         return made
 
-    def _new_module(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _new_module(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if knowledge.WRAPPERS.search(name) and arguments.positional:
             return arguments.positional[0]
         flag = arguments.keywords.get("inplace")
@@ -202,11 +220,11 @@ class Externals(Methods):
             flag = arguments.positional[position]
         inplace = isinstance(flag, Plain) and flag.constant is True
         made = self.made(Module(node, f"torch.nn.{name}", arguments.all(), inplace=inplace))
-        self.emit(Fresh(node, made))
+        self.emit(Fresh(site_of(node), made))
         return made
 
-    def _functional(self, operator: str, arguments: Arguments, node: cst.Call) -> Value:
-        parents = arguments.all()
+    def _functional(self, operator: str, arguments: Arguments, node: ast.Call) -> Value:
+        parents = _operands(operator, arguments, node)
         out = arguments.keywords.get("out")
         if out is not None:
             return self.mutate(node, None, out, operator, parents)
@@ -216,14 +234,14 @@ class Externals(Methods):
             self.mutated.add(first)
             result = self.mutate(node, None, first, operator, parents[1:])
             if operator not in INPLACE and isinstance(result, Tensor):
-                self.in_place_results[result] = node.args[0].value
+                self.in_place_results[result] = first_argument(node)
             return result
         if all(isinstance(resolved(item), Plain) for item in parents):
             return self.made(Tensor(node, "new"))
         base = first if operator in VIEWS else None
         return self.computed(operator, parents, node, base)
 
-    def _foreign(self, name: str, last: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _foreign(self, name: str, last: str, arguments: Arguments, node: ast.Call) -> Value:
         root = knowledge.package(name)
         if root == "builtins":
             return self.builtin(last, arguments, node)
@@ -243,11 +261,11 @@ class Externals(Methods):
             return self.made(Unknown(node, kind, arguments.all(), last, callee, self.mode))
         return self.unresolved(callee, last, arguments.all(), node)
 
-    def _deque(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _deque(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         limit = arguments.get(1, "maxlen")
         return self.made(Container(node, "deque", bounded=limit is not None))
 
-    def _defaultdict(self, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _defaultdict(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         made = self.made(Container(node, "dict"))
         factory = resolved(arguments.positional[0]) if arguments.positional else None
         if isinstance(factory, External) and factory.name in ("builtins.list", "collections.deque"):
@@ -256,9 +274,13 @@ class Externals(Methods):
             made.add(Plain(node, 0))
         return made
 
-    in_place_results: dict[Tensor, cst.BaseExpression]
+    in_place_results: dict[Tensor, ast.expr]
     """What is written for the argument that an in-place activation overwrites, by its result."""
     in_place_modules: dict[Tensor, Module]
+    forward_calls: dict[FunctionInfo, list[tuple[frozenset[str], GradMode]]]
+    """The parameters that each call of a `forward` gives, and the grad mode of the call."""
+    openings: dict[Tensor, Module]
+    """The module that opens a `Sequential` and overwrites its argument, by its result."""
     """The module that overwrites its argument, by its result."""
 
     _externals: ClassVar[dict[str, Callable[..., Value | None]]] = {
@@ -278,6 +300,23 @@ class Externals(Methods):
         "torch.optim.swa_utils.AveragedModel": _averaged,
         "collections.deque": _deque, "collections.defaultdict": _defaultdict,
     }  # fmt: skip
+
+
+def _operands(operator: str, arguments: Arguments, node: ast.Call) -> tuple[Value, ...]:
+    """What a function of PyTorch is called with, in the order of the operator's parameters."""
+    known = OPERATORS.get(operator)
+    if known is None or arguments.starred:
+        return arguments.all()
+    named = {"self" if key == "input" else key: value for key, value in arguments.keywords.items()}
+    found = list(arguments.positional)
+    for name in known.parameters[len(found) :] if named.keys() & set(known.parameters) else ():
+        found.append(named.pop(name, Plain(node)))
+    return (*found, *named.values())
+
+
+def first_argument(call: ast.Call) -> ast.expr:
+    """What is written first between the brackets of a call that has an argument."""
+    return call.args[0] if call.args else call.keywords[0].value
 
 
 def _mode(literal: object, if_true: GradMode, if_false: GradMode) -> GradMode:

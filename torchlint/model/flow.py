@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Callable, Sequence
 from typing import ClassVar
-
-import libcst as cst
 
 from torchlint import hints
 from torchlint.knowledge import GradMode
 from torchlint.model.assignments import Assignments
 from torchlint.model.conditions import Conditions
-from torchlint.model.definitions import Definitions, FunctionInfo, dotted
+from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Exit, Loop, Returned, Try
 from torchlint.model.machine import LoopScope, Snapshot
 from torchlint.model.values import (
@@ -26,6 +26,9 @@ from torchlint.model.values import (
     Value,
     inputs_of,
 )
+from torchlint.pythontree import dotted, is_literal, site_of
+
+LoopNode = ast.For | ast.AsyncFor | ast.While
 
 
 class Interpreter(Conditions):
@@ -34,16 +37,19 @@ class Interpreter(Conditions):
     def __init__(self, definitions: Definitions) -> None:
         super().__init__(definitions)
         self.mutated: set[Value] = set()
-        self.in_place_results: dict[Tensor, cst.BaseExpression] = {}
+        self.in_place_results: dict[Tensor, ast.expr] = {}
         self.in_place_modules: dict[Tensor, Module] = {}
+        self.openings: dict[Tensor, Module] = {}
+        self.forward_calls: dict[FunctionInfo, list[tuple[frozenset[str], GradMode]]] = {}
         self.backwards: list[Value] = []
         self.frozen: set[Value] = set()
+        self.layers: dict[Value, set[tuple[object, int]]] = {}
+        """Values that are layers of PyTorch, and in which arms of branches."""
         self.defined: dict[FunctionInfo, Function] = {}
 
-    def run(self, body: cst.BaseSuite | Sequence[cst.CSTNode]) -> None:
+    def run(self, body: Sequence[ast.stmt]) -> None:
         """Interpret a block up to where it certainly leaves."""
-        statements = body.body if isinstance(body, cst.BaseSuite) else body
-        for statement in statements:
+        for statement in body:
             if not self.alive:
                 return
             self.statements += 1
@@ -52,15 +58,12 @@ class Interpreter(Conditions):
             if handler is not None:
                 handler(self, statement)
 
-    def _simple_line(self, node: cst.SimpleStatementLine) -> None:
-        self.run(node.body)
-
-    def _expression(self, node: cst.Expr) -> None:
+    def _expression(self, node: ast.Expr) -> None:
         self.value(node.value)
 
     # -- branches -----------------------------------------------------------------------------------
 
-    def _if(self, node: cst.If) -> None:
+    def _if(self, node: ast.If) -> None:
         self.value(node.test)
         arms = self._arms(node)
         certain = self.certain_arm(node)
@@ -71,32 +74,33 @@ class Interpreter(Conditions):
         if absent is not None:
             name, number = absent
             arm = arms[number]
-            arms[number] = lambda: self._without(name, arm, node)
-        training = dotted(node.test).endswith(".training") and node.orelse is None
+            arms[number] = lambda: self._as(name, Plain(node, None), arm)
+        layer = self.layer_asked_for(node.test)
+        if layer is not None:
+            value, body = layer, arms[0]
+            arms[0] = lambda: self._as_layer(value, body)
+        training = dotted(node.test).endswith(".training") and not node.orelse
         self._branch(node, arms, only_first=training)
 
-    def _arms(self, node: cst.If) -> list[Callable[[], None]]:
-        arms: list[Callable[[], None]] = [lambda: self.run(node.body)]
-        orelse = node.orelse
-        if isinstance(orelse, cst.If):
-            arms.append(lambda: self._if(orelse))
-        elif orelse is not None:
-            arms.append(lambda: self.run(orelse.body))
-        else:
-            arms.append(lambda: None)
-        return arms
+    def _arms(self, node: ast.If) -> list[Callable[[], None]]:
+        return [lambda: self.run(node.body), lambda: self.run(node.orelse)]
 
-    def _without(self, name: str, arm: Callable[[], None], node: cst.CSTNode) -> None:
-        """Run an arm in which a name is None."""
-        self.bind(name, Plain(node, None))
+    def _as(self, name: str, value: Value, arm: Callable[[], None]) -> None:
+        """Run an arm in which a name stands for a value."""
+        self.bind(name, value)
         arm()
 
-    def _branch(self, node: cst.CSTNode, arms: Sequence[Callable[[], None]], only_first: bool = False) -> None:
+    def _as_layer(self, value: Value, arm: Callable[[], None]) -> None:
+        """Run an arm in which a value is a layer of PyTorch."""
+        self.layers.setdefault(value, set()).add(self.path[-1])
+        arm()
+
+    def _branch(self, node: ast.AST, arms: Sequence[Callable[[], None]], only_first: bool = False) -> None:
         """Interpret alternatives; with `only_first` what follows sees the first alone, if it goes on."""
         before, path, passed, outer = self.snapshot(), self.path, self.passed, self.items
         ends: list[Snapshot] = []
         left: list[tuple[object, int]] = []
-        branch = Branch(node, [])
+        branch = Branch(site_of(node), [])
         for number, arm in enumerate(arms):
             self.restore(before)
             self.items = []
@@ -111,21 +115,19 @@ class Interpreter(Conditions):
         if any(branch.arms):
             self.items.append(branch)
 
-    def _match(self, node: cst.Match) -> None:
+    def _match(self, node: ast.Match) -> None:
         self.value(node.subject)
         arms: list[Callable[[], None]] = [lambda case=case: self.run(case.body) for case in node.cases]  # type: ignore[misc]
         self._branch(node, [*arms, lambda: None])
 
-    def _try(self, node: cst.Try | cst.TryStar) -> None:
+    def _try(self, node: ast.Try) -> None:
         before, path, passed, outer = self.copy(), self.path, self.passed, self.items
-        event = Try(node, [], [])
+        event = Try(site_of(node), [], [])
         self.items = event.body
         self.run(node.body)
-        if node.orelse is not None:
-            self.run(node.orelse.body)
+        self.run(node.orelse)
         ends = [self.copy()]
-        handlers: Sequence[cst.ExceptHandler | cst.ExceptStarHandler] = node.handlers
-        for number, handler in enumerate(handlers):
+        for number, handler in enumerate(node.handlers):
             self.restore(before)
             self.merge([before, *([ends[0]] if ends[0].alive else [])], node)
             self.alive = True
@@ -137,22 +139,22 @@ class Interpreter(Conditions):
         self.items, self.path, self.passed = outer, path, passed
         self.merge(ends, node)
         self.items.append(event)
-        if node.finalbody is not None:
+        if node.finalbody:
             alive, self.alive = self.alive, True
-            self.run(node.finalbody.body)
+            self.run(node.finalbody)
             self.alive = self.alive and alive
 
     # -- loops --------------------------------------------------------------------------------------
 
-    def _for(self, node: cst.For) -> None:
+    def _for(self, node: ast.For | ast.AsyncFor) -> None:
         iterable = self.value(node.iter)
         self._loop(node, lambda: self.assign_target(node.target, self.iterated(iterable, node)))
 
-    def _while(self, node: cst.While) -> None:
+    def _while(self, node: ast.While) -> None:
         self._loop(node, lambda: self.value(node.test))
 
-    def _loop(self, node: cst.For | cst.While, begin: Callable[[], object]) -> None:
-        event = Loop(node, [], depth=len(self.calls), path=self.path)
+    def _loop(self, node: LoopNode, begin: Callable[[], object]) -> None:
+        event = Loop(site_of(node), [], depth=len(self.calls), path=self.path)
         scope = LoopScope(event, node, len(self.entered_from))
         self._open_phis(scope)
         before, passed, outer = self.copy(), self.passed, self.items
@@ -167,9 +169,8 @@ class Interpreter(Conditions):
         self.items, self.passed = outer, passed
         if event.body:
             self.items.append(event)
-        if node.orelse is not None:
-            self.run(node.orelse.body)
-        endless = isinstance(node, cst.While) and dotted(node.test) == "True"
+        self.run(node.orelse)
+        endless = isinstance(node, ast.While) and is_literal(node.test, True)
         ends = [self.snapshot(), *scope.breaks] if not endless else scope.breaks or [self.snapshot()]
         self.merge([*ends, *([] if endless else [before])], node)
 
@@ -177,11 +178,11 @@ class Interpreter(Conditions):
         for name in sorted(self.definitions.assigned_names(scope.node)):
             initial = self.frame.locals.get(name)
             if initial is not None:
-                phi = self.made(Phi(initial.node, (initial,), scope.event))
+                phi = self.made(Phi(initial.site, (initial,), scope.event))
                 phi.label = name
                 self.frame.locals[name] = scope.name_phis[name] = phi
 
-    def _iterate(self, node: cst.For | cst.While, begin: Callable[[], object], scope: LoopScope) -> None:
+    def _iterate(self, node: LoopNode, begin: Callable[[], object], scope: LoopScope) -> None:
         """One symbolic iteration; what it leaves behind flows back into the Phis."""
         begin()
         self.run(node.body)
@@ -197,41 +198,41 @@ class Interpreter(Conditions):
 
     # -- with ---------------------------------------------------------------------------------------
 
-    def _with(self, node: cst.With) -> None:
+    def _with(self, node: ast.With | ast.AsyncWith) -> None:
         mode = self.mode
         self.entered_from.append(mode)
         for item in node.items:
-            context = self.value(item.item)
+            context = self.value(item.context_expr)
             if isinstance(context, Context):
                 self.mode = context.mode
             elif may_switch_gradients(context):
                 self.mode = GradMode.UNKNOWN
-            if item.asname is not None:
-                self.assign_target(item.asname.name, self.entered(context, item))
+            if item.optional_vars is not None:
+                self.assign_target(item.optional_vars, self.entered(context, item))
         self.run(node.body)
         self.entered_from.pop()
         self.mode = mode
 
-    def entered(self, context: Value, node: cst.CSTNode) -> Value:
+    def entered(self, context: Value, node: ast.AST) -> Value:
         """What `with ... as x` binds."""
         return context if not isinstance(context, Context) else Plain(node)
 
     # -- definitions and exits ----------------------------------------------------------------------
 
-    def _function(self, node: cst.FunctionDef) -> None:
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         info = self.definitions.functions[node]
         function = self.made(Function(info, self.frame, mode=self.decorated_mode(info)))
         self.defined[info] = function
-        self.bind(node.name.value, function)
+        self.bind(node.name, function)
 
-    def _class(self, node: cst.ClassDef) -> None:
-        self.bind(node.name.value, self.made(Class(self.definitions.classes[node], self.frame)))
+    def _class(self, node: ast.ClassDef) -> None:
+        self.bind(node.name, self.made(Class(self.definitions.classes[node], self.frame)))
 
-    def _return(self, node: cst.Return) -> None:
+    def _return(self, node: ast.Return) -> None:
         value = self.value(node.value) if node.value is not None else Plain(node, None)
         self.frame.returns.append(value)
         if not self.calls:
-            self.emit(Returned(node, value))
+            self.emit(Returned(site_of(node), value))
         self._leave("return")
 
     def _leave(self, kind: str) -> None:
@@ -240,38 +241,40 @@ class Interpreter(Conditions):
         self.items.append(Exit(kind))
         self.alive = False
 
-    def _raise(self, node: cst.Raise) -> None:
+    def _raise(self, node: ast.Raise) -> None:
         self._leave("raise")
 
-    def _break(self, node: cst.Break) -> None:
+    def _break(self, node: ast.Break) -> None:
         if self.scopes:
             self.scopes[-1].breaks.append(self.leaving(self.scopes[-1].blocks))
         self._leave("break")
 
-    def _continue(self, node: cst.Continue) -> None:
+    def _continue(self, node: ast.Continue) -> None:
         if self.scopes:
             self.scopes[-1].ends.append(self.leaving(self.scopes[-1].blocks))
         self._leave("continue")
 
-    def _global_names(self, node: cst.Global | cst.Nonlocal) -> None:
-        self.frame.outer_names.update(item.name.value for item in node.names)
+    def _global_names(self, node: ast.Global | ast.Nonlocal) -> None:
+        self.frame.outer_names.update(node.names)
 
-    def _del(self, node: cst.Del) -> None:
-        for target in node.target.elements if isinstance(node.target, cst.Tuple) else [node]:
-            name = dotted(target.value if isinstance(target, cst.Element) else node.target)
-            self.frame.locals.pop(name, None)
+    def _del(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            for item in target.elts if isinstance(target, ast.Tuple) else [target]:
+                self.frame.locals.pop(dotted(item), None)
 
-    def _assert(self, node: cst.Assert) -> None:
+    def _assert(self, node: ast.Assert) -> None:
         self.value(node.test)
 
-    _statements: ClassVar[dict[type[cst.CSTNode], Callable[..., None]]] = {
-        cst.SimpleStatementLine: _simple_line, cst.Expr: _expression, cst.Assign: Assignments.assign,
-        cst.AnnAssign: Assignments.annotated,
-        cst.AugAssign: Assignments.augmented,
-        cst.If: _if, cst.Match: _match, cst.Try: _try, cst.TryStar: _try, cst.For: _for,
-        cst.While: _while, cst.With: _with, cst.FunctionDef: _function, cst.ClassDef: _class, cst.Return: _return,
-        cst.Raise: _raise, cst.Break: _break, cst.Continue: _continue, cst.Global: _global_names,
-        cst.Nonlocal: _global_names, cst.Del: _del, cst.Assert: _assert,
+    _statements: ClassVar[dict[type[ast.AST], Callable[..., None]]] = {
+        ast.Expr: _expression, ast.Assign: Assignments.assign,
+        ast.AnnAssign: Assignments.annotated,
+        ast.AugAssign: Assignments.augmented,
+        ast.If: _if, ast.Match: _match, ast.Try: _try, ast.For: _for, ast.AsyncFor: _for, ast.While: _while,
+        ast.With: _with, ast.AsyncWith: _with, ast.FunctionDef: _function, ast.AsyncFunctionDef: _function,
+        ast.ClassDef: _class, ast.Return: _return,
+        ast.Raise: _raise, ast.Break: _break, ast.Continue: _continue, ast.Global: _global_names,
+        ast.Nonlocal: _global_names, ast.Delete: _del, ast.Assert: _assert,
+        **({getattr(ast, "TryStar"): _try} if sys.version_info >= (3, 11) else {}),  # noqa: B009 - unknown to 3.10
     }  # fmt: skip
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import libcst as cst
-
 from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
-from torchlint.model.definitions import dotted
-from torchlint.model.events import Backward, Call, Compute, Event, Step
+from torchlint.model.events import Backward, Branch, Call, Compute, Event, Exit, Item, Step, events_in
 from torchlint.model.ownership import parameters_of
 from torchlint.model.program import Program
 from torchlint.model.tracking import Tracking, ancestry
@@ -21,6 +19,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
+from torchlint.pythontree import FUNCTIONS, Site, dotted, site_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class LossWithoutGraph:
     """`backward` on a loss whose forward ran with gradients off; `switch` is what switched them off."""
 
     backward: Backward
-    switch: cst.CSTNode | None
+    switch: Site | None
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class UntrainedModule:
     forward: Event
     name: str
     step: Step
-    switch: cst.CSTNode | None
+    switch: Site | None
 
 
 class GradModes:
@@ -52,10 +51,25 @@ class GradModes:
         """Backward passes that fail, or train nothing, because of the grad mode of their forward."""
         for trace in self.program.traces:
             for event in trace.events:
-                if isinstance(event, Backward) and self.tracking.tracked(event.loss) is Answer.NO:
+                if isinstance(event, Backward) and self._fails(event) and self._is_reached(event):
                     value = self._made_without_grad(event.loss)
                     if value is not None:
                         yield LossWithoutGraph(event, self._switch(value, event))
+
+    def _fails(self, backward: Backward) -> bool:
+        """Whether a backward pass finds no graph."""
+        return self.tracking.tracked(backward.loss) is Answer.NO
+
+    def _is_reached(self, backward: Backward) -> bool:
+        """Whether a function that is called with gradients off surely goes backward: a condition in it that the
+        call does not decide may well mean training."""
+        others = [arm for branch, taken in backward.undecided for arm in _other_arms(branch, taken)]
+        return all(_raises(arm) or self._goes_backward(arm) for arm in others) and all(
+            isinstance(branch, Branch) and _raises(branch.arms[arm]) for branch, arm in backward.escaped
+        )
+
+    def _goes_backward(self, arm: list[Item]) -> bool:
+        return any(isinstance(event, Backward) and self._fails(event) for event in events_in(arm))
 
     def _made_without_grad(self, loss: Value) -> Value | None:
         """The operator or call, of those the loss comes from, that ran with gradients off."""
@@ -101,25 +115,36 @@ class GradModes:
             needed |= ancestry([backward.loss])
         return next((event for event in passes if _result(event) in needed and event.loops == step.loops), None)
 
-    def _switch(self, value: Value, backward: Event) -> cst.CSTNode | None:
+    def _switch(self, value: Value, backward: Event) -> Site | None:
         """The `with`, decorator or statement that switched gradients off."""
         tree = self.program.tree
-        for node in (value.node, *reversed(backward.calls)):
-            for item in tree.ancestors(node) if node is not None else ():
-                if isinstance(item, cst.With) and any(self._switches_off(part.item) for part in item.items):
-                    return item.items[0].item
-                if isinstance(item, cst.FunctionDef):
-                    for decorator in item.decorators:
-                        if self._switches_off(decorator.decorator):
-                            return decorator
-        for call in tree.of_type(cst.Call):
+        for site in (value.site, *reversed(backward.calls)):
+            for item in tree.ancestors(tree.node(site)) if site is not None else ():
+                if isinstance(item, (ast.With, ast.AsyncWith)):
+                    if any(self._switches_off(part.context_expr) for part in item.items):
+                        return site_of(item.items[0].context_expr)
+                if isinstance(item, FUNCTIONS):
+                    for decorator in item.decorator_list:
+                        if self._switches_off(decorator):
+                            return tree.decorator_site(decorator)
+        for call in tree.of_type(ast.Call):
             if self.program.definitions.qualified(dotted(call.func)) in SET_GRAD_MODE:
-                return tree.statement(call)
+                return site_of(tree.statement(call))
         return None
 
-    def _switches_off(self, node: cst.CSTNode) -> bool:
-        name = self.program.definitions.qualified(dotted(node.func if isinstance(node, cst.Call) else node))
+    def _switches_off(self, node: ast.AST) -> bool:
+        name = self.program.definitions.qualified(dotted(node.func if isinstance(node, ast.Call) else node))
         return GRAD_MODES.get(name) is GradMode.OFF or name in SET_GRAD_MODE
+
+
+def _other_arms(branch: object, taken: int) -> list[list[Item]]:
+    if not isinstance(branch, Branch):
+        return [[]]  # the handler of a `try`, whose body may do without it
+    return [arm for number, arm in enumerate(branch.arms) if number != taken]
+
+
+def _raises(arm: list[Item]) -> bool:
+    return any(isinstance(item, Exit) and item.kind == "raise" for item in arm)
 
 
 def _result(event: Event) -> Value:

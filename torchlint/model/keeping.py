@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import libcst as cst
 
 from torchlint.knowledge import GradMode
 from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned
@@ -25,24 +24,32 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pythontree import Site, dotted, site_of
 
 
 @dataclass(frozen=True)
 class KeptGraph:
     """`keep` puts a tracked tensor where it outlives an iteration of `loop` (None: a call of the function).
 
-    `backward` is the pass through the tensor in the same iteration, which frees what the operators saved
-    unless it retains the graph; without one, every iteration's activations stay.
+    `backward` is the pass through the tensor in the same iteration, which frees what the operators saved unless it
+    retains the graph; a `framework` makes one of what the function returns. Without any, every iteration's
+    activations stay.
     """
 
     keep: Keep
-    node: cst.CSTNode
+    site: Site
     loop: Loop | None
     backward: Backward | None
+    framework: bool = False
 
     @property
     def holds_activations(self) -> bool:
-        return self.backward is None or self.backward.retain is True
+        if self.backward is None:
+            return not self.framework
+        return self.backward.retain is True
+
+
+_EMPTYING = ("clear", "pop", "popleft")
 
 
 class Keeping:
@@ -83,11 +90,13 @@ class Keeping:
         backward = self._backward_through(keep, loop, events)
         if self._used_later(keep, container, backward, loop, events):
             return None
+        if loop is None and self._is_training_step(trace, keep, events):
+            return None if self._is_emptied(trace, container) else KeptGraph(keep, keep.site, None, None, True)
         if backward is None:
             over_data = loop is not None and (self._made_from_data(keep.value, loop) or _trains(loop, events))
             if not over_data or not self._stays_unseen(trace, keep, container, events):
                 return None
-        return KeptGraph(keep, self._node(keep, loop), loop, backward)
+        return KeptGraph(keep, self._site(keep, loop), loop, backward)
 
     def _outlived(self, keep: Keep, container: Value) -> Loop | None:
         """The innermost loop of whose iterations the container sees more than one."""
@@ -109,6 +118,26 @@ class Keeping:
             owner is receiver and value is container for (owner, _), value in stored.items()
         )
 
+    def _is_training_step(self, trace: Trace, keep: Keep, events: list[Event]) -> bool:
+        """Whether Lightning calls a function with each batch, and goes backward through what it returns."""
+        if trace.root is None or trace.root.name != "training_step" or not isinstance(trace.receiver, Module):
+            return False
+        graph = self.tracking.graph(keep.value, carried=False)
+        returned = (self.tracking.graph(event.value) for event in events if isinstance(event, Returned))
+        return any(not graph.isdisjoint(values) for values in returned)
+
+    def _is_emptied(self, trace: Trace, container: Value) -> bool:
+        """Whether a method of the object empties a list, or makes it anew."""
+        root = trace.root
+        if root is None or root.owner is None:
+            return True
+        stored = self.program.interpreter.stored
+        names = {name for (owner, name), value in stored.items() if owner is trace.receiver and value is container}
+        emptied = {f"{root.parameters[0]}.{name}.{verb}" for name in names for verb in _EMPTYING}
+        makers = {maker for name in names for maker in root.owner.assigned.get(name, ())}
+        calls = self.program.tree.of_type(ast.Call)
+        return bool(makers - {"__init__"}) or any(dotted(call.func) in emptied for call in calls)
+
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
         """Whether the tensor is made anew in each iteration."""
         if loop is None:
@@ -118,7 +147,7 @@ class Keeping:
         return isinstance(value, Phi) and any(loop in item.loops for item in value.parents)
 
     def _drained(self, container: Value, loop: Loop | None, events: list[Event]) -> bool:
-        if container.has_use("clear", "pop", "popleft"):
+        if container.has_use(*_EMPTYING):
             return True
         return any(
             isinstance(event, Keep)
@@ -164,18 +193,21 @@ class Keeping:
         if keep.container in graph and not isinstance(keep.container, Phi):
             return True
         return any(
-            isinstance(item, Tensor)
-            and keep.container in item.parents
-            and item.node in (keep.node, _right_side(keep.node))
+            isinstance(item, Tensor) and keep.container in item.parents and item.site in self._written(keep)
             for item in graph
         )
+
+    def _written(self, keep: Keep) -> tuple[Site, ...]:
+        """The sites of a statement that adds, and of what it assigns."""
+        node = self.program.tree.node(keep.site)
+        return (keep.site, site_of(node.value)) if isinstance(node, ast.Assign) else (keep.site,)
 
     def _made_from_data(self, value: Value, loop: Loop) -> bool:
         """Whether a module made the tensor of what the loop's own iteration over a loader yields."""
         graph = self.tracking.graph(value)
         inputs = [item for made in graph if is_forward(made) for item in made.parents]
         return any(
-            isinstance(item, Unknown) and item.origin == "iteration" and item.node is loop.node
+            isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site
             for item in ancestry(inputs)
         )
 
@@ -212,10 +244,10 @@ class Keeping:
         graph = self.tracking.graph(value)
         return container not in graph and keep.value not in graph
 
-    def _node(self, keep: Keep, loop: Loop | None) -> cst.CSTNode:
+    def _site(self, keep: Keep, loop: Loop | None) -> Site:
         """The statement in the loop: the call, where a local function does the keeping."""
         depth = loop.depth if loop is not None else 0
-        return keep.calls[depth] if len(keep.calls) > depth else keep.node
+        return keep.calls[depth] if len(keep.calls) > depth else keep.site
 
 
 def _is_leaf(value: Value) -> bool:
@@ -237,10 +269,6 @@ def _is_leaf(value: Value) -> bool:
 
 def _trains(loop: Loop, events: list[Event]) -> bool:
     return any(isinstance(event, Backward) and loop in event.loops for event in events)
-
-
-def _right_side(node: cst.CSTNode) -> cst.CSTNode | None:
-    return node.value if isinstance(node, cst.Assign) else None
 
 
 def _shares_result(shared: set[Value], loop: Loop | None) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from typing import TypeVar
-
-import libcst as cst
 
 from torchlint.knowledge import GradMode
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
@@ -25,6 +24,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
+from torchlint.pythontree import Site
 
 Made = TypeVar("Made", bound=Value)
 Key = TypeVar("Key", str, tuple[Value, str])
@@ -56,7 +56,7 @@ class Snapshot:
 class LoopScope:
     """A loop that is being interpreted: its Phis, and the states that leave its body early."""
 
-    def __init__(self, event: Loop, node: cst.CSTNode, blocks: int) -> None:
+    def __init__(self, event: Loop, node: ast.AST, blocks: int) -> None:
         self.event = event
         self.node = node
         self.blocks = blocks
@@ -83,12 +83,14 @@ class Machine:
         self.scopes: list[LoopScope] = []
         self.path: Path = ()
         self.passed: Path = ()
-        self.calls: tuple[cst.CSTNode, ...] = ()
+        self.calls: tuple[Site, ...] = ()
         self.call_path: Path = ()
+        self.called_without_grad: tuple[int, int] | None = None
+        """How long `path` and `passed` were at the outermost call under way that was made with gradients off."""
         self.stack: list[FunctionInfo] = []
         self.interpreted: set[FunctionInfo] = set()
         self.statements = 0
-        self.budget = MAX_STATEMENTS + MAX_REPETITION * len(definitions.tree.by_type.get(cst.SimpleStatementLine, ()))
+        self.budget = MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements
         """Statements that may be interpreted in all."""
         self.clock = 0
         self.templates: dict[ClassInfo, Value] = {}
@@ -115,11 +117,14 @@ class Machine:
         event.loops = self.loops
         event.calls = self.calls
         event.call_path = self.call_path
+        if self.called_without_grad is not None:
+            taken, left = self.called_without_grad
+            event.undecided, event.escaped = self.path[taken:], self.passed[left:]
         self.items.append(event)
 
     # -- names --------------------------------------------------------------------------------------
 
-    def lookup(self, name: str, node: cst.CSTNode | None = None) -> Value:
+    def lookup(self, name: str, node: ast.AST | None = None) -> Value:
         """What a name stands for here: local, enclosing, global, imported, or unknown."""
         frame: Frame | None = self.frame
         while frame is not None:
@@ -129,10 +134,13 @@ class Machine:
             frame = frame.parent
         return self._global(name, node)
 
-    def _global(self, name: str, node: cst.CSTNode | None) -> Value:
+    def _global(self, name: str, node: ast.AST | None) -> Value:
         found = self._builtin_values.get(name)
         if found is None:
             target = self.definitions.imported(name)
+            defined = self.definitions.function_named(name)
+            if target is None and defined is not None:
+                return Function(defined, self.module_frame)
             found = External(node, target) if target else Unknown(None, "global", (), name)
             self._builtin_values[name] = found
         return found
@@ -158,7 +166,7 @@ class Machine:
 
     # -- attributes ---------------------------------------------------------------------------------
 
-    def attribute(self, owner: Value, name: str, node: cst.CSTNode | None) -> Value:
+    def attribute(self, owner: Value, name: str, node: ast.AST | None) -> Value:
         """An attribute of a value, as last assigned; else what its class says; else an unknown part."""
         key = (owner, name)
         found = self.heap.get(key)
@@ -167,6 +175,10 @@ class Machine:
         if isinstance(owner, External):
             return self._part(owner, name, lambda: External(node, f"{owner.name}.{name}"))
         info = class_of(owner)
+        if info is not None and node is not None:
+            method = self.definitions.method(info, name)
+            if method is not None and method.has_decorator("property") and self.can_inline(method):
+                return self.read_property(method, owner, node)
         if info is not None:
             member = self._member(owner, info, name)
             if member is not None:
@@ -181,7 +193,7 @@ class Machine:
         if isinstance(found, Phi) and found.loop is scope.event:
             return found
         if key not in scope.heap_phis:
-            phi = Phi(found.node, (found,), scope.event)
+            phi = Phi(found.site, (found,), scope.event)
             phi.order, phi.loops, phi.label = found.order, found.loops, found.label or key[1]
             scope.heap_phis[key] = phi
             self.heap[key] = phi
@@ -204,9 +216,17 @@ class Machine:
 
     def _rewritten(self, stored: Value, owner: Value, name: str) -> Value:
         """What `__init__` stored, or what another method has put in its place."""
-        either = Phi(stored.node, (stored, Unknown(stored.node, "attribute", (owner,), name)))
+        either = Phi(stored.site, (stored, Unknown(stored.site, "attribute", (owner,), name)))
         either.order, either.loops = owner.order, owner.loops
         return either
+
+    def can_inline(self, info: FunctionInfo) -> bool:
+        """Whether a call is followed into a function."""
+        raise NotImplementedError
+
+    def read_property(self, method: FunctionInfo, owner: Value, node: ast.AST) -> Value:
+        """What a property gives."""
+        raise NotImplementedError
 
     def template(self, info: ClassInfo) -> Value:
         """The object that stands for any instance of a class, its attributes as `__init__` stores them."""
@@ -219,7 +239,7 @@ class Machine:
             owner.set_part(key, found)
         return found
 
-    def part_of(self, owner: Value, key: object, origin: str, node: cst.CSTNode | None) -> Value:
+    def part_of(self, owner: Value, key: object, origin: str, node: ast.AST | None) -> Value:
         """An unknown part of a value, the same at every reading."""
         label = key if isinstance(key, str) else ""
 
@@ -232,7 +252,7 @@ class Machine:
 
     # -- elements -----------------------------------------------------------------------------------
 
-    def store(self, owner: Container, index: Value | None, value: Value, node: cst.CSTNode) -> None:
+    def store(self, owner: Container, index: Value | None, value: Value, node: ast.AST) -> None:
         """Remember that `owner[index]` is a value: until something else is stored, which may be at the same place."""
         self.heap.pop((owner, "[=]"), None)
         if index is not None:
@@ -267,7 +287,7 @@ class Machine:
         self.mode = state.mode
         self.alive = state.alive
 
-    def merge(self, states: list[Snapshot], node: cst.CSTNode | None) -> None:
+    def merge(self, states: list[Snapshot], node: ast.AST | None) -> None:
         """Go on where several states meet; what differs becomes a Phi. With none alive, nothing goes on."""
         living = [state for state in states if state.alive]
         if not living:
@@ -288,7 +308,7 @@ class Machine:
         into: dict[Key, Value],
         sources: list[dict[Key, Value]],
         arms: list[tuple[object, int] | None],
-        node: cst.CSTNode | None,
+        node: ast.AST | None,
     ) -> None:
         first = sources[0]
         changed: dict[Key, None] = {}
@@ -301,9 +321,7 @@ class Machine:
             found = [(source[key], arm) for source, arm in zip(sources, arms, strict=True) if key in source]
             into[key] = self.phi(node, [value for value, _ in found], [arm for _, arm in found])
 
-    def phi(
-        self, node: cst.CSTNode | None, values: list[Value], arms: Sequence[tuple[object, int] | None] = ()
-    ) -> Value:
+    def phi(self, node: ast.AST | None, values: list[Value], arms: Sequence[tuple[object, int] | None] = ()) -> Value:
         """One of these values, each on its arm of a branch if that is known; no Phi where they are all the same."""
         distinct = list(dict.fromkeys(values))
         if len(distinct) == 1:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-import libcst as cst
-
 from torchlint import hints, knowledge
-from torchlint.model.definitions import ClassInfo, dotted
+from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import Call, Clear, Compute, GradRead, Keep, MayClear
 from torchlint.model.summaries import Arguments
 from torchlint.model.training import Training, owner_label
@@ -28,6 +27,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.operators import INPLACE, OPERATORS, VIEWS
+from torchlint.pythontree import dotted, site_of
 
 _OVERWRITING = frozenset({"zero_", "fill_", "copy_"})
 
@@ -37,8 +37,8 @@ class Methods(Training):
 
     def mutate(
         self,
-        node: cst.CSTNode,
-        target: cst.BaseExpression | None,
+        node: ast.AST,
+        target: ast.expr | None,
         old: Value,
         how: str,
         by: tuple[Value, ...],
@@ -46,11 +46,11 @@ class Methods(Training):
         """Record a change in place."""
         raise NotImplementedError
 
-    def call_value(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
+    def call_value(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         """Call a value."""
         raise NotImplementedError
 
-    def call_method(self, receiver: Value, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def call_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """The result of `receiver.name(arguments)`."""
         receiver = resolved(receiver)
         if isinstance(receiver, (Instance, Module, Optimizer)):
@@ -75,7 +75,7 @@ class Methods(Training):
                 return self._tensor_method(receiver, name, arguments, node)
         return self._unknown_method(receiver, name, arguments, node)
 
-    def _local_method(self, receiver: Value, name: str, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _local_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
         """A method of a class of this module, or a function stored as an attribute."""
         info = getattr(receiver, "info", None)
         stored = self.heap.get((receiver, name))
@@ -93,11 +93,11 @@ class Methods(Training):
             return self.module_result(stored, arguments, node)
         return self.call_value(stored, arguments, node)
 
-    def module_result(self, callee: Value, arguments: Arguments, node: cst.Call) -> Value:
+    def module_result(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         """The output of a module."""
         raise NotImplementedError
 
-    def _super_method(self, receiver: Unknown, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _super_method(self, receiver: Unknown, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """`super().method(...)`: of a base in this module, else unknown, and handed the object."""
         method = self.frame.info
         while method is not None and method.owner is None:
@@ -123,14 +123,14 @@ class Methods(Training):
 
     # -- tensors ------------------------------------------------------------------------------------
 
-    def _plain_result(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _plain_result(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if isinstance(receiver, (Instance, External)):
             return None
         if isinstance(receiver, (Tensor, Unknown, Phi)) and _callee_name(node) == "numpy":
             return self.made(Tensor(node, "numpy", (receiver,), self.mode, base=receiver))
         return Plain(node)
 
-    def _tensor_method(self, receiver: Value, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _tensor_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if name in INPLACE:
             return self._in_place(receiver, name, arguments, node)
         if name in knowledge.CREATOR_METHODS:
@@ -138,29 +138,35 @@ class Methods(Training):
         base = receiver if name in VIEWS else None
         return self.computed(name, (receiver, *arguments.all()), node, base)
 
-    def computed(self, op: str, parents: tuple[Value, ...], node: cst.CSTNode, base: Value | None = None) -> Value:
+    def computed(self, op: str, parents: tuple[Value, ...], node: ast.AST, base: Value | None = None) -> Value:
         """The result of an operator, recorded as an event where it may save something."""
         result = self.made_tensor(op, parents, node, base)
         if op in OPERATORS:
-            self.emit(Compute(node, result))
+            self.emit(Compute(site_of(node), result))
         return result
 
-    def _in_place(self, receiver: Value, name: str, arguments: Arguments, node: cst.Call) -> Value:
-        assert isinstance(node.func, cst.Attribute)
-        if self._is_gradient(receiver):
-            by = resolved(arguments.positional[0]) if arguments.positional else None
-            by_zero = name == "mul_" and isinstance(by, Plain) and by.constant == 0
-            zeroed = name in _OVERWRITING or by_zero
-            self.emit(Clear(node, None, explicit=False) if zeroed else GradRead(node))
+    def _in_place(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
+        assert isinstance(node.func, ast.Attribute)
+        if self.is_gradient(receiver):
+            self.change_gradient(name, arguments.all(), node)
             return receiver
         return self.mutate(node, node.func.value, receiver, name, arguments.all())
 
-    def _is_gradient(self, value: Value) -> bool:
+    def change_gradient(self, how: str, by: tuple[Value, ...], node: ast.AST) -> None:
+        """Record that a gradient is changed in place: cleared, where it is overwritten or multiplied by 0."""
+        first = resolved(by[0]) if by else None
+        by_zero = how in ("mul", "mul_") and isinstance(first, Plain) and first.constant == 0
+        self.emit(
+            Clear(site_of(node), None, explicit=False) if how in _OVERWRITING or by_zero else GradRead(site_of(node))
+        )
+
+    def is_gradient(self, value: Value) -> bool:
+        """Whether a value is the `.grad` of something."""
         while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
             value = resolved(value.base)
         return isinstance(value, Unknown) and value.origin == "grad"
 
-    def created(self, name: str, arguments: Arguments, node: cst.CSTNode) -> Tensor:
+    def created(self, name: str, arguments: Arguments, node: ast.AST) -> Tensor:
         """A new tensor without history, or a leaf where it is told to require a gradient."""
         flag = arguments.keywords.get("requires_grad")
         if isinstance(flag, Plain) and flag.constant is True:
@@ -170,7 +176,7 @@ class Methods(Training):
 
     # -- containers ---------------------------------------------------------------------------------
 
-    def _append(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _append(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
             return None
         value = arguments.positional[0]
@@ -178,11 +184,11 @@ class Methods(Training):
             receiver.add(value)
         known = isinstance(receiver, Container) or _callee_name(node) != "add"
         if known and isinstance(receiver, (Container, Unknown, Phi)):
-            assert isinstance(node.func, cst.Attribute)
-            self.emit(Keep(node, receiver, value, "append", dotted(node.func.value)))
+            assert isinstance(node.func, ast.Attribute)
+            self.emit(Keep(site_of(node), receiver, value, "append", dotted(node.func.value)))
         return Plain(node, None)
 
-    def _extend(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _extend(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
             return None
         inner = resolved(arguments.positional[0])
@@ -191,12 +197,12 @@ class Methods(Training):
                 self._append(receiver, Arguments([item], {}, []), node)
         return Plain(node, None)
 
-    def _insert(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _insert(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 2:
             return None
         return self._append(receiver, Arguments(arguments.positional[1:], {}, []), node)
 
-    def _container_method(self, receiver: Container, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _container_method(self, receiver: Container, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if name == "items":
             pair = Container(node, "tuple", (Plain(node), self.element(receiver, None, node)))
             return self.made(Container(node, "generator", (self.made(pair),)))
@@ -214,39 +220,39 @@ class Methods(Training):
                 receiver.set_part(literal, arguments.positional[1])
             return self.element(receiver, literal, node)
         if name == "update" and receiver.kind == "meter" and arguments.positional:
-            assert isinstance(node.func, cst.Attribute)
-            self.emit(Keep(node, receiver, arguments.positional[0], "add", dotted(node.func.value)))
+            assert isinstance(node.func, ast.Attribute)
+            self.emit(Keep(site_of(node), receiver, arguments.positional[0], "add", dotted(node.func.value)))
         if name == "update" and receiver.kind == "dict":
             for value in arguments.all():
                 inner = resolved(value)
                 for item in inner.elements() if isinstance(inner, Container) else [value]:
                     receiver.add(item)
         if name == "clear":
-            self.emit(Keep(node, receiver, Plain(node), "clear", ""))
+            self.emit(Keep(site_of(node), receiver, Plain(node), "clear", ""))
         return Plain(node)
 
     # -- unknown ------------------------------------------------------------------------------------
 
-    def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: cst.Call) -> Value:
+    def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if isinstance(receiver, External):
             return self.call_value(self.attribute(receiver, name, node), arguments, node)
         part = self.part_of(receiver, name, "method", node)
         return self.unresolved(part, name, (receiver, *arguments.all()), node)
 
-    def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: cst.Call) -> Value:
+    def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: ast.Call) -> Value:
         """The result of a call that this module does not define: it may do anything to what it is handed."""
         origin = "object" if hints.is_class_name(name) else "call"
         result = self.made(Unknown(node, origin, handed, "", callee, self.mode))
-        self.emit(Call(node, result))
+        self.emit(Call(site_of(node), result))
         objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
         if objects and not self._is_bystander(handed[0], node):
-            receiver = handed[0] if isinstance(node.func, cst.Attribute) and not isinstance(callee, External) else None
-            self.emit(MayClear(node, name, objects, receiver))
+            receiver = handed[0] if isinstance(node.func, ast.Attribute) and not isinstance(callee, External) else None
+            self.emit(MayClear(site_of(node), name, objects, receiver))
         return result
 
-    def _is_bystander(self, first: Value, node: cst.Call) -> bool:
+    def _is_bystander(self, first: Value, node: ast.Call) -> bool:
         """A method of a logger, meter, scheduler or accelerator: none of them clears gradients."""
-        if not isinstance(node.func, cst.Attribute):
+        if not isinstance(node.func, ast.Attribute):
             return False
         owner = resolved(first)
         if isinstance(owner, Unknown) and owner.origin in ("engine", "scaler", "scheduler"):
@@ -261,5 +267,5 @@ class Methods(Training):
     }  # fmt: skip
 
 
-def _callee_name(node: cst.Call) -> str:
-    return node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+def _callee_name(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else ""

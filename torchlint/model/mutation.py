@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import libcst as cst
-
 from torchlint.hints import INFERENCE, TRAINING
 from torchlint.knowledge import GradMode
-from torchlint.model.definitions import dotted
 from torchlint.model.events import (
     Backward,
     Branch,
+    Call,
     Compute,
     Event,
     Mutate,
@@ -37,7 +36,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.operators import MODULES, OPERATORS
-from torchlint.syntax import walk
+from torchlint.pythontree import FUNCTIONS, Site, dotted, is_literal, walk
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,22 @@ class SavedTensorChanged:
     result: bool
     silent: bool
 
+    @property
+    def certain(self) -> bool:
+        """Whether no condition stands before the save or the change."""
+        return not self.mutate.path and not self.saver.path
+
 
 @dataclass(frozen=True)
 class OldNameRead:
-    """`mutate` overwrites its argument, which `read` reads again under its old name."""
+    """`mutate` overwrites its argument, which `read` reads again under its old name.
+
+    `opening` is the module that does, where it opens a `Sequential`.
+    """
 
     mutate: Mutate
     read: Read
+    opening: Site | None
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,7 @@ class Mutation:
     def _saver(
         self, trace: Trace, mutate: Mutate, savers: Sequence[Event], events: list[Event]
     ) -> SavedTensorChanged | None:
-        if self._is_inference(mutate):
+        if self._is_inference(mutate) or self._is_given_without_gradients(trace, mutate):
             return None
         for saver in savers:
             if saver is mutate or apart(saver, mutate):
@@ -113,12 +121,20 @@ class Mutation:
 
     def _meets(self, mutate: Mutate, saver: Event, saved: Value) -> bool:
         """Whether a change is one of a tensor that the program has made, after it was saved."""
-        if self._storages(mutate.target).isdisjoint(self._storages(saved)):
+        both = self._storages(mutate.target) & self._storages(saved)
+        if not both:
             return False
+
+        def left(phi: Phi) -> bool:
+            """Whether a value is of one iteration of a loop that is over, and the other need not be of the same."""
+            return (
+                phi not in both and bool(phi.arms) and not (set(saver.loops) & set(mutate.loops)).issuperset(phi.loops)
+            )
+
         ran = [loop for loop in saver.loops if loop not in mutate.loops]
-        reached = storages(mutate.target, saver.path, ran=ran)
+        reached = storages(mutate.target, saver.path, ran=ran, left=left)
         changed = {item for item in reached if not isinstance(item, Phi)}
-        shared = changed & storages(saved, mutate.path)
+        shared = changed & storages(saved, mutate.path, left=left)
         return any(map(_is_made, shared)) and self._before(saver, saved, mutate, changed, shared)
 
     def _storages(self, value: Value) -> frozenset[Value]:
@@ -130,14 +146,26 @@ class Mutation:
 
     def _is_inference(self, event: Event) -> bool:
         """Whether a condition on an event, or the name of a function around it or its callers, speaks of inference."""
+        tree = self.program.tree
         ways = [(branch, arm == 0) for branch, arm in event.path]
         ways += [(branch, arm != 0) for branch, arm in event.passed]
         for branch, holds in ways:
-            if isinstance(branch, Branch) and isinstance(branch.node, (cst.If, cst.IfExp)):
-                if _speaks_of_inference(branch.node.test, holds):
-                    return True
-        around = (item for node in (event.node, *event.calls) for item in self.program.tree.ancestors(node))
-        return any(isinstance(item, cst.FunctionDef) and INFERENCE.search(item.name.value) for item in around)
+            node = tree.node(branch.site) if isinstance(branch, Branch) else None
+            if isinstance(node, (ast.If, ast.IfExp)) and _speaks_of_inference(node.test, holds):
+                return True
+        around = (item for site in (event.site, *event.calls) for item in tree.ancestors(tree.node(site)))
+        return any(isinstance(item, FUNCTIONS) and INFERENCE.search(item.name) for item in around)
+
+    def _is_given_without_gradients(self, trace: Trace, event: Event) -> bool:
+        """Whether a `forward` gets here only with a parameter that its callers give with gradients off alone."""
+        calls = self.program.interpreter.forward_calls.get(trace.root, []) if trace.root is not None else []
+        for branch, arm in event.path if calls else ():
+            node = self.program.tree.node(branch.site) if isinstance(branch, Branch) else None
+            name = _asked_for(node.test) if isinstance(node, ast.If) and arm == 0 else ""
+            modes = {mode for given, mode in calls if name in given}
+            if modes == {GradMode.OFF}:
+                return True
+        return False
 
     def _before(self, saver: Event, saved: Value, mutate: Mutate, changed: set[Value], shared: set[Value]) -> bool:
         """Whether the save precedes the change: in one pass, or in the iteration before."""
@@ -196,7 +224,7 @@ class Mutation:
         needed = False
         for event in events:
             if isinstance(event, Backward) and result in self.tracking.graph(event.loss):
-                if saver.order < event.order < mutate.order and event.retain is False and not apart(event, mutate):
+                if _is_between(event, saver, mutate) and event.retain is False and not apart(event, mutate):
                     return False
                 needed = needed or event.order > mutate.order or bool(set(event.loops) & set(mutate.loops))
             elif isinstance(event, Returned) and trace.root is not None and not _no_grad_root(trace):
@@ -208,16 +236,20 @@ class Mutation:
     def old_names_read(self) -> Iterator[OldNameRead]:
         """In-place activations whose argument is read again as if nothing had happened to it."""
         sites = self.program.interpreter.in_place_results
-        parent = self.program.tree.parent
+        tree = self.program.tree
         for trace in self.program.traces:
             for mutate in trace.events:
                 if not isinstance(mutate, Mutate) or not isinstance(mutate.result, Tensor):
                     continue
-                if not isinstance(sites.get(mutate.result), cst.Name) or isinstance(parent(mutate.node), cst.Expr):
+                if not isinstance(sites.get(mutate.result), ast.Name) or tree.stands_alone(tree.node(mutate.site)):
                     continue
                 read = self._read_after(mutate, trace.events)
                 if read is not None:
-                    yield OldNameRead(mutate, read)
+                    yield OldNameRead(mutate, read, self._opening(mutate))
+
+    def _opening(self, mutate: Mutate) -> Site | None:
+        opening = self.program.interpreter.openings.get(mutate.result)  # type: ignore[call-overload]
+        return opening.site if opening is not None else None
 
     def _read_after(self, mutate: Mutate, events: list[Event]) -> Read | None:
         for event in events:
@@ -280,6 +312,12 @@ class Mutation:
                     if leaf is not None and self._surely_on(trace, leaf, event, trace.events):
                         yield LeafChanged(event, leaf.op == "parameter" if isinstance(leaf, Tensor) else True)
 
+    def _modes_of_calls(self, name: str) -> set[GradMode]:
+        """The grad modes in which methods of a name are called that could not be followed."""
+        calls = (event for trace in self.program.traces for event in trace.events if isinstance(event, Call))
+        callees = ((event, event.value.callee) for event in calls)
+        return {event.mode for event, callee in callees if callee is not None and callee.label == name}
+
     def _leaf(self, mutate: Mutate) -> Value | None:
         """The leaf that a change in place hits, directly or through a view."""
         leaves = [self._leaf_under(item, mutate) for item in inputs_of(mutate.target) if not _continues(item, mutate)]
@@ -296,7 +334,16 @@ class Mutation:
             return None
         if isinstance(value, Tensor):
             return value if value.leaf else None
-        return value if isinstance(value, Unknown) and self._by_own_gradient(value, mutate) else None
+        if isinstance(value, Unknown) and (self._by_own_gradient(value, mutate) or self._is_of_layer(value, mutate)):
+            return value
+        return None
+
+    def _is_of_layer(self, value: Unknown, mutate: Mutate) -> bool:
+        """Whether a value is the weight or bias of what a condition says is a layer of PyTorch."""
+        if value.origin != "attribute" or value.label not in ("weight", "bias"):
+            return False
+        arms = self.program.interpreter.layers.get(resolved(value.parents[0]), set())
+        return not arms.isdisjoint(mutate.path)
 
     def _by_own_gradient(self, value: Unknown, mutate: Mutate) -> bool:
         """`p -= lr * p.grad`: what has a gradient of its own to be updated with is a leaf."""
@@ -309,9 +356,19 @@ class Mutation:
             return True
         if isinstance(trace.receiver, Optimizer):
             return False
-        if leaf.order > trace.start and not trace.called and event.how != "copy_":
-            return True
-        return isinstance(trace.receiver, Module) and not trace.called
+        if trace.called and (modes := self._modes_of_calls(trace.root.name)):
+            return modes == {GradMode.ON}
+        if trace.called or (isinstance(leaf, Unknown) and self._is_of_layer(leaf, event)):
+            return False
+        return isinstance(trace.receiver, Module) or (leaf.order > trace.start and event.how != "copy_")
+
+
+def _is_between(backward: Backward, saver: Event, mutate: Mutate) -> bool:
+    """Whether a backward pass comes after a save and before the change, which may be one of the next iteration."""
+    if saver.order < mutate.order:
+        return saver.order < backward.order < mutate.order
+    around = set(saver.loops) & set(mutate.loops) & set(backward.loops)
+    return bool(around) and saver.order < backward.order
 
 
 def _continues(value: Value, mutate: Mutate) -> bool:
@@ -350,19 +407,26 @@ def _operator(saver: Event) -> str:
     return module.name.rpartition(".")[2] if isinstance(module, Module) else module.label
 
 
-def _speaks_of_inference(test: cst.BaseExpression, holds: bool) -> bool:
+def _asked_for(test: ast.expr) -> str:
+    """`p` of `p is not None`, and of `p`."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and is_literal(test.comparators[0], None):
+        test = test.left
+    return test.id if isinstance(test, ast.Name) else ""
+
+
+def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
     """Whether nothing trains where a condition holds, or where it does not: `not self.training`, and by their names
     `inference_params is not None` and `infer`."""
-    if isinstance(test, cst.UnaryOperation):
-        return isinstance(test.operator, cst.Not) and _speaks_of_inference(test.expression, not holds)
-    if isinstance(test, cst.BooleanOperation):
-        all_hold = holds is isinstance(test.operator, cst.And)
-        return all_hold and any(_speaks_of_inference(part, holds) for part in (test.left, test.right))
+    if isinstance(test, ast.UnaryOp):
+        return isinstance(test.op, ast.Not) and _speaks_of_inference(test.operand, not holds)
+    if isinstance(test, ast.BoolOp):
+        all_hold = holds is isinstance(test.op, ast.And)
+        return all_hold and any(_speaks_of_inference(part, holds) for part in test.values)
     if TRAINING.fullmatch(dotted(test).rpartition(".")[2]):
         return not holds
-    if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Is):
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
         holds = not holds
-    return holds and any(isinstance(item, cst.Name) and INFERENCE.search(item.value) for item in walk(test))
+    return holds and any(isinstance(item, ast.Name) and INFERENCE.search(item.id) for item in walk(test))
 
 
 def _is_silent(target: Value) -> bool:

@@ -12,6 +12,7 @@ from torchlint.model.events import (
     Fresh,
     MayClear,
     Step,
+    Yield,
 )
 from torchlint.model.program import Program
 from torchlint.model.tracking import Tracking, called_like_module, has_parameters, is_module, result_of_call
@@ -30,6 +31,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pythontree import site_of
 
 
 class Ownership:
@@ -58,26 +60,44 @@ class Ownership:
         key = (backward, optimizer)
         if key not in self._reached:
             ours, known = parameters_of(optimizer)
-            self._reached[key] = not known or self._may_reach(self.tracking.graph(backward.loss), ours)
+            self._reached[key] = not known or self.may_reach(self.tracking.graph(backward.loss), ours)
         return self._reached[key]
 
-    def _may_reach(self, graph: set[Value], ours: set[Value]) -> bool:
+    def surely_reaches(self, backward: Backward, optimizer: Value) -> bool:
+        """Whether a loss surely went through a module that an optimizer holds."""
+        ours, known = parameters_of(optimizer)
+        modules, _ = self._modules_of(self.tracking.graph(backward.loss))
+        return known and any(self._overlap(ours, {module}) for module in modules)
+
+    def may_use(self, value: Value, ours: set[Value]) -> bool:
+        """Whether a forward pass may be one through any of these modules."""
+        modules, complete = self._modules_of({value})
+        return not complete or any(self._overlap(ours, {module}) for module in modules)
+
+    def may_reach(self, graph: set[Value], ours: set[Value]) -> bool:
+        """Whether a graph may go through one of these modules."""
+        modules, complete = self._modules_of(graph)
+        return not complete or not modules or any(self._overlap(ours, {module}) for module in modules)
+
+    def _modules_of(self, graph: set[Value]) -> tuple[set[Value], bool]:
+        """The modules with parameters that a graph goes through, and whether these are all of them."""
         modules: set[Value] = set()
+        complete = True
         for item in graph:
             if isinstance(item, Tensor) and item.op == "module":
                 modules.update(inputs_of(item.parents[0]), _modules_in(item.parents[1:]))
             elif isinstance(item, Tensor) and item.leaf:
                 modules.update((item, *item.parents))
             elif isinstance(item, Unknown) and item.origin == "call":
-                if item.callee is None or not called_like_module(item.callee):
-                    return True
-                modules.update(inputs_of(item.callee), _modules_in(item.parents))
+                if item.callee is not None and called_like_module(item.callee):
+                    modules.update(inputs_of(item.callee), _modules_in(item.parents))
+                else:
+                    complete = False
             elif isinstance(item, Unknown) and item.parents and isinstance(item.parents[0], Module):
                 modules.add(item.parents[0])
             elif isinstance(item, Unknown) and item in self.tracking.backpropagated:
-                return True
-        modules = {item for item in modules if not isinstance(item, Module) or has_parameters(item)}
-        return not modules or any(self._overlap(ours, {module}) for module in modules)
+                complete = False
+        return {item for item in modules if not isinstance(item, Module) or has_parameters(item)}, complete
 
     def may_clear(self, event: Event, optimizer: Value) -> bool:
         """Whether an event clears the gradients of an optimizer, or cannot be told not to."""
@@ -87,7 +107,7 @@ class Ownership:
             return event.value is optimizer or event.value in parameters_of(optimizer)[0]
         if isinstance(event, MayClear):
             return self.is_handed(event, optimizer)
-        return False
+        return isinstance(event, Yield)
 
     def clears(self, target: Value | None, optimizer: Value) -> Answer:
         """Whether clearing the gradients of `target` clears those that `optimizer` steps on."""
@@ -213,7 +233,7 @@ def _made_of(whole: Value) -> set[Value]:
 def _is_template_of(item: Value, whole: Value) -> bool:
     """Whether a value stands for all objects of the class that another is an object of."""
     info = getattr(whole, "info", None)
-    return info is not None and item.node is info.node and getattr(item, "info", None) is info
+    return info is not None and item.site == site_of(info.node) and getattr(item, "info", None) is info
 
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import libcst as cst
-
-from torchlint.knowledge import GradMode
+from torchlint.knowledge import GRAD_MODES, SET_GRAD_MODE, GradMode
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Event, Item, events_in
 from torchlint.model.flow import Interpreter
@@ -18,7 +17,7 @@ from torchlint.model.values import (
     Value,
 )
 from torchlint.operators import INPLACE
-from torchlint.syntax import Tree
+from torchlint.pythontree import FUNCTIONS, LOOPS, PythonTree, dotted, is_literal
 
 _TRAINING = frozenset(
     (
@@ -26,8 +25,8 @@ _TRAINING = frozenset(
         "set_anomaly_enabled set_grad_enabled Trainer"
     ).split()
 )
+_MODES = SET_GRAD_MODE | GRAD_MODES.keys()
 _KEEPING = frozenset({"append", "extend", "appendleft", "update", "cat", "stack"})
-_LOOPS = (cst.For, cst.While)
 _TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
 
@@ -60,7 +59,7 @@ class Trace:
 class Program:
     """Interprets a module: its statements first, then the relevant functions that they did not reach."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: PythonTree) -> None:
         self.tree = tree
         self.definitions = Definitions(tree)
         self.interpreter = Interpreter(self.definitions)
@@ -78,16 +77,28 @@ class Program:
         machine.run(self.tree.module.body)
         yield Trace(None, machine.items, machine.module_frame, machine.heap, 0, False)
         start = machine.copy()
-        if start.mode is not GradMode.ON:
+        if start.mode is not GradMode.ON and not self._is_switched_off_for_good():
             start.mode = GradMode.UNKNOWN
         start.alive = True
         relevant = self._relevant()
         uncalled = [info for info in relevant if info.name not in self.called_names]
         for info in (*uncalled, *(info for info in relevant if info.name in self.called_names)):
-            if isinstance(info.node, cst.FunctionDef) and (info not in machine.interpreted or self._is_forward(info)):
+            if isinstance(info.node, FUNCTIONS) and (info not in machine.interpreted or self._is_forward(info)):
                 machine.frame = machine.module_frame
                 machine.restore(start)
                 yield self._root(info)
+
+    def _is_switched_off_for_good(self) -> bool:
+        """Whether a statement of the module switches gradients off, and nothing anywhere switches them on."""
+        names = (self.definitions.qualified(dotted(node)) for node in self.tree.of_type(ast.Attribute, ast.Name))
+        modes = [GRAD_MODES.get(name) if name not in SET_GRAD_MODE else None for name in names if name in _MODES]
+        calls = [statement.value for statement in self.tree.module.body if isinstance(statement, ast.Expr)]
+        off = [call for call in calls if isinstance(call, ast.Call) and self._switches_off(call)]
+        return bool(off) and GradMode.ON not in modes and modes.count(None) == len(off)
+
+    def _switches_off(self, call: ast.Call) -> bool:
+        name = self.definitions.qualified(dotted(call.func))
+        return name in SET_GRAD_MODE and len(call.args) == 1 and is_literal(call.args[0], False)
 
     def _root(self, info: FunctionInfo) -> Trace:
         machine = self.interpreter
@@ -103,7 +114,7 @@ class Program:
         machine.mode = machine.decorated_mode(info) or machine.mode
         machine.stack = [info]
         start = machine.clock
-        assert isinstance(info.node.body, cst.BaseSuite)
+        assert not isinstance(info.node, ast.Lambda)
         machine.run(info.node.body)
         machine.stack = []
         called = info.name in self.called_names and info.name != "__init__"
@@ -115,25 +126,25 @@ class Program:
 
     def _called_names(self) -> set[str]:
         names: set[str] = set()
-        for call in self.tree.of_type(cst.Call):
-            if isinstance(call.func, cst.Attribute):
-                names.add(call.func.attr.value)
-            elif isinstance(call.func, cst.Name):
-                names.add(call.func.value)
+        for call in self.tree.of_type(ast.Call):
+            if isinstance(call.func, ast.Attribute):
+                names.add(call.func.attr)
+            elif isinstance(call.func, ast.Name):
+                names.add(call.func.id)
         return names
 
     def _relevant(self) -> list[FunctionInfo]:
         """Functions in which something can happen that a rule asks about, and those that call them."""
         relevant = set(self._directly_relevant())
         calls: dict[FunctionInfo, set[str]] = {}
-        for call in self.tree.of_type(cst.Call):
+        for call in self.tree.of_type(ast.Call):
             function = self.definitions.function_around(call)
             if function is None:
                 continue
-            if isinstance(call.func, cst.Attribute):
-                calls.setdefault(function, set()).add(call.func.attr.value)
-            elif isinstance(call.func, cst.Name):
-                calls.setdefault(function, set()).add(call.func.value)
+            if isinstance(call.func, ast.Attribute):
+                calls.setdefault(function, set()).add(call.func.attr)
+            elif isinstance(call.func, ast.Name):
+                calls.setdefault(function, set()).add(call.func.id)
         names = {info.name for info in relevant}
         while True:
             callers = {info for info, called in calls.items() if info not in relevant and not called.isdisjoint(names)}
@@ -145,34 +156,35 @@ class Program:
 
     def _directly_relevant(self) -> Iterator[FunctionInfo]:
         in_place_modules = b"inplace=True" in self.tree.source.code
-        for call in self.tree.of_type(cst.Call):
-            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else getattr(call.func, "value", "")
+        for call in self.tree.of_type(ast.Call):
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
             in_place = name in INPLACE or (in_place_modules and _has_keyword(call, "inplace"))
-            if name in _TRAINING or in_place or (name in _KEEPING and self._in_loop(call)):
+            if name in _TRAINING or in_place or (name in _KEEPING and self._repeats(call)):
                 yield from self._functions(call)
-        for node in self.tree.of_type(cst.AugAssign):
+        for node in self.tree.of_type(ast.AugAssign):
             yield from self._functions(node)
-        for node in self.tree.of_type(cst.AssignTarget):
-            if isinstance(node.target, cst.Subscript):
+        for node in self.tree.of_type(ast.Assign):
+            if any(isinstance(target, ast.Subscript) for target in node.targets):
                 yield from self._functions(node)
         if in_place_modules:
             for info in self.definitions.functions.values():
                 if info.name == "forward":
                     yield info
 
-    def _functions(self, node: cst.CSTNode) -> Iterator[FunctionInfo]:
+    def _functions(self, node: ast.AST) -> Iterator[FunctionInfo]:
         function = self.definitions.function_around(node)
         if function is not None:
             yield function
 
-    def _in_loop(self, node: cst.CSTNode) -> bool:
+    def _repeats(self, node: ast.AST) -> bool:
+        """Whether a node stands in a loop, or in what a framework calls for each batch."""
         for item in self.tree.ancestors(node):
-            if isinstance(item, _LOOPS):
+            if isinstance(item, LOOPS):
                 return True
-            if isinstance(item, (cst.FunctionDef, cst.ClassDef)):
-                return False
+            if isinstance(item, (*FUNCTIONS, ast.ClassDef)):
+                return item.name == "training_step"
         return False
 
 
-def _has_keyword(call: cst.Call, name: str) -> bool:
-    return any(item.keyword is not None and item.keyword.value == name for item in call.args)
+def _has_keyword(call: ast.Call, name: str) -> bool:
+    return any(item.arg == name for item in call.keywords)

@@ -20,10 +20,11 @@ from torchlint.model.events import (
     Loop,
     MayClear,
     Step,
+    Yield,
     exclusive,
     repeating,
 )
-from torchlint.model.ownership import Ownership, surely_optimizer
+from torchlint.model.ownership import Ownership, parameters_of, surely_optimizer
 from torchlint.model.program import Trace
 from torchlint.model.tracking import called_like_module, is_forward
 from torchlint.model.values import (
@@ -172,7 +173,11 @@ class Protocol(Ownership):
             if exclusive(last.path, step.path):
                 continue  # one arm steps for both only if its condition changes between the iterations
             if any(added for _, added in paths) and not any(cleared for cleared, _ in paths):
-                yield StaleGradients(min(stale[last], key=lambda event: event.order), step, loop)
+                yield StaleGradients(self._plainest(stale[last], optimizer), step, loop)
+
+    def _plainest(self, backwards: list[Backward], optimizer: Value) -> Backward:
+        """The first backward pass that surely reaches an optimizer; else the first."""
+        return min(backwards, key=lambda event: (not self.surely_reaches(event, optimizer), event.order))
 
     # -- cleared before the step ----------------------------------------------------------------------
 
@@ -228,7 +233,7 @@ class Protocol(Ownership):
             earlier = [event for event in events if event.order < step.order and not exclusive(event.path, step.path)]
             if any(self._may_give_gradients(event, optimizer) for event in earlier):
                 continue
-            forward = self._forward_before(step, earlier)
+            forward = self._forward_before(step, earlier, optimizer)
             around = repeating(step.loops)
             later = [event for event in events if event.order > step.order and around and around[-1] in event.loops]
             late = [event for event in later if self._may_give_gradients(event, optimizer)]
@@ -242,7 +247,7 @@ class Protocol(Ownership):
         """Whether an event gives an optimizer gradients to step on, or might."""
         if isinstance(event, Backward):
             return self.reaches(event, optimizer)
-        if isinstance(event, (GradRead, Grad)) or (isinstance(event, Clear) and not event.explicit):
+        if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and not event.explicit):
             return True
         if isinstance(event, MayClear):
             return self.is_handed(event, optimizer)
@@ -254,20 +259,22 @@ class Protocol(Ownership):
         """An unresolved call that is handed what may be a loss."""
         callee = call.value.callee
         name = callee.label if callee is not None else ""
-        if callee is None or called_like_module(callee) or hints.is_harmless_to_model(name):
+        if callee is None or called_like_module(callee) or hints.only_computes(name):
             return False
         return any(
             self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor)
         )
 
-    def _forward_before(self, step: Step, earlier: list[Event]) -> Event | None:
-        """A forward pass in the same iteration, whose loss is not used."""
+    def _forward_before(self, step: Step, earlier: list[Event], optimizer: Value) -> Event | None:
+        """A forward pass of what an optimizer holds in the same iteration, whose loss is not used."""
         loops = repeating(step.loops)
+        ours, known = parameters_of(optimizer)
         for event in earlier:
             if not isinstance(event, (Compute, Call)) or not is_forward(event.value):
                 continue
             if event.value.mode is GradMode.ON and (not loops or loops[-1] in event.loops):
-                return event
+                if not known or self.may_use(event.value, ours):
+                    return event
         return None
 
 

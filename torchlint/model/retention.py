@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import libcst as cst
 
 from torchlint import hints
 from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, Returned, Step, exclusive
@@ -23,7 +22,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.syntax import walk
+from torchlint.pythontree import walk
 
 
 @dataclass(frozen=True)
@@ -143,5 +142,5 @@ class Retention:
 def _goes_backward(handed: Value) -> bool:
     """Whether a function that something else is handed goes backward, through whatever graph."""
     return isinstance(handed, Function) and any(
-        isinstance(node, cst.Attribute) and node.attr.value in ("backward", "grad") for node in walk(handed.info.node)
+        isinstance(node, ast.Attribute) and node.attr in ("backward", "grad") for node in walk(handed.info.node)
     )

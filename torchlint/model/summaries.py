@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import libcst as cst
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from torchlint import hints
 from torchlint.knowledge import GRAD_MODES, SCHEDULERS, SET_GRAD_MODE, GradMode
-from torchlint.model.definitions import ClassInfo, FunctionInfo, dotted
-from torchlint.model.events import Inlined
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters, defaults_of
+from torchlint.model.events import Inlined, Mutate, events_in
 from torchlint.model.expressions import Expressions
 from torchlint.model.machine import MAX_DEPTH, MAX_STATEMENTS, Snapshot
+from torchlint.model.tracking import storages
 from torchlint.model.values import (
     Container,
     Frame,
@@ -20,9 +22,11 @@ from torchlint.model.values import (
     Module,
     Optimizer,
     Plain,
+    Tensor,
     Unknown,
     Value,
 )
+from torchlint.pythontree import dotted, is_literal, site_of
 
 _MODULE_BASES = (
     "Module",
@@ -34,6 +38,13 @@ _MODULE_BASES = (
     "GP",
 )
 _PLAIN_ANNOTATIONS = frozenset({"int", "float", "str", "bool", "bytes", "Path", "pathlib.Path"})
+
+
+def mode_asked_for(argument: ast.expr | None, if_true: GradMode, if_false: GradMode) -> GradMode:
+    """The grad mode that a decorator's argument asks for."""
+    if argument is None:
+        return GradMode.UNKNOWN
+    return if_true if is_literal(argument, True) else if_false if is_literal(argument, False) else GradMode.UNKNOWN
 
 
 class Arguments:
@@ -54,10 +65,28 @@ class Arguments:
         return (*self.positional, *self.keywords.values(), *self.starred)
 
 
+_STATE = ("frame", "heap", "mode", "alive", "items", "loops", "scopes", "path", "passed", "calls")
+"""The attributes of the machine that say where in the program it stands."""
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What is known of a `forward`: the value that it returns, and the parameters that it overwrites, by what."""
+
+    returned: Value | None
+    overwritten: dict[str, str]
+
+
 class Summaries(Expressions):
     """Interprets calls of local functions, and `__init__` of local classes for what their objects hold."""
 
-    def run(self, body: cst.BaseSuite | Sequence[cst.CSTNode]) -> None:
+    in_place_results: dict[Tensor, ast.expr]
+
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
+        self._forwards: dict[ClassInfo, Forward | None] = {}
+
+    def run(self, body: Sequence[ast.stmt]) -> None:
         """Interpret a block of statements."""
         raise NotImplementedError
 
@@ -67,31 +96,38 @@ class Summaries(Expressions):
         within = self.statements < MAX_STATEMENTS and self.budget > 0
         return within and info not in self.stack and len(self.stack) < MAX_DEPTH
 
-    def inline(self, function: Function, arguments: Arguments, node: cst.CSTNode) -> Value:
+    def inline(self, function: Function, arguments: Arguments, node: ast.AST) -> Value:
         """Interpret a function's body at a call; the value is what it returns."""
         info = function.info
         self.interpreted.add(info)
         caller, mode, items, calls, outer = self.frame, self.mode, self.items, self.calls, self.call_path
-        passed = self.passed
-        frame = Frame(info, function.frame, len(self.entered_from), mode)
+        passed, without_grad = self.passed, self.called_without_grad
+        if mode is GradMode.OFF and without_grad is None:
+            self.called_without_grad = (len(self.path), len(passed))
+        frame = Frame(info, function.frame, len(self.entered_from), called=True)
         self._bind_parameters(frame, function, arguments)
         self.stack.append(info)
-        self.frame, self.items, self.calls, self.call_path = frame, [], (*calls, node), self.path
+        self.frame, self.items, self.calls, self.call_path = frame, [], (*calls, site_of(node)), self.path
         decorated = function.mode or self.decorated_mode(info)
         self.mode = decorated or mode
-        body = info.node.body
-        if isinstance(body, cst.BaseSuite):
-            self.run(body)
+        if isinstance(info.node, ast.Lambda):
+            frame.returns.append(self.value(info.node.body))
         else:
-            frame.returns.append(self.value(body))
+            self.run(info.node.body)
         self._return_to(caller)
+        self.called_without_grad = without_grad
         inner, self.items, self.calls, self.call_path, self.passed = self.items, items, calls, outer, passed
         self.stack.pop()
         if decorated is not None:
             self.mode = mode
         if inner:
-            self.items.append(Inlined(node, inner))
+            self.items.append(Inlined(site_of(node), inner))
         return self._returned(frame, node)
+
+    def read_property(self, method: FunctionInfo, owner: Value, node: ast.AST) -> Value:
+        """What a property gives: another value at each reading."""
+        function = Function(method, self.module_frame, owner)
+        return self.inline(function, Arguments([], {}, []), node)
 
     def _return_to(self, caller: Frame) -> None:
         """Merge the states at every `return` and at the end of the body into the caller's."""
@@ -105,7 +141,7 @@ class Summaries(Expressions):
             self.merge(ends, None)
         frame.ends.clear()
 
-    def _returned(self, frame: Frame, node: cst.CSTNode) -> Value:
+    def _returned(self, frame: Frame, node: ast.AST) -> Value:
         if frame.info is not None and frame.info.is_generator:
             return self.made(Container(node, "generator", tuple(frame.returns)))
         if not frame.returns:
@@ -118,12 +154,7 @@ class Summaries(Expressions):
         positional = list(arguments.positional)
         if info.is_method and function.receiver is not None:
             positional.insert(0, function.receiver)
-        params = info.node.params
-        defaults = {
-            item.name.value: item.default
-            for item in (*params.posonly_params, *params.params, *params.kwonly_params)
-            if item.default is not None
-        }
+        defaults = defaults_of(info.node)
         for index, name in enumerate(names):
             if index < len(positional):
                 frame.locals[name] = positional[index]
@@ -133,22 +164,29 @@ class Summaries(Expressions):
                 frame.locals[name] = self.value(defaults[name])
             else:
                 frame.locals[name] = self.made(Unknown(info.node, "parameter", tuple(arguments.starred), name))
-        for star in (params.star_arg, params.star_kwarg):
-            if isinstance(star, cst.Param):
-                rest = (*positional[len(names) :], *arguments.keywords.values(), *arguments.starred)
-                frame.locals[star.name.value] = self.made(Container(info.node, "tuple", tuple(rest)))
+        rest_of, options_of = info.node.args.vararg, info.node.args.kwarg
+        if rest_of is not None:
+            rest = Container(info.node, "tuple", (*positional[len(names) :], *arguments.starred))
+            frame.locals[rest_of.arg] = self.made(rest)
+        if options_of is not None:
+            options = self.made(Container(info.node, "dict", tuple(arguments.starred)))
+            for name, value in arguments.keywords.items():
+                if name not in names:
+                    options.set_part(name, value)
+            frame.locals[options_of.arg] = options
 
     def decorated_mode(self, info: FunctionInfo) -> GradMode | None:
         """The grad mode that decorators give a function's body."""
         for decorator in info.decorators:
-            call = decorator if isinstance(decorator, cst.Call) else None
+            call = decorator if isinstance(decorator, ast.Call) else None
             name = self.definitions.qualified(dotted(call.func if call is not None else decorator))
-            argument = dotted(call.args[0].value) if call is not None and call.args else ""
+            given = [] if call is None else [*call.args, *(item.value for item in call.keywords)]
+            argument = given[0] if given else None
             if name in SET_GRAD_MODE:
-                return {"True": GradMode.ON, "False": GradMode.OFF}.get(argument, GradMode.UNKNOWN)
+                return mode_asked_for(argument, GradMode.ON, GradMode.OFF)
             if name in GRAD_MODES:
-                literal = {"": GRAD_MODES[name], "True": GRAD_MODES[name], "False": GradMode.ON}
-                return literal.get(argument, GradMode.UNKNOWN)
+                mode = GRAD_MODES[name]
+                return mode if argument is None else mode_asked_for(argument, mode, GradMode.ON)
             if hints.SWITCHES_GRADIENTS.search(name.rpartition(".")[2]):
                 return GradMode.UNKNOWN
         return None
@@ -163,9 +201,9 @@ class Summaries(Expressions):
                 frame.locals[name] = self.template(info.owner)
             else:
                 frame.locals[name] = self._parameter_value(info, name)
-        for star in (info.node.params.star_arg, info.node.params.star_kwarg):
-            if isinstance(star, cst.Param):
-                frame.locals[star.name.value] = self.made(Unknown(info.node, "parameter", (), star.name.value))
+        for star in (info.node.args.vararg, info.node.args.kwarg):
+            if star is not None:
+                frame.locals[star.arg] = self.made(Unknown(info.node, "parameter", (), star.arg))
         return frame
 
     def _enclosing_frame(self, info: FunctionInfo) -> Frame:
@@ -174,15 +212,14 @@ class Summaries(Expressions):
         return self.root_frame(info.enclosing)
 
     def _parameter_value(self, info: FunctionInfo, name: str) -> Value:
-        params = info.node.params
-        for item in (*params.posonly_params, *params.params, *params.kwonly_params):
-            if item.name.value == name and item.annotation is not None:
-                known = self._annotated_value(item.annotation.annotation, name)
+        for item in all_parameters(info.node):
+            if item.arg == name and item.annotation is not None:
+                known = self._annotated_value(item.annotation, name)
                 if known is not None:
                     return known
         return self.made(Unknown(info.node, "parameter", (), name))
 
-    def _annotated_value(self, annotation: cst.BaseExpression, name: str) -> Value | None:
+    def _annotated_value(self, annotation: ast.expr, name: str) -> Value | None:
         text = dotted(annotation)
         qualified = self.definitions.qualified(text)
         if text in _PLAIN_ANNOTATIONS:
@@ -216,10 +253,10 @@ class Summaries(Expressions):
             for item in bases
         )
 
-    def new_object(self, info: ClassInfo, node: cst.CSTNode, parents: tuple[Value, ...]) -> Value:
+    def new_object(self, info: ClassInfo, node: ast.AST, parents: tuple[Value, ...]) -> Value:
         """An object of a local class, its `__init__` not run."""
         if self.is_optimizer_class(info):
-            return self.made(Optimizer(node, info.name, parents))
+            return self.made(Optimizer(node, info.name, parents, info))
         if self.is_module_class(info):
             return self.made(Module(node, info.name, parents, info))
         return self.made(Instance(node, info, parents, info.name))
@@ -241,45 +278,55 @@ class Summaries(Expressions):
         init = self.definitions.method(info, "__init__")
         if init is None or init in self.stack or len(self.stack) >= MAX_DEPTH:
             return
-        saved = (
-            self.frame,
-            self.heap,
-            self.mode,
-            self.alive,
-            self.items,
-            self.loops,
-            self.scopes,
-            self.path,
-            self.passed,
-            self.calls,
-        )
+        with self._aside(init, template):
+            for (owner, name), value in self.heap.items():
+                self.stored[owner, name] = value
+
+    def forward_of(self, info: ClassInfo) -> Forward | None:
+        """What `forward` of a class returns and overwrites, whatever it is called with; None where it is unknown."""
+        forward = self.definitions.method(info, "forward")
+        if forward is None or info in self._forwards or not self.can_inline(forward):
+            return self._forwards.get(info)
+        self._forwards[info] = None
+        interpreted = set(self.interpreted)
+        with self._aside(forward, self.template(info)) as frame:
+            names = forward.parameters[1:]
+            given = {name: frame.locals[name] for name in names}
+            changes = [event for event in events_in(self.items) if isinstance(event, Mutate) and not event.path]
+            returned = self.phi(forward.node, frame.returns) if frame.returns else None
+        frame.locals.update(given)
+        overwritten = {
+            name: change.how
+            for change in reversed(changes)
+            for name in names
+            if change.result in self.in_place_results and given[name] in storages(change.target)
+        }
+        self.interpreted = interpreted
+        self._forwards[info] = Forward(returned, overwritten)
+        return self._forwards[info]
+
+    @contextmanager
+    def _aside(self, method: FunctionInfo, receiver: Value) -> Iterator[Frame]:
+        """Interpret a method aside from the program; inside, the state is that at its end."""
+        saved = {name: getattr(self, name) for name in _STATE}
         self.heap, self.items, self.loops, self.scopes, self.path, self.passed = {}, [], (), [], (), ()
         self.alive, self.mode = True, GradMode.ON
-        self.frame = Frame(init, self.module_frame)
-        frame = self.root_frame(init)
-        frame.locals[init.parameters[0] if init.parameters else "self"] = template
+        self.calls = (site_of(method.node),)
+        self.frame = Frame(method, self.module_frame)
+        frame = self.root_frame(method)
+        frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
         self.frame = frame
-        self.calls = (init.node,)
-        self.stack.append(init)
-        assert isinstance(init.node.body, cst.BaseSuite)
-        self.run(init.node.body)
-        self.stack.pop()
-        for (owner, name), value in self.heap.items():
-            self.stored[owner, name] = value
-        (
-            self.frame,
-            self.heap,
-            self.mode,
-            self.alive,
-            self.items,
-            self.loops,
-            self.scopes,
-            self.path,
-            self.passed,
-            self.calls,
-        ) = saved
+        self.stack.append(method)
+        try:
+            assert not isinstance(method.node, ast.Lambda)
+            self.run(method.node.body)
+            yield frame
+        finally:
+            self.stack.pop()
+            for name, value in saved.items():
+                setattr(self, name, value)
 
-    def make(self, info: ClassInfo, arguments: Arguments, node: cst.CSTNode) -> Value:
+    def make(self, info: ClassInfo, arguments: Arguments, node: ast.AST) -> Value:
         """`SomeClass(...)`: an object, with `__init__` run on it where that says more than the template."""
         made = self.new_object(info, node, arguments.all())
         if isinstance(made, Instance):

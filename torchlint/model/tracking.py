@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-
-import libcst as cst
+from collections.abc import Callable, Collection, Iterable
 
 from torchlint import hints, knowledge
 from torchlint.knowledge import GradMode
@@ -26,6 +24,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.operators import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
+from torchlint.pythontree import Site
 
 _CUTTING = frozenset({"detach", "data", "new", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE
 _TERMS = frozenset(
@@ -57,7 +56,7 @@ class Tracking:
     def __init__(self, losses: Iterable[Value]) -> None:
         self.backpropagated: set[Value] = set()
         """Values that a backward pass went into: tracked, whatever else is known of them."""
-        self.trained: set[Value | cst.CSTNode | None] = set()
+        self.trained: set[Value | Site | None] = set()
         """What was called like a module in the graph of a loss, and where: other calls of it, and in other contexts,
         have a graph as well."""
         self._answers: dict[Value, Answer] = {}
@@ -99,7 +98,7 @@ class Tracking:
             if isinstance(value, Unknown) and value.origin == "call" and value.mode is GradMode.ON:
                 if value.callee is not None and called_like_module(value.callee):
                     self.backpropagated.add(value)
-                    self.trained.update((resolved(value.callee), value.node))
+                    self.trained.update((resolved(value.callee), value.site))
         self._answers.clear()
         self._settled.clear()
 
@@ -234,9 +233,9 @@ class Tracking:
         module = value.parents[0]
         if not has_parameters(module):
             return _any(self.tracked(item) for item in value.parents[1:])
-        if isinstance(module, Module):
-            return Answer.YES
-        return Answer.YES if isinstance(module, Unknown) else Answer.UNKNOWN
+        if value.body is not None and self.tracked(value.body) is Answer.NO:
+            return Answer.NO
+        return Answer.YES if isinstance(module, (Module, Unknown)) else Answer.UNKNOWN
 
     def _tracked_unknown(self, value: Unknown) -> Answer:
         if value.mode is GradMode.OFF and result_of_call(value) is not None:
@@ -248,7 +247,7 @@ class Tracking:
         if value.origin in ("attribute", "element") and value.parents and self._is_data(value):
             return Answer.NO
         if value.origin == "call" and value.callee is not None:
-            trained = resolved(value.callee) in self.trained or value.node in self.trained
+            trained = resolved(value.callee) in self.trained or value.site in self.trained
             if trained or is_module(value.callee) is Answer.YES:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
             if value.mode is GradMode.ON and hints.LOSS.search(value.callee.label):
@@ -279,6 +278,8 @@ class Tracking:
             if not isinstance(item, (Phi, Container, Instance)) and self.tracked(item) is Answer.NO:
                 continue
             found.add(item)
+            if isinstance(item, Phi) and item.source is not None:
+                found.add(item.source)
             if isinstance(item, Phi) and item.is_loop and not carried:
                 stack.extend(item.parents[:1])
             elif isinstance(item, Container):
@@ -357,11 +358,19 @@ def has_parameters(module: Value) -> bool:
     return True
 
 
-def storages(value: Value, path: Path = (), *, carried: bool = True, ran: Collection[object] = ()) -> set[Value]:
+def storages(
+    value: Value,
+    path: Path = (),
+    *,
+    carried: bool = True,
+    ran: Collection[object] = (),
+    left: Callable[[Phi], bool] = lambda phi: False,
+) -> set[Value]:
     """The values whose storage a value may share, itself included, down to where it was made.
 
     With a `path`, only those that it has where that path was taken, and where the loops ran that `ran` names; with
-    `carried`, also those that it has from earlier iterations of a loop.
+    `carried`, also those that it has from earlier iterations of a loop. Of a Phi that is `left`, none: it is that of
+    a particular iteration.
     """
     taken = dict(path)
     found: set[Value] = set()
@@ -375,7 +384,7 @@ def storages(value: Value, path: Path = (), *, carried: bool = True, ran: Collec
             stack.append(item.base)
         elif isinstance(item, Phi) and item.is_loop and not carried:
             stack.extend(item.parents[:1])
-        elif isinstance(item, Phi):
+        elif isinstance(item, Phi) and not left(item):
             parts = [part for part in item.parents if not _is_from_before(part, item.parents, ran)]
             stack.extend(part for part in parts if _possible(item.arms.get(part), taken))
     return found

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-import libcst as cst
-
 from torchlint import hints, knowledge
 from torchlint.knowledge import GradMode
-from torchlint.model.definitions import dotted
-from torchlint.model.events import Backward, Clear, Fresh, Loop, Step
+from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.events import Backward, Clear, Fresh, Loop, Step, events_in
 from torchlint.model.summaries import Arguments, Summaries
 from torchlint.model.values import (
     Container,
@@ -28,16 +27,21 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pythontree import dotted, site_of
 
 
 class Training(Summaries):
     """Records what methods do to gradients and parameters."""
 
-    def _zero_grad(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
-        self.emit(Clear(node, receiver))
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
+        self._clearing_steps: dict[FunctionInfo, bool] = {}
+
+    def _zero_grad(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        self.emit(Clear(site_of(node), receiver))
         return Plain(node, None)
 
-    def _backward(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _backward(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if isinstance(receiver, External):
             return None
         loss = receiver
@@ -57,45 +61,69 @@ class Training(Summaries):
             return bool(hints.ENGINE.search(receiver.label))
         return False
 
-    def _manual_backward(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _manual_backward(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
             return None
         self.emit_backward(arguments.positional[0], arguments, node)
         return Plain(node, None)
 
-    def emit_backward(self, loss: Value, arguments: Arguments, node: cst.CSTNode) -> None:
+    def emit_backward(self, loss: Value, arguments: Arguments, node: ast.AST) -> None:
         """A backward pass through `loss`."""
-        retain, create = _flag(arguments, "retain_graph"), _flag(arguments, "create_graph")
-        self.emit(Backward(node, loss, retain, create))
+        retain, create = flag(arguments, "retain_graph"), flag(arguments, "create_graph")
+        self.emit(Backward(site_of(node), loss, retain, create))
         self.backwards.append(loss)
 
-    def _step(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         first = resolved(arguments.positional[0]) if arguments.positional else None
         if first is not None and self._is_scaler(receiver, first):
-            self.emit(_step_of(node.args[0].value, first, node))
+            self.emit(_step_of(node.args[0], first, node))
             return Plain(node, None)
         closure = first if isinstance(first, Function) else arguments.keywords.get("closure")
         if not self.may_be_optimizer(receiver) or (
             first is not None and closure is None and not self._is_closure(receiver, first)
         ):
             return None
-        assert isinstance(node.func, cst.Attribute)
+        assert isinstance(node.func, ast.Attribute)
         step = _step_of(node.func.value, receiver, node)
         if isinstance(closure, Function) and self.can_inline(closure.info):
             closure = Function(closure.info, closure.frame, closure.receiver, GradMode.ON)
             return self._step_with_closure(step, closure, node)
         self.emit(step)
-        if isinstance(receiver, Unknown) and receiver.has_use("engine"):
-            self.emit(Clear(node, receiver, explicit=False))
+        if self._clears_by_itself(receiver, node):
+            self.emit(Clear(site_of(node), receiver, explicit=False))
         return Plain(node, None)
 
-    def _step_with_closure(self, step: Step, closure: Function, node: cst.Call) -> Value:
+    def _clears_by_itself(self, receiver: Value, node: ast.Call) -> bool:
+        """Whether a step clears, or may: an engine's, one with hooks, one of a class of this module that does."""
+        if receiver.has_use("register_step_pre_hook", "register_step_post_hook"):
+            return True
+        if isinstance(receiver, Unknown):
+            return receiver.has_use("engine")
+        return isinstance(receiver, Optimizer) and receiver.info is not None and self._step_clears(receiver, node)
+
+    def _step_clears(self, optimizer: Optimizer, node: ast.Call) -> bool:
+        """Whether `step`, as a class of this module defines it, clears; it is interpreted aside from the program."""
+        assert optimizer.info is not None
+        method = self.definitions.method(optimizer.info, "step")
+        if method is None or not self.can_inline(method):
+            return False
+        if method not in self._clearing_steps:
+            outer, known = self.items, method in self.interpreted
+            self.items = []
+            self.inline(Function(method, self.module_frame, optimizer), Arguments([], {}, []), node)
+            self._clearing_steps[method] = any(isinstance(event, Clear) for event in events_in(self.items))
+            self.items = outer
+            if not known:
+                self.interpreted.discard(method)
+        return self._clearing_steps[method]
+
+    def _step_with_closure(self, step: Step, closure: Function, node: ast.Call) -> Value:
         """The closure runs inside the step; LBFGS runs it many times, and updates after each."""
         if not (isinstance(step.optimizer, Optimizer) and "LBFGS" in step.optimizer.name):
             loss = self.inline(closure, Arguments([], {}, []), node)
             self.emit(step)
             return loss
-        loop, outer = Loop(node, [], True, len(self.calls)), self.items
+        loop, outer = Loop(site_of(node), [], True, len(self.calls)), self.items
         self.loops, self.items = (*self.loops, loop), loop.body
         loss = self.inline(closure, Arguments([], {}, []), node)
         self.emit(step)
@@ -129,21 +157,21 @@ class Training(Summaries):
             return receiver.has_use("zero_grad", "engine") or hints.looks_like_optimizer(label)
         return False
 
-    def _optimizer_step(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _optimizer_step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`xm.optimizer_step(o)`."""
         if not isinstance(receiver, External) or not arguments.positional:
             return None
         first = resolved(arguments.positional[0])
-        self.emit(_step_of(node.args[0].value, first, node))
+        self.emit(_step_of(node.args[0], first, node))
         return Plain(node, None)
 
-    def _scale(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _scale(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`scaler.scale(loss)`: the loss, larger."""
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, External, Container)):
             return None
         return self.made_tensor("scale", (arguments.positional[0],), node)
 
-    def _prepare(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _prepare(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` hand their arguments on."""
         if isinstance(receiver, (Tensor, Container, External)) or not arguments.positional:
             return None
@@ -153,7 +181,7 @@ class Training(Summaries):
             return arguments.positional[0]
         return self.made(Container(node, "tuple", tuple(arguments.positional)))
 
-    def _parameters(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _parameters(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         known = receiver.part("parameters()")
         if known is None:
             known = self.made(Parameters(node, (receiver,)))
@@ -161,18 +189,18 @@ class Training(Summaries):
             receiver.set_part("parameters()", known)
         return known
 
-    def _named_parameters(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _named_parameters(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         pair = self.made(
             Container(node, "tuple", (Plain(node), self.element(self._parameters_of(receiver, node), None, node)))
         )
         return self.made(Container(node, "generator", (pair,)))
 
-    def _parameters_of(self, receiver: Value, node: cst.Call) -> Value:
+    def _parameters_of(self, receiver: Value, node: ast.Call) -> Value:
         found = self._parameters(receiver, Arguments([], {}, []), node)
         assert found is not None
         return found
 
-    def _itself(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _itself(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`model.cuda()` is the model; of an unknown it may be a tensor or module, the same for us."""
         if isinstance(receiver, (Module, Unknown, Optimizer, Parameters, Phi)):
             if isinstance(receiver, Unknown) and receiver.origin == "grad":
@@ -184,7 +212,7 @@ class Training(Summaries):
             return None
         return None
 
-    def _requires_grad(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
+    def _requires_grad(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         flag = arguments.get(0, "requires_grad")
         if isinstance(flag, Plain) and flag.constant is False:
             self.frozen.add(receiver)
@@ -193,8 +221,8 @@ class Training(Summaries):
             return receiver
         leaf = self.new_leaf(node, (receiver,), receiver)
         if (
-            isinstance(node.func, cst.Attribute)
-            and isinstance(node.func.value, cst.Name)
+            isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
             and not isinstance(receiver, Module)
         ):
             if not receiver.has_use(*knowledge.MODULE_EVIDENCE):
@@ -202,17 +230,17 @@ class Training(Summaries):
                 return leaf
         return leaf
 
-    def _detach_in_place(self, receiver: Value, arguments: Arguments, node: cst.Call) -> Value | None:
-        assert isinstance(node.func, cst.Attribute)
+    def _detach_in_place(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        assert isinstance(node.func, ast.Attribute)
         cut = self.made_tensor("detach", (receiver,), node, receiver)
-        if isinstance(node.func.value, (cst.Name, cst.Attribute)) and not isinstance(receiver, Module):
+        if isinstance(node.func.value, (ast.Name, ast.Attribute)) and not isinstance(receiver, Module):
             self.assign_target(node.func.value, cut)
         return cut
 
-    def new_leaf(self, node: cst.CSTNode, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:
+    def new_leaf(self, node: ast.AST, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:
         """A leaf that requires grad, without a gradient yet."""
         leaf = self.made(Tensor(node, "leaf", parents, base=base, leaf=True))
-        self.emit(Fresh(node, leaf))
+        self.emit(Fresh(site_of(node), leaf))
         return leaf
 
     backwards: list[Value]
@@ -229,7 +257,8 @@ class Training(Summaries):
     """What to do at a call of a method of this name; None as its answer: nothing special."""
 
 
-def _flag(arguments: Arguments, name: str) -> bool | None:
+def flag(arguments: Arguments, name: str) -> bool | None:
+    """The literal of a keyword argument that is False by default; None where a variable decides."""
     value = arguments.keywords.get(name)
     if value is None:
         return False
@@ -237,10 +266,10 @@ def _flag(arguments: Arguments, name: str) -> bool | None:
     return bool(value.constant) if isinstance(value, Plain) and value.is_literal else None
 
 
-def _step_of(expression: cst.BaseExpression, optimizer: Value, node: cst.Call) -> Step:
+def _step_of(expression: ast.expr, optimizer: Value, node: ast.Call) -> Step:
     """The step that a call makes of the optimizer that is written as `expression`."""
     name = dotted(expression) or optimizer.label.strip("[]'") or "the optimizer"
-    return Step(node, optimizer, name, expression=expression)
+    return Step(site_of(node), optimizer, name, expression=site_of(expression))
 
 
 def owner_label(value: Value) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import libcst as cst
-
 from torchlint import hints
 from torchlint.model.assignments import names_read
 from torchlint.model.conditions import is_main_guard
-from torchlint.model.definitions import dotted
 from torchlint.model.events import (
     Anomaly,
     Backward,
@@ -30,7 +28,7 @@ from torchlint.model.events import (
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import has_parameters, is_forward, is_module
 from torchlint.model.values import Answer, Module, Optimizer, Unknown, Value, inputs_of
-from torchlint.syntax import walk
+from torchlint.pythontree import FUNCTIONS, Site, dotted, is_literal, site_of, walk
 
 _PER_BATCH = re.compile(r"step|batch|iter")
 
@@ -40,7 +38,7 @@ class CacheEmptied:
     """The cache is emptied in every iteration of a loop (None: of a function called per batch)."""
 
     event: EmptyCache
-    node: cst.CSTNode
+    site: Site
     loop: Loop | None
     work: Event
 
@@ -49,7 +47,7 @@ class CacheEmptied:
 class AnomalyLeftOn:
     """Anomaly detection is on, and nothing in the program decides whether."""
 
-    node: cst.CSTNode
+    site: Site
 
 
 class Upkeep:
@@ -81,7 +79,7 @@ class Upkeep:
             work = [other for other in work if isinstance(other, Backward)]
         for other in work:
             if self._in_step_with(event, other, loop):
-                return CacheEmptied(event, event.node, loop, other)
+                return CacheEmptied(event, event.site, loop, other)
         return None
 
     def _measures(self, inside: list[Event]) -> bool:
@@ -117,12 +115,12 @@ class Upkeep:
         for trace in self.program.traces:
             for event in trace.events:
                 if isinstance(event, Anomaly) and trains and self._always_on(event, trace.events):
-                    yield AnomalyLeftOn(event.node)
+                    yield AnomalyLeftOn(event.site)
         yield from self._trainer_flags()
 
     def _always_on(self, event: Anomaly, events: list[Event]) -> bool:
         """Whether no condition decides; one on a caller that trains decides about training, not about this."""
-        if event.on is not True or self._in_test(event.node):
+        if event.on is not True or self._in_test(self.program.tree.node(event.site)):
             return False
         if any(isinstance(other, Anomaly) and other.on is not True and other.order > event.order for other in events):
             return False
@@ -136,24 +134,23 @@ class Upkeep:
 
     def _decides_about_training(self, branch: object, arm: int) -> bool:
         """Whether a condition is about training as such: one arm trains, no other does, and its name is no flag's."""
-        if not isinstance(branch, Branch) or not isinstance(branch.node, cst.If):
+        node = self.program.tree.node(branch.site) if isinstance(branch, Branch) else None
+        if not isinstance(branch, Branch) or not isinstance(node, ast.If):
             return False
-        if any(hints.DEBUGGING.search(name) for name in names_read(branch.node.test)):
+        if any(hints.DEBUGGING.search(name) for name in names_read(node.test)):
             return False
         trains = [any(isinstance(item, Backward) for item in events_in(items)) for items in branch.arms]
         return trains[arm] and sum(trains) == 1
 
     def _covers_one_step(self, event: Anomaly, events: list[Event]) -> bool:
         """`with detect_anomaly():` around a single backward outside all loops, to look at one batch."""
-        parent = self.program.tree.parent
-        item = parent(event.node)
-        block = parent(item) if isinstance(item, cst.WithItem) else None
+        tree = self.program.tree
+        item = tree.parent(tree.node(event.site))
+        block = tree.parent(item) if isinstance(item, ast.withitem) else None
         if block is None or event.loops:
             return False
         inside = [
-            other
-            for other in events
-            if isinstance(other, Backward) and block in self.program.tree.ancestors(other.node)
+            other for other in events if isinstance(other, Backward) and block in tree.ancestors(tree.node(other.site))
         ]
         return bool(inside) and not any(other.loops for other in inside)
 
@@ -164,32 +161,32 @@ class Upkeep:
             for event in trace.events
         )
 
-    def _in_test(self, node: cst.CSTNode) -> bool:
+    def _in_test(self, node: ast.AST) -> bool:
         function = self.program.definitions.method_around(node)
         if function is None:
             return False
         named = any(
-            dotted(call.func).endswith("gradcheck") for call in walk(function.node) if isinstance(call, cst.Call)
+            dotted(call.func).endswith("gradcheck") for call in walk(function.node) if isinstance(call, ast.Call)
         )
         return function.name.startswith("test") or named
 
     def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
         """`Trainer(detect_anomaly=True)` of Lightning."""
-        for call in self.program.tree.of_type(cst.Call):
+        for call in self.program.tree.of_type(ast.Call):
             name = self.program.definitions.qualified(dotted(call.func))
             if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
                 continue
-            for item in call.args:
-                if item.keyword is not None and item.keyword.value == "detect_anomaly" and dotted(item.value) == "True":
+            for item in call.keywords:
+                if item.arg == "detect_anomaly" and is_literal(item.value, True):
                     if not self._in_test(call) and not self._is_conditional(call):
-                        yield AnomalyLeftOn(item)
+                        yield AnomalyLeftOn(site_of(item))
 
-    def _is_conditional(self, node: cst.CSTNode) -> bool:
+    def _is_conditional(self, node: ast.AST) -> bool:
         """Whether an `if` of the same function decides about a node."""
         for item in self.program.tree.ancestors(node):
-            if isinstance(item, cst.FunctionDef):
+            if isinstance(item, FUNCTIONS):
                 return False
-            if isinstance(item, (cst.If, cst.IfExp)) and not (isinstance(item, cst.If) and is_main_guard(item.test)):
+            if isinstance(item, (ast.If, ast.IfExp)) and not (isinstance(item, ast.If) and is_main_guard(item.test)):
                 return True
         return False
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-import libcst as cst
-
 from torchlint.knowledge import GradMode
+from torchlint.pythontree import Site, site_of
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo, FunctionInfo
@@ -25,13 +25,17 @@ class Answer(Enum):
         raise TypeError("compare an Answer with `is`")
 
 
+Origin = ast.AST | Site | None
+"""The node, or the site of the node, that a value is made at."""
+
+
 class Value:
-    """Base of all values. `node` is where the value was made; identity is what matters."""
+    """Base of all values. `site` is where the value was made; identity is what matters."""
 
-    __slots__ = ("_attributes", "label", "loops", "node", "order", "parents", "uses")
+    __slots__ = ("_attributes", "label", "loops", "order", "parents", "site", "uses")
 
-    def __init__(self, node: cst.CSTNode | None, parents: tuple[Value, ...] = (), label: str = "") -> None:
-        self.node = node
+    def __init__(self, node: Origin, parents: tuple[Value, ...] = (), label: str = "") -> None:
+        self.site = site_of(node) if isinstance(node, ast.AST) else node
         self.parents = parents
         self.label = label
         """The name under which the program knows it: a hint, never proof."""
@@ -72,7 +76,7 @@ class Plain(Value):
 
     __slots__ = ("constant",)
 
-    def __init__(self, node: cst.CSTNode | None, constant: object = _NO_CONSTANT, label: str = "") -> None:
+    def __init__(self, node: Origin, constant: object = _NO_CONSTANT, label: str = "") -> None:
         super().__init__(node, (), label)
         self.constant = constant
 
@@ -95,7 +99,7 @@ class Unknown(Value):
 
     def __init__(
         self,
-        node: cst.CSTNode | None,
+        node: Origin,
         origin: str,
         parents: tuple[Value, ...] = (),
         label: str = "",
@@ -118,19 +122,22 @@ class External(Value):
 
     __slots__ = ("name",)
 
-    def __init__(self, node: cst.CSTNode | None, name: str) -> None:
+    def __init__(self, node: Origin, name: str) -> None:
         super().__init__(node, (), name.rpartition(".")[2])
         self.name = name
 
 
 class Tensor(Value):
-    """The result of a tensor operator, or a leaf. `base` is the tensor whose storage it shares."""
+    """The result of a tensor operator, or a leaf. `base` is the tensor whose storage it shares.
 
-    __slots__ = ("base", "leaf", "mode", "op")
+    `body` is what the `forward` of a module of this file returns, whatever it is called with.
+    """
+
+    __slots__ = ("base", "body", "leaf", "mode", "op")
 
     def __init__(
         self,
-        node: cst.CSTNode | None,
+        node: Origin,
         op: str,
         parents: tuple[Value, ...] = (),
         mode: GradMode = GradMode.ON,
@@ -143,19 +150,21 @@ class Tensor(Value):
         self.mode = mode
         self.base = base
         self.leaf = leaf
+        self.body: Value | None = None
 
 
 class Phi(Value):
     """One of several values: after branches, or (with `loop`) the initial value and the last iteration's.
 
-    `arms` tells of an input in which arms of a branch it is the one.
+    `arms` tells of an input in which arms of a branch it is the one; `source` is the list that it is an element of.
     """
 
-    __slots__ = ("arms", "loop")
+    __slots__ = ("arms", "loop", "source")
 
-    def __init__(self, node: cst.CSTNode | None, inputs: tuple[Value, ...], loop: object = None) -> None:
+    def __init__(self, node: Origin, inputs: tuple[Value, ...], loop: object = None) -> None:
         super().__init__(node, inputs, inputs[0].label if inputs else "")
         self.loop = loop
+        self.source: Container | None = None
         self.arms: dict[Value, set[tuple[object, int]]] = {}
 
     @property
@@ -166,21 +175,32 @@ class Phi(Value):
 class Container(Value):
     """A list, tuple, dict, set or deque; `parents` are the values put in without a known key."""
 
-    __slots__ = ("bounded", "kind")
+    __slots__ = ("bounded", "grown", "kind")
 
-    def __init__(
-        self, node: cst.CSTNode | None, kind: str, items: tuple[Value, ...] = (), bounded: bool = False
-    ) -> None:
+    def __init__(self, node: Origin, kind: str, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
         super().__init__(node, items)
         self.kind = kind
         self.bounded = bounded
+        self.grown = False
+        """Whether the program puts something in after it was made."""
 
     def add(self, value: Value) -> None:
         self.parents = (*self.parents, value)
+        self.grown = True
 
     def elements(self) -> list[Value]:
         """All that is known to be inside."""
-        return [*self.parents, *(value for key, value in self.known_parts.items() if key != "[]")]
+        return [*self.parents, *self._entries().values()]
+
+    @property
+    def known_options(self) -> dict[str, Value]:
+        """The entries of a dictionary that is handed over by `**`."""
+        return {str(key): value for key, value in self._entries().items()}
+
+    def _entries(self) -> dict[object, Value]:
+        """What is known by key, without what stands for elements that nobody knows."""
+        parts = self.known_parts.items()
+        return {key: value for key, value in parts if not (isinstance(key, str) and key.startswith("["))}
 
 
 class Slot(Value):
@@ -188,7 +208,7 @@ class Slot(Value):
 
     __slots__ = ("path",)
 
-    def __init__(self, node: cst.CSTNode, index: Value, value: Value, path: tuple[tuple[object, int], ...]) -> None:
+    def __init__(self, node: Origin, index: Value, value: Value, path: tuple[tuple[object, int], ...]) -> None:
         super().__init__(node, (index, value))
         self.path = path
 
@@ -228,9 +248,7 @@ class Instance(Value):
 
     __slots__ = ("info",)
 
-    def __init__(
-        self, node: cst.CSTNode | None, info: ClassInfo, parents: tuple[Value, ...] = (), label: str = ""
-    ) -> None:
+    def __init__(self, node: Origin, info: ClassInfo, parents: tuple[Value, ...] = (), label: str = "") -> None:
         super().__init__(node, parents, label)
         self.info = info
 
@@ -242,7 +260,7 @@ class Module(Value):
 
     def __init__(
         self,
-        node: cst.CSTNode | None,
+        node: Origin,
         name: str,
         parents: tuple[Value, ...] = (),
         info: ClassInfo | None = None,
@@ -255,13 +273,14 @@ class Module(Value):
 
 
 class Optimizer(Value):
-    """A `torch.optim.Optimizer`; `parents` are the arguments that hold its parameters."""
+    """A `torch.optim.Optimizer`, perhaps of a class of this module (`info`); `parents` hold its parameters."""
 
-    __slots__ = ("name",)
+    __slots__ = ("info", "name")
 
-    def __init__(self, node: cst.CSTNode | None, name: str, parents: tuple[Value, ...] = ()) -> None:
+    def __init__(self, node: Origin, name: str, parents: tuple[Value, ...] = (), info: ClassInfo | None = None) -> None:
         super().__init__(node, parents)
         self.name = name
+        self.info = info
 
 
 class Parameters(Value):
@@ -275,7 +294,7 @@ class Context(Value):
 
     __slots__ = ("mode",)
 
-    def __init__(self, node: cst.CSTNode | None, mode: GradMode) -> None:
+    def __init__(self, node: Origin, mode: GradMode) -> None:
         super().__init__(node)
         self.mode = mode
 
@@ -283,16 +302,16 @@ class Context(Value):
 class Frame:
     """The local names of one activation of a function (or of the module), and where free names are looked up."""
 
-    __slots__ = ("blocks", "called_with", "ends", "info", "locals", "outer_names", "parent", "returns")
+    __slots__ = ("blocks", "called", "ends", "info", "locals", "outer_names", "parent", "returns")
 
     def __init__(
-        self, info: FunctionInfo | None, parent: Frame | None, blocks: int = 0, called_with: GradMode = GradMode.ON
+        self, info: FunctionInfo | None, parent: Frame | None, blocks: int = 0, *, called: bool = False
     ) -> None:
         self.info = info
         self.blocks = blocks
         """How many `with` blocks were open when the function was called."""
-        self.called_with = called_with
-        """The grad mode of the caller."""
+        self.called = called
+        """Whether a call of this module made it, so that its parameters are that call's arguments."""
         self.parent = parent
         self.locals: dict[str, Value] = {}
         self.outer_names: set[str] = set()

@@ -34,6 +34,8 @@ class LintedFile:
     """The file on disk and what was found in it, if `source` is what fixes made of that."""
     applied: tuple[Finding, ...] = ()
     """What the fixes were for."""
+    looked_into: bool = True
+    """Whether it was parsed, since a rule might have found something."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Outcome:
     total: int
     rules: tuple[Meta, ...] = ()
     """What could have been found, by code."""
+    looked_into: int | None = None
+    """How many of all files were looked into, if that is known."""
+    unwritten: tuple[str, ...] = ()
+    """The files that should have been written, and could not."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -75,14 +81,15 @@ def counted(number: int, noun: str) -> str:
 
 
 def summary(outcome: Outcome) -> str:
-    """`3 findings (1 error, 2 warnings) in 2 of 9 files.`"""
+    """`3 findings (1 error, 2 warnings) in 2 of 9 files, 4 looked into.`"""
     found = outcome.findings
+    is_all = outcome.looked_into in (None, outcome.total)
+    all_files = counted(outcome.total, "file") + ("" if is_all else f", {outcome.looked_into:,} looked into")
     if not found:
-        return f"No findings in {counted(outcome.total, 'file')}."
+        return f"No findings in {all_files}."
     severities = Counter(finding.severity for finding in found)
     kinds = ", ".join(counted(severities[kind], kind.value) for kind in Severity if severities[kind])
-    files = f"{len(outcome.files):,} of {counted(outcome.total, 'file')}"
-    return f"{counted(len(found), 'finding')} ({kinds}) in {files}."
+    return f"{counted(len(found), 'finding')} ({kinds}) in {len(outcome.files):,} of {all_files}."
 
 
 def printable(text: str) -> str:

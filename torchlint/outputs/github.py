@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchlint.finding import Finding, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
-from torchlint.outputs.places import placed, relative_path
+from torchlint.outputs.places import placed, repository_path
 from torchlint.source import SourceFile
 
 _COMMANDS = {
@@ -23,7 +23,7 @@ def render(outcome: Outcome, style: Style) -> str:
 def _command(file: LintedFile, finding: Finding) -> str:
     properties = {
         "title": f"{finding.code} {finding.name}",
-        "file": relative_path(file.source.path),
+        "file": repository_path(file.source.path),
         **_region(file.source, finding.span),
     }
     listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())

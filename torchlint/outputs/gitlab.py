@@ -10,7 +10,7 @@ from typing import Any
 
 from torchlint.finding import Severity
 from torchlint.outputs import LintedFile, Outcome, Style
-from torchlint.outputs.places import placed, relative_path
+from torchlint.outputs.places import placed, repository_path
 
 _SEVERITIES = {
     Severity.ERROR: "critical",
@@ -31,7 +31,7 @@ def render(outcome: Outcome, style: Style) -> str:
 
 
 def _issues(file: LintedFile, seen: Counter[str]) -> Iterator[dict[str, Any]]:
-    path = relative_path(file.source.path).encode("utf-8", "replace").decode()
+    path = repository_path(file.source.path).encode("utf-8", "replace").decode()
     for finding in file.findings:
         key = f"{path}\0{finding.name}\0{finding.fingerprint}"
         seen[key] += 1

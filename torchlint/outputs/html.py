@@ -12,7 +12,7 @@ from torchlint.finding import Finding
 from torchlint.outputs import LintedFile, Outcome, Style, printable, summary
 from torchlint.outputs.listing import listing
 from torchlint.outputs.page import DARK, page
-from torchlint.outputs.places import relative_path, shown_place
+from torchlint.outputs.places import shown_place
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 """What HTML may not hold."""
@@ -80,7 +80,7 @@ def _article(file: LintedFile, finding: Finding) -> str:
 
 
 def _path(file: LintedFile) -> str:
-    return printable(relative_path(file.source.path))
+    return printable(file.source.path)
 
 
 def _prose(text: str) -> str:

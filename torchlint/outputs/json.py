@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from torchlint.docs import address
 from torchlint.finding import Finding, Fix, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
-from torchlint.outputs.places import utf16_range
+from torchlint.outputs.places import absolute, utf16_range
 from torchlint.source import SourceFile
 
 Location = dict[str, Any]
@@ -73,7 +72,7 @@ def _location(source: SourceFile, span: Span) -> Location:
     start, end = utf16_range(source, span)
     cell = source.place(span.start).cell
     return {
-        "uri": Path(source.path).absolute().as_uri() + ("" if cell is None else f"#cell{cell}"),
+        "uri": absolute(source.path).as_uri() + ("" if cell is None else f"#cell{cell}"),
         "range": {
             "start": {"line": start[0], "character": start[1]},
             "end": {"line": end[0], "character": end[1]},

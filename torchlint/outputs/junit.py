@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from torchlint.finding import Finding
 from torchlint.outputs import LintedFile, Outcome, Style
-from torchlint.outputs.places import relative_path, shown_place
+from torchlint.outputs.places import repository_path, shown_place
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML document may hold, not even as a reference."""
@@ -36,7 +36,7 @@ def render(outcome: Outcome, style: Style) -> str:
 
 
 def _add_suite(root: Element, file: LintedFile) -> None:
-    path, number = _legal(relative_path(file.source.path)), str(len(file.findings))
+    path, number = _legal(repository_path(file.source.path)), str(len(file.findings))
     suite = SubElement(root, "testsuite", name=path, file=path, tests=number, failures=number, errors="0")
     seen: Counter[str] = Counter()
     for finding in file.findings:

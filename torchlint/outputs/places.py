@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path, PurePath
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from urllib.parse import quote
 
 from torchlint.finding import Position, Span
 from torchlint.outputs import printable
 from torchlint.source import SourceError, SourceFile
+
+_VARIABLES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
+"""Where services name the folder that their paths start from."""
 
 
 def shown_place(source: SourceFile, position: Position) -> str:
@@ -37,19 +42,43 @@ def utf16_range(source: SourceFile, span: Span) -> tuple[tuple[int, int], tuple[
     return (start.line - 1, columns[0]), (end.line - 1, columns[1])
 
 
-def relative_path(path: str) -> str:
-    """A path with forward slashes, relative to the working folder where it can be: services know no others."""
-    try:
-        return Path(path).absolute().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return Path(path).as_posix()
+def repository_path(path: str) -> str:
+    """A path with forward slashes as services know it: from the root of the repository; outside of it absolute."""
+    return _path_inside(path) or absolute(path).as_posix()
 
 
-def relative_uri(path: str) -> str:
-    """A path as a quoted URI reference: relative inside the working folder, or else absolute."""
-    absolute = Path(path).absolute()
-    try:
-        inside: PurePath = absolute.relative_to(Path.cwd())
-    except ValueError:
-        return absolute.as_uri()
-    return quote(os.fsencode(inside.as_posix()))
+def repository_uri(path: str) -> str:
+    """The same as a quoted URI reference."""
+    inside = _path_inside(path)
+    return quote(os.fsencode(inside)) if inside else absolute(path).as_uri()
+
+
+def absolute(path: str) -> Path:
+    """An absolute path without `..`, which leads up from where a link leads to."""
+    if ".." in Path(path).parts:
+        return Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    return Path(os.path.abspath(path))
+
+
+def _path_inside(path: str) -> str:
+    """The path from the first of the roots that hold a file; empty if none does."""
+    folder, name = os.path.split(path)
+    real = Path(os.path.realpath(folder), name)
+    for root in _roots(real.parent):
+        for inside, outside in ((real, Path(os.path.realpath(root))), (absolute(path), root)):
+            if inside.is_relative_to(outside):
+                return inside.relative_to(outside).as_posix()
+    return ""
+
+
+def _roots(folder: Path) -> Iterator[Path]:
+    """What may be the root of the repository of a file in `folder`, the most likely first."""
+    yield from (Path(named) for name in _VARIABLES if (named := os.environ.get(name)))
+    here = Path.cwd()
+    yield from filter(None, (_top_of_git(here), _top_of_git(folder)))
+    yield here
+
+
+@cache
+def _top_of_git(folder: Path) -> Path | None:
+    return next((above for above in (folder, *folder.parents) if os.path.exists(above / ".git")), None)

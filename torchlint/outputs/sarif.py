@@ -10,7 +10,7 @@ from typing import Any
 from torchlint.docs import REPOSITORY, address, markdown
 from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Related, Safety, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
-from torchlint.outputs.places import placed, relative_uri, utf16_range
+from torchlint.outputs.places import placed, repository_uri, utf16_range
 from torchlint.source import SourceFile
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -136,7 +136,7 @@ def _region(source: SourceFile, span: Span) -> dict[str, int]:
 
 
 def _artifact(source: SourceFile) -> dict[str, str]:
-    uri = relative_uri(source.path)
+    uri = repository_uri(source.path)
     return {"uri": uri} if uri.startswith("file:") else {"uri": uri, "uriBaseId": "%SRCROOT%"}
 
 

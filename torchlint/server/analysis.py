@@ -11,7 +11,7 @@ from cattrs import Converter
 from lsprotocol import types
 from lsprotocol.converters import get_converter
 
-from torchlint.engine import lint
+from torchlint.engine import examine
 from torchlint.finding import Finding, Position, Span
 from torchlint.outputs.json import Location, diagnostic
 from torchlint.pieces import Pieces
@@ -45,7 +45,8 @@ class Analysis:
     def of(cls, document: Document, name: str, selection: Selection, columns: Columns, pieces: Pieces) -> Analysis:
         """Lint a document; `pieces` are what is left of its earlier forms."""
         source = document.source(name)
-        return cls(document, source, selection, columns, tuple(lint(source, selection, pieces)))
+        found = examine(source, selection, pieces, always_parse=True)
+        return cls(document, source, selection, columns, tuple(found.findings))
 
     @cached_property
     def shown(self) -> tuple[Shown, ...]:

@@ -34,6 +34,8 @@ class Expressions:
         self._names: Names = {}
         self._without_grad = False
         self._infers = False
+        self._repeats = True
+        """Whether loops are read twice."""
         self._kept: list[Value] = []
         """What was kept for backward so far."""
         self._left: set[Value] = set()

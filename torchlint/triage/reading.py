@@ -143,11 +143,15 @@ class Reading(Calls):
         self._loop(node, lambda: self._value(node.test))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, begin: Callable[[], object]) -> None:
-        for _ in range(2):
+        """Twice around; in a loop around it only the last time, or time would double with each level."""
+        repeats = self._repeats
+        for last in (False, True) if repeats else (False,):
+            self._repeats = last
             before = dict(self._names)
             begin()
             self.block(node.body)
             self._merge(before)
+        self._repeats = repeats
         self.block(node.orelse)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> None:

@@ -32,7 +32,11 @@ def read(path: Path) -> list[Subject]:
         raise FindingsError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise FindingsError(f"{path} is not JSON: {error}") from None
+    except RecursionError:
+        raise FindingsError(f"{path} is nested too deeply") from None
     try:
+        if not isinstance(data, list):
+            raise TypeError("not an array")
         return [subject for published in data for subject in _subjects(published)]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise FindingsError(

@@ -63,7 +63,7 @@ class Folder:
         folder.path, folder._alive = path, None
         try:
             folder._key = bytes.fromhex(folder.plan["key"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise FolderError(f"{path} holds no verification: {error}") from None
         return folder
 

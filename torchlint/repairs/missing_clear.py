@@ -7,37 +7,41 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.edits import Append, Change, InsertAfter, InsertBefore
+from torchlint.matching import Nodes
+from torchlint.model import Model
 from torchlint.model.events import Step
-from torchlint.model.program import Program
-from torchlint.model.protocol import Protocol, StaleGradients
+from torchlint.model.protocol import StaleGradients
+from torchlint.syntax import walk
 
 
-class Clearings:
-    """Answers about the clearings that are missing."""
+class MissingClear:
+    """Looks for the place of a clearing that is missing."""
 
-    def __init__(self, program: Program, protocol: Protocol) -> None:
-        self.program = program
-        self.protocol = protocol
-        self.tree = program.tree
+    def __init__(self, model: Model, nodes: Nodes) -> None:
+        self.program = model.program
+        self.protocol = model.protocol
+        self.nodes = nodes
+        self.tree = nodes.tree
 
     def change(self, stale: StaleGradients) -> Change | None:
         """The clearing that is missing between two steps; None where its place cannot be told."""
         step = stale.step
         if step.manual:
             return self._after_update(step)
-        if step.expression is None or not self.protocol.can_clear(step):
+        written, expression = self.nodes.at(step.site), self.nodes.at(step.expression)
+        if written is None or expression is None or not self.protocol.can_clear(step):
             return None
-        name = self.tree.code(step.expression)
-        if (uncalled := self._uncalled(name, step)) is not None:
+        name = self.tree.code(expression)
+        if (uncalled := self._uncalled(name, written)) is not None:
             return Change(f"call `{name}.zero_grad`", [Append(uncalled, "()")])
         statement = f"{name}.zero_grad()"
-        if (forward := self._forward(stale, step.expression)) is not None:
+        if (forward := self._forward(stale, expression)) is not None:
             return Change(f"insert `{statement}` before the forward pass", [InsertBefore(forward, statement)])
-        if step.node in stale.backward.calls or not self._is_statement(step.node):
+        if step.site in stale.backward.calls or not self._is_statement(written):
             return None
-        return Change(f"insert `{statement}` after the step", [InsertAfter(step.node, statement)])
+        return Change(f"insert `{statement}` after the step", [InsertAfter(written, statement)])
 
-    def _uncalled(self, name: str, step: Step) -> cst.Attribute | None:
+    def _uncalled(self, name: str, step: cst.CSTNode) -> cst.Attribute | None:
         """`optimizer.zero_grad` without brackets, in the function of the step."""
         for statement in self.tree.of_type(cst.Expr):
             found = statement.value
@@ -45,7 +49,7 @@ class Clearings:
                 isinstance(found, cst.Attribute)
                 and found.attr.value == "zero_grad"
                 and self.tree.code(found.value) == name
-                and self._function(found) is self._function(step.node)
+                and self._function(found) is self._function(step)
             ):
                 return found
         return None
@@ -56,28 +60,30 @@ class Clearings:
         The step must be in that block too, or call the function that has it as its closure, and the optimizer
         must be known there by the name that the step uses.
         """
-        block = self.tree.block(stale.backward.node)
+        backward, step = self.nodes.at(stale.backward.site), self.nodes.at(stale.step.site)
+        block = self.tree.block(backward) if backward is not None else None
         root = _root_name(optimizer)
-        if root is None or not isinstance(block, (cst.IndentedBlock, cst.Module)):
+        if root is None or step is None or backward is None or not isinstance(block, (cst.IndentedBlock, cst.Module)):
             return None
         statements: list[cst.CSTNode] = list(block.body)
-        last = statements.index(self.tree.statement(stale.backward.node))
-        if self.tree.block(stale.step.node) is block:
-            until = statements.index(self.tree.statement(stale.step.node))
-        elif self._is_closure_of(block, stale.step.node):
+        last = statements.index(self.tree.statement(backward))
+        if self.tree.block(step) is block:
+            until = statements.index(self.tree.statement(step))
+        elif self._is_closure_of(block, step):
             until = last
         else:
             return None
-        first = next((index for index, item in enumerate(statements[:last]) if item in self._makers(stale)), last)
-        if until < last or root in self.program.definitions.names_assigned(statements[first:until]):
+        makers = self._makers(stale)
+        first = next((index for index, item in enumerate(statements[:last]) if item in makers), last)
+        if until < last or any(root in _names_bound(item) for item in statements[first:until]):
             return None
         return statements[first]
 
     def _makers(self, stale: StaleGradients) -> set[cst.CSTNode]:
         """The statements that make the graph of the loss, and those that hold them."""
         graph = self.protocol.tracking.graph(stale.backward.loss, carried=False)
-        made = [value.node for value in graph if value.node is not None]
-        return {item for node in made for item in self.tree.ancestors(node)}
+        made = [self.nodes.at(value.site) for value in graph]
+        return {item for node in made if node is not None for item in self.tree.ancestors(node)}
 
     def _is_closure_of(self, block: cst.CSTNode, step: cst.CSTNode) -> bool:
         """Whether a block is the body of a function that the step is handed, defined beside it."""
@@ -97,10 +103,12 @@ class Clearings:
 
     def _after_update(self, step: Step) -> Change | None:
         """`w.grad = None` after each update of the block, unless something below still reads the gradient."""
-        block = self.tree.block(step.node)
+        written = self.nodes.at(step.site)
+        block = self.tree.block(written) if written is not None else None
         if not isinstance(block, (cst.IndentedBlock, cst.Module)):
             return None
-        updates = {item.node: item.name for item in self._updates() if self.tree.block(item.node) is block}
+        placed = ((self.nodes.at(item.site), item.name) for item in self._updates())
+        updates = {node: name for node, name in placed if node is not None and self.tree.block(node) is block}
         if any(self._reads_below(node, name, block) for node, name in updates.items()):
             return None
         names = ", ".join(f"`{name}`" for name in dict.fromkeys(updates.values()))
@@ -115,6 +123,20 @@ class Clearings:
         statements: list[cst.CSTNode] = list(block.body)
         below = statements[statements.index(self.tree.statement(update)) + 1 :]
         return any(f"{name}.grad" in self.tree.code(statement) for statement in below)
+
+
+def _names_bound(statement: cst.CSTNode) -> set[str]:
+    """The names that a statement, or anything inside of it, binds."""
+    targets = (item for item in walk(statement) if isinstance(item, _BINDING))
+    return {
+        name.value
+        for target in targets
+        for name in walk(target.name if isinstance(target, cst.AsName) else target.target)
+        if isinstance(name, cst.Name)
+    }
+
+
+_BINDING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr, cst.AsName)
 
 
 def _root_name(expression: cst.BaseExpression) -> str | None:

@@ -8,11 +8,12 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.edits import Change, Delete, InsertBefore, NodeEdit, Prepend, Replace
-from torchlint.model.definitions import dotted
+from torchlint.matching import Nodes
+from torchlint.model import Model
 from torchlint.model.events import Mutate
-from torchlint.model.program import Program
 from torchlint.model.values import Tensor, Value, resolved
 from torchlint.operators import OPERATORS
+from torchlint.syntax import dotted
 
 _BINDS_LOOSELY = (
     cst.BinaryOperation,
@@ -27,26 +28,27 @@ _PRODUCTS = (cst.Multiply, cst.Divide, cst.FloorDivide, cst.Modulo, cst.MatrixMu
 
 
 class OutOfPlace:
-    """Answers about how a change in place could be written so that what autograd saved stays as it is."""
+    """Looks for how a change in place could be written so that what autograd saved stays as it is."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.tree = program.tree
+    def __init__(self, model: Model, nodes: Nodes) -> None:
+        self.program = model.program
+        self.nodes = nodes
+        self.tree = nodes.tree
 
     def change(self, mutate: Mutate) -> Change | None:
         """The out-of-place form; None where there is none, or where another name sees the change on purpose."""
-        if isinstance(mutate.node, cst.Subscript):
-            return self._cloned(mutate.node, resolved(mutate.target))
-        target = resolved(mutate.target)
-        if isinstance(mutate.node, cst.AugAssign) and isinstance(mutate.node.target, cst.Subscript):
+        node, target = self.nodes.at(mutate.site), resolved(mutate.target)
+        if isinstance(node, cst.Subscript):
+            return self._cloned(node, target)
+        if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Subscript):
             if not isinstance(target, Tensor) or target.op == "getitem":
-                return self._cloned(mutate.node.target, _whole(target))
+                return self._cloned(node.target, _whole(target))
         if self._is_view(mutate.target):
             return None
-        if isinstance(mutate.node, cst.AugAssign):
-            return self._augmented(mutate.node)
-        if isinstance(mutate.node, cst.Call):
-            return self._called(mutate, mutate.node)
+        if isinstance(node, cst.AugAssign):
+            return self._augmented(node)
+        if isinstance(node, cst.Call):
+            return self._called(mutate, node)
         return None
 
     def _is_view(self, value: Value) -> bool:
@@ -92,7 +94,7 @@ class OutOfPlace:
     def _called(self, mutate: Mutate, call: cst.Call) -> Change | None:
         module = self.program.interpreter.in_place_modules.get(mutate.result)  # type: ignore[call-overload]
         if module is not None:
-            return self._without_flag(module.node, call, call.args[0].value)
+            return self._without_flag(self.nodes.at(module.site), call, call.args[0].value)
         if mutate.result in self.program.interpreter.in_place_results:
             return self._without_flag(call, call, call.args[0].value)
         if not isinstance(call.func, cst.Attribute) or not call.func.attr.value.endswith("_"):

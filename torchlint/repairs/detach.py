@@ -8,11 +8,11 @@ import libcst as cst
 
 from torchlint.edits import Append, Change
 from torchlint.finding import Safety
-from torchlint.model.definitions import dotted
+from torchlint.matching import Nodes
+from torchlint.model import Model
 from torchlint.model.keeping import KeptGraph
-from torchlint.model.program import Program
-from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, Container, Tensor, Value, resolved
+from torchlint.syntax import dotted
 
 _ELEMENTWISE = ("scale", "add", "sub", "mul", "div", "neg")
 _SHOWING = frozenset(
@@ -20,22 +20,25 @@ _SHOWING = frozenset(
 )
 
 
-class Detachings:
-    """Answers about tensors that are kept with their graph."""
+class Detach:
+    """Looks for the expression that has to be detached."""
 
-    def __init__(self, program: Program, tracking: Tracking) -> None:
-        self.program = program
-        self.tracking = tracking
-        self.tree = program.tree
+    def __init__(self, model: Model, nodes: Nodes) -> None:
+        self.tracking = model.tracking
+        self.nodes = nodes
+        self.tree = nodes.tree
 
     def change(self, kept: KeptGraph) -> Change | None:
         """`.item()` where only a number is shown, else `.detach()`; None where what is kept is written nowhere.
 
         What has gone backward without being retained can never go backward again, so that detaching it is safe.
         """
-        if kept.node is not kept.keep.node:
-            return self._at_call(kept)
-        written = self._slot_value(kept.node) if isinstance(kept.node, cst.Subscript) else _kept(kept.node)
+        node = self.nodes.at(kept.site)
+        if node is None:
+            return None
+        if kept.site != kept.keep.site:
+            return self._at_call(node, kept)
+        written = self._slot_value(node) if isinstance(node, cst.Subscript) else _kept(node)
         if written is None:
             return None
         if isinstance(written, (cst.Dict, cst.List, cst.Tuple, cst.Set)):
@@ -43,7 +46,7 @@ class Detachings:
         expression, value = self._operand(written, kept.keep.value)
         if isinstance(value, Container):
             return None  # a list or dictionary by its name has no `detach`
-        if kept.keep.how == "add" and self._is_scalar(value, kept) and self._is_only_shown(kept.node):
+        if kept.keep.how == "add" and self._is_scalar(value, kept) and self._is_only_shown(node):
             return Change("use `.item()`, a number", [Append(expression, ".item()")])
         return _detached(expression, kept)
 
@@ -75,9 +78,9 @@ class Detachings:
                 stack.extend(map(resolved, item.parents))
         return False
 
-    def _at_call(self, kept: KeptGraph) -> Change | None:
+    def _at_call(self, node: cst.CSTNode, kept: KeptGraph) -> Change | None:
         """The argument that a local function keeps."""
-        return self._named([item.value for item in kept.node.args], kept) if isinstance(kept.node, cst.Call) else None
+        return self._named([item.value for item in node.args], kept) if isinstance(node, cst.Call) else None
 
     def _named(self, written: Iterable[cst.BaseExpression], kept: KeptGraph) -> Change | None:
         """The one of several expressions that is the name of a tensor in the graph that is kept."""

@@ -1,0 +1,71 @@
+"""A plugin that cannot be used is named, with exit code 2: nothing is linted without its rules, and nothing crashes."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from torchlint import registry
+from torchlint.cli import cli
+
+RULE = '''
+from torchlint import Category, Rule
+
+class Seed(Rule):
+    """A seed."""
+    code, category = "SEED001", Category.SUSPICIOUS
+'''
+BROKEN = {
+    "import torchlint_no_such_module": "ModuleNotFoundError: No module named 'torchlint_no_such_module'",
+    "1 / 0": "ZeroDivisionError: division by zero",
+    "import sys\nsys.exit(0)": "SystemExit: 0",
+    "x = (": "SyntaxError: '(' was never closed",
+    "raise Exception": "Exception",
+    RULE.replace("SEED001", "no code"): "rule seed has no valid code: 'no code'",
+    RULE.replace(", category = ", ", kind = "): "rule seed has no category",
+    RULE.replace("SEED001", "TL001"): "rule seed (TL001) clashes with another rule",
+}
+
+
+def linted(folder: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> tuple[int, str]:
+    """Exit code and errors of a run with one plugin, whose module or package is in the folder."""
+    point = EntryPoint("seeds", value, registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    monkeypatch.setattr(registry, "rules", registry.rules.__wrapped__)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.chdir(folder)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchlint_seeds"]:
+        monkeypatch.delitem(sys.modules, name)
+    result = CliRunner().invoke(cli, ["--no-cache", "--isolated", "."])
+    return result.exit_code, result.stderr
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=BROKEN.values())
+@pytest.mark.parametrize("file", ["torchlint_seeds.py", "torchlint_seeds/seed.py"])
+def test_what_is_wrong_with_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, file: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(text)
+    code, errors = linted(tmp_path, monkeypatch, "torchlint_seeds")
+    assert code == 2
+    assert f"Error: plugin `seeds` (torchlint_seeds) cannot be used: {BROKEN[text]}" in errors
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("torchlint_seeds:Seed", "ModuleNotFoundError: No module named 'torchlint_seeds'"),
+        ("json:no_such_name", "AttributeError: module 'json' has no attribute 'no_such_name'"),
+        ("json:dumps", "it is neither a rule nor a module: <function dumps at "),
+        ("no such: value", "AttributeError: "),
+    ],
+)
+def test_what_a_plugin_names_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, reason: str
+) -> None:
+    code, errors = linted(tmp_path, monkeypatch, value)
+    assert code == 2
+    assert f"plugin `seeds` ({value}) cannot be used: {reason}" in errors

@@ -1,0 +1,100 @@
+"""Mistyped commands, keys and rules: the message names the one that was probably meant, or says why there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from torchlint import Rule
+from torchlint.cli import cli
+from torchlint.cli.check import check
+from torchlint.config import ONLY_OPTIONS
+from torchlint.settings import Settings
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad_call: type[Rule]) -> Path:
+    """The working folder, with one good file; only the rules of the tests exist."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.py").write_text("good()\n")
+    return tmp_path
+
+
+def torchlint(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, (*arguments,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("chekc",), "neither a command nor a path `chekc`; did you mean `check`?"),
+        (("explian", "TL101"), "did you mean `explain`?"),
+        (("serve", "--stdio"), "did you mean `server`?"),
+        (("verfy", "--", "python"), "did you mean `verify`?"),
+        (("src",), "path does not exist: src"),
+        (("chekc.py",), "path does not exist: chekc.py"),
+        (("--select", "bad-cal"), "unknown rule or category `bad-cal`; did you mean `bad-call`?"),
+        (("--select", "XX01"), "`XX01`; did you mean `XX001`?"),
+        (("--select", "TL0x"), "`TL0x`; did you mean `TL001`?"),
+        (("--select", "bad_call"), "`bad_call`; did you mean `bad-call`?"),
+        (("explain", "perf"), "`perf`; did you mean `performance`?"),
+        (("--selct", "all"), "--select"),
+    ],
+)
+def test_mistyped_arguments(folder: Path, arguments: tuple[str, ...], meant: str) -> None:
+    result = torchlint(*arguments)
+    assert result.exit_code == 2
+    assert meant in result.stderr
+
+
+def test_a_path_that_is_nearly_a_command(folder: Path) -> None:
+    (folder / "checks").mkdir()
+    assert torchlint("checks").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("baseline = 'x'", "baseline: unknown key; there is only the option --baseline of the command line"),
+        ("output_format = 'x'", "there is only the option --output-format of the command line"),
+        ("selct = []", "selct: unknown key; did you mean `select`?"),
+        ("per_file_ignores = {}", "did you mean `per-file-ignores`?"),
+        ("extend-exclude = []", "did you mean `exclude`?"),
+        ("line-length = 120", "unknown key; known are exclude, extend-select, "),
+        ("rules.XX001 = {}", "rules.XX001: unknown key; did you mean `bad-call`?"),
+        ("rules.XX = {}", "rules.XX: unknown key: it stands for several, of which each has to be named"),
+        ("rules.correctness = {}", "it stands for several"),
+        ("rules.bad-cal = {}", "did you mean `bad-call`?"),
+        ("rules.nonsense = {}", "unknown key; known are bad-call, crash"),
+        ("rules.bad-call.limits = 1", "rules.bad-call.limits: unknown key; did you mean `limit`?"),
+    ],
+)
+def test_mistyped_keys(folder: Path, line: str, meant: str) -> None:
+    (folder / "torchlint.toml").write_text(line)
+    result = torchlint()
+    assert result.exit_code == 2
+    assert meant in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("TL0", ": it stands for several, of which each has to be named"),
+        ("suspicious", ": it stands for several, of which each has to be named"),
+        ("XX02", "; did you mean `XX002`?"),
+        ("bad_call", "; did you mean `bad-call`?"),
+        ("nonsense", ""),
+    ],
+)
+def test_mistyped_names_in_comments(folder: Path, name: str, meant: str) -> None:
+    (folder / "good.py").write_text(f"x = 1  # torchlint: ignore[{name}]\n")
+    (line,) = torchlint("good.py", "--select", "unknown-suppression", "--output-format", "concise").stdout.splitlines()
+    assert line.endswith(f" no rule is called `{name}`{meant}")
+
+
+def test_all_options_that_are_no_keys_are_known() -> None:
+    options = {name.removeprefix("--") for option in check.params for name in option.opts if name.startswith("--")}
+    keys = {key.replace("_", "-") for key in Settings.__dataclass_fields__}
+    assert options - keys == ONLY_OPTIONS

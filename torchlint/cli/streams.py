@@ -1,0 +1,52 @@
+"""The standard streams, any of which may be closed or full, or have a reader that has gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import Any, Literal, TextIO
+
+
+class _Messages:
+    """Standard error that loses what cannot be written to it: the exit code says all that matters."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def prepare() -> None:
+    """Make up for closed streams: no file may get their numbers, and whoever uses one gets an `OSError`.
+
+    Only messages are lost without one.
+    """
+    sys.stdin = sys.stdin or _in_place_of_closed(os.O_WRONLY, "r")
+    sys.stdout = sys.stdout or _in_place_of_closed(os.O_RDONLY, "w")
+    sys.stderr = _Messages(sys.stderr or _in_place_of_closed(os.O_WRONLY, "w"))
+
+
+def _in_place_of_closed(flags: int, mode: Literal["r", "w"]) -> TextIO:
+    """A stream with the lowest free number, which is that of the closed one."""
+    descriptor = os.open(os.devnull, flags)
+    os.set_inheritable(descriptor, True)
+    return open(descriptor, mode, encoding="utf-8", closefd=False)
+
+
+def abandon_output() -> None:
+    """Let go of output that cannot be written, or Python would try again at its end, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,269 @@
+"""The tree of Python's own parser: its nodes in order, the parent of each, and where they stand."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from torchlint import depth
+from torchlint.collector import collector_paused
+from torchlint.deepstack import with_deep_stack
+from torchlint.finding import Position, Span
+from torchlint.python import python_tree
+from torchlint.source import SourceError, SourceFile, SyntaxProblem
+
+COMPOUND = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.With,
+    ast.AsyncWith,
+    ast.Try,
+    ast.Match,
+    *((ast.TryStar,) if hasattr(ast, "TryStar") else ()),
+)
+"""Statements that hold others."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
+
+_COMPOUND_NAMES = frozenset(kind.__name__ for kind in COMPOUND)
+_NO_CHILDREN = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop, ast.alias, ast.type_ignore)
+
+
+class Site(NamedTuple):
+    """Where a node stands in its file, and of what kind it is; columns are bytes of UTF-8, as Python's `ast` counts."""
+
+    kind: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    @property
+    def start(self) -> tuple[int, int]:
+        return self.line, self.column
+
+
+def site_of(node: ast.AST) -> Site:
+    """The site of a node; that of an item of a `with` or a comprehension is the site of its first part."""
+    known = node.__dict__.get("_site")
+    if known is None:
+        placed: Any = _first_part(node)
+        known = Site(type(node).__name__, placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset)
+        node._site = known  # type: ignore[attr-defined]
+    assert isinstance(known, Site)
+    return known
+
+
+def _first_part(node: ast.AST) -> ast.AST:
+    if isinstance(node, ast.withitem):
+        return node.context_expr
+    return node.target if isinstance(node, ast.comprehension) else node
+
+
+def dotted(node: ast.AST | None) -> str:
+    """`a.b.c` of a chain of names, `a` of `a[0]`, or an empty string."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Subscript):
+        return dotted(node.value) if not parts else ""
+    if not isinstance(node, ast.Name):
+        return ""
+    parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+_child_fields: dict[type[ast.AST], tuple[str, ...]] = {}
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below a node, without operators and contexts."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            found.extend(item for item in value if isinstance(item, ast.AST) and not isinstance(item, _NO_CHILDREN))
+        elif isinstance(value, ast.AST) and not isinstance(value, _NO_CHILDREN):
+            found.append(value)
+    return found
+
+
+def walk(root: ast.AST) -> Iterator[ast.AST]:
+    """A node and all below it, the outer before the inner."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def is_literal(node: ast.AST, value: bool | None) -> bool:
+    """Whether a node is `True`, `False` or `None`, written out."""
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def read(source: SourceFile) -> PythonTree:
+    """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
+    refuse_depth(source)
+    try:
+        return PythonTree(python_tree(source.text), source)
+    except SyntaxError as error:
+        raise python_problem(error, source) from None
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+
+
+def check(source: SourceFile) -> None:
+    """Raise what `read` would."""
+    with collector_paused():
+        with_deep_stack(lambda: read(source))
+
+
+def is_python(source: SourceFile) -> bool:
+    """Whether a file can be parsed."""
+    try:
+        check(source)
+    except (SyntaxProblem, SourceError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def refuse_depth(source: SourceFile) -> None:
+    """Raise `SyntaxProblem` or `SourceError` for code that is nested too deeply for a parser."""
+    if depth.may_be_too_deep(source.code) and (excess := depth.first_excess(source.text)):
+        position = source.position(excess.offset)
+        if excess.invalid:
+            raise SyntaxProblem(excess.message, position)
+        raise SourceError(excess.message, position.line)
+
+
+def python_problem(error: SyntaxError, source: SourceFile) -> SyntaxProblem:
+    """What Python's parser says of a text, and where."""
+    line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
+    return SyntaxProblem(error.msg, Position(line, min(column, len(source.line(line)))))
+
+
+class PythonTree:
+    """A module as Python's parser reads it."""
+
+    def __init__(self, module: ast.Module, source: SourceFile) -> None:
+        self.module = module
+        self.source = source
+        self.nodes: list[ast.AST] = []
+        """Every node, the outer before the inner, the module first."""
+        self.by_type: dict[type[ast.AST], list[ast.AST]] = {}
+        self._parents: dict[ast.AST, ast.AST] = {}
+        self._index()
+
+    def _index(self) -> None:
+        nodes, parents, by_type = self.nodes, self._parents, self.by_type
+        stack: list[ast.AST] = [self.module]
+        while stack:
+            node = stack.pop()
+            nodes.append(node)
+            by_type.setdefault(type(node), []).append(node)
+            below = children(node)
+            for item in below:
+                parents[item] = node
+            below.reverse()
+            stack.extend(below)
+
+    def of_type(self, *kinds: type[ast.AST]) -> Iterator[Any]:
+        """The nodes of exactly these types, type by type, each in order."""
+        for kind in kinds:
+            yield from self.by_type.get(kind, ())
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The parent of a node; None of the module."""
+        return self._parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The parents of a node, innermost first."""
+        parent = self._parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self._parents.get(parent)
+
+    def statement(self, node: ast.AST) -> ast.AST:
+        """The innermost statement a node stands in (the node itself if it is one)."""
+        while not isinstance(node, ast.stmt):
+            parent = self._parents.get(node)
+            if parent is None:
+                break
+            node = parent
+        return node
+
+    def stands_alone(self, node: ast.AST) -> bool:
+        """Whether an expression is a statement of its own, so that nobody uses its value."""
+        return isinstance(self.parent(node), ast.Expr)
+
+    # -- sites --------------------------------------------------------------------------------------
+
+    def node(self, site: Site) -> ast.AST:
+        """The node at a site of this file."""
+        return self._nodes_by_site[site]
+
+    @cached_property
+    def statements(self) -> int:
+        """How many statements there are."""
+        return len(self._statements)
+
+    @cached_property
+    def _nodes_by_site(self) -> dict[Site, ast.AST]:
+        placed = (node for node in reversed(self.nodes) if hasattr(_first_part(node), "lineno"))
+        return {site_of(node): node for node in placed}
+
+    def decorator_site(self, decorator: ast.expr) -> Site:
+        """The site of a decorator, from its `@`."""
+        line = self.source.program_lines[decorator.lineno - 1].encode()
+        column = line.rindex(b"@", 0, decorator.col_offset)
+        return site_of(decorator)._replace(kind="decorator", column=column)
+
+    def span(self, site: Site) -> Span:
+        """The text of a site; of a compound statement its first line, since its body is not the point."""
+        start = self._position(site.line, site.column)
+        if site.kind in _COMPOUND_NAMES and site.end_line > site.line:
+            return Span(start, Position(site.line + 1, 0))
+        return Span(start, self._position(site.end_line, site.end_column))
+
+    def _position(self, line: int, column: int) -> Position:
+        text = self.source.program_lines[line - 1]
+        return Position(line, column if text.isascii() else len(text.encode()[:column].decode()))
+
+    def lines_around(self, span: Span) -> set[int]:
+        """The lines of the statement in which a span starts, of a compound one those of its header, and its own."""
+        own = range(span.start.line, span.end.line + (span.end.column > 0 or span.end == span.start))
+        statement = self._statement_at(span.start.line)
+        if statement is None:
+            return set(own)
+        last = statement.end_lineno
+        if isinstance(statement, COMPOUND):
+            last = max(statement.lineno, _first_line_of_body(statement) - 1)
+        return {*range(statement.lineno, last + 1), *own}
+
+    def _statement_at(self, line: int) -> Any:
+        """The innermost statement on a line, its decorators included."""
+        around = (item for item in self._statements if _first_line(item) <= line <= item.end_lineno)
+        return max(around, key=_first_line, default=None)
+
+    @cached_property
+    def _statements(self) -> list[Any]:
+        return [node for node in self.nodes if isinstance(node, ast.stmt)]
+
+
+def _first_line(statement: Any) -> int:
+    first: int = min([statement.lineno, *(item.lineno for item in getattr(statement, "decorator_list", ()))])
+    return first
+
+
+def _first_line_of_body(statement: Any) -> int:
+    return _first_line(statement.cases[0].pattern if isinstance(statement, ast.Match) else statement.body[0])

@@ -1,0 +1,34 @@
+"""How findings can be repaired, as changes of nodes: what of a file as it is written would have to be another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchlint.edits import Change
+    from torchlint.matching import Nodes
+    from torchlint.model import Model
+    from torchlint.model.events import Mutate
+    from torchlint.model.keeping import KeptGraph
+    from torchlint.model.protocol import StaleGradients
+
+
+def missing_clear(model: Model, nodes: Nodes | None, stale: StaleGradients) -> Change | None:
+    """The clearing that is missing between two steps; None where its place cannot be told."""
+    from torchlint.repairs.missing_clear import MissingClear
+
+    return MissingClear(model, nodes).change(stale) if nodes is not None else None
+
+
+def detach(model: Model, nodes: Nodes | None, kept: KeptGraph) -> Change | None:
+    """What keeps a tensor without its graph; None where what is kept is written nowhere."""
+    from torchlint.repairs.detach import Detach
+
+    return Detach(model, nodes).change(kept) if nodes is not None else None
+
+
+def out_of_place(model: Model, nodes: Nodes | None, mutate: Mutate) -> Change | None:
+    """The out-of-place form of a change in place; None where there is none, or another name sees it on purpose."""
+    from torchlint.repairs.out_of_place import OutOfPlace
+
+    return OutOfPlace(model, nodes).change(mutate) if nodes is not None else None
