@@ -33,7 +33,15 @@ def evidence(steps: int = 40, calls: int = 0, losses: Sequence[float] = (), erro
     empty: dict[str, Any] = {field.name: [] for field in dataclasses.fields(Evidence)}
     texts = dict.fromkeys(("status", "stopped", "error", "trouble", "unwatched"), "")
     process = {"pid": 7, "rank": "", "python": "3.12.1", "torch": "2.13.0", "device": "cpu", "compiled": 0}
-    anomaly = {"on_sites": [], "off_sites": [], "steps_on": 0, "steps_off": 0, "on_ms": [], "off_ms": []}
+    anomaly = {
+        "on_sites": [],
+        "off_sites": [],
+        "library_sites": [],
+        "steps_on": 0,
+        "steps_off": 0,
+        "on_ms": [],
+        "off_ms": [],
+    }
     backwards = [{"site": 0, "count": 9, "retained": 0, "errors": {"an error": errors}, "first_error": 0}]
     own = {
         "format": 1,

@@ -44,7 +44,15 @@ def evidence(device: str = "cpu") -> Evidence:
         series.append({"step": step, "ms": 2.0 + wobble, "memory": memory, "graphs": step + wobble, **norms})
     series = [{**record, "anomaly": record["step"] % 2} for record in series]
     process = {"pid": 7, "rank": "", "python": "3.12.1", "torch": "2.13.0", "device": device, "compiled": 0}
-    anomaly = {"on_sites": [], "off_sites": [], "steps_on": 15, "steps_off": 15, "on_ms": [], "off_ms": []}
+    anomaly = {
+        "on_sites": [],
+        "off_sites": [],
+        "library_sites": [],
+        "steps_on": 15,
+        "steps_off": 15,
+        "on_ms": [],
+        "off_ms": [],
+    }
     names = [field.name for field in dataclasses.fields(Evidence)]
     empty: dict[str, Any] = {name: [] for name in names}
     texts = {"status": "finished", "stopped": "30 steps", "error": EVIL, "trouble": "", "unwatched": ""}

@@ -12,6 +12,7 @@ from torchlint.verify.evidence import (
     Anomaly,
     Backwards,
     Changed,
+    Cut,
     Emptied,
     Evidence,
     Forward,
@@ -68,12 +69,15 @@ CHANGED = Changed(
     tracked=10,
     passed=10,
     share=1.0,
+    leaves=0,
+    silent={},
+    untried=0,
     errors={},
     matched={},
     first_error=-1,
     backwards_after=10,
 )
-ANOMALY = Anomaly(on_sites=[], off_sites=[], steps_on=0, steps_off=20, on_ms=[], off_ms=[])
+ANOMALY = Anomaly(on_sites=[], off_sites=[], library_sites=[], steps_on=0, steps_off=20, on_ms=[], off_ms=[])
 
 
 def claim(rule: str, **fields: Any) -> Claim:
@@ -100,6 +104,7 @@ def seen(**fields: Any) -> Evidence:
         "status": "finished",
         "stopped": "",
         "error": "",
+        "compiling": [],
         "trouble": "",
         "seconds": 1.0,
         "steps": 20,
@@ -109,6 +114,7 @@ def seen(**fields: Any) -> Evidence:
         "optimizers": [OPTIMIZER],
         "forwards": [],
         "reads": [],
+        "cuts": [],
         "retention": [],
         "caches": [],
         "anomaly": ANOMALY,
@@ -205,17 +211,20 @@ NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad_
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [
-        ({"forwards": [Forward("Encoder", 1, 20, 4, 4, 0)]}, "confirmed"),
-        ({"forwards": [Forward("Teacher", 1, 20, 4, 0, 0)]}, "refuted"),
-        ({"forwards": [Forward("Net", 1, 20, 4, 4, 4)]}, "refuted"),
-        ({"forwards": [Forward("Elsewhere", 3, 20, 4, 4, 0)]}, "refuted"),
+        ({"forwards": [Forward("Encoder", 1, 20, 4, 4, ["weight"], 0)]}, "confirmed"),
+        ({"forwards": [Forward("Teacher", 1, 20, 4, 0, [], 0)]}, "refuted"),
+        ({"forwards": [Forward("Net", 1, 20, 4, 4, [], 4)]}, "refuted"),
+        ({"forwards": [Forward("Elsewhere", 3, 20, 4, 4, ["weight"], 0)]}, "confirmed"),  # it is about a backward
+        ({"forwards": [Forward("Elsewhere", 3, 20, 4, 4, [], 4)]}, "refuted"),
+        ({"cuts": [Cut(3, "mu", "z", 1, 9)]}, "confirmed"),
+        ({"cuts": [Cut(3, "mu", "z", 3, 9)]}, "refuted"),  # in another backward
         ({"reads": [Read(0, "self.centres", False)]}, "confirmed"),
         ({"reads": [Read(0, "self.centres", True)]}, "refuted"),
         ({"optimizers": [replace(OPTIMIZER, without_gradient=1)]}, "inconclusive"),
         (
             {
                 "optimizers": [replace(OPTIMIZER, without_gradient=4)],
-                "forwards": [Forward("Elsewhere", 3, 20, 4, 4, 0)],
+                "forwards": [Forward("Elsewhere", 3, 20, 4, 4, ["weight"], 0)],
             },
             "confirmed",
         ),
@@ -238,7 +247,7 @@ def passes(length: int) -> list[list[int]]:
     return [[birth, birth - 1, -(-birth // length) * length, 1] for birth in range(1, 21)]
 
 
-CLEAN = {"clean": 18, "graphs": 0}
+CLEAN: dict[str, Any] = {"clean": 18, "graphs": 0}
 TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
 
 
@@ -281,6 +290,13 @@ def test_what_may_still_go_backward_is_no_pile_yet() -> None:
     assert answer("undetached-accumulation", seen(keeps=[young])) == "confirmed"
 
 
+def test_a_deque_that_is_full_is_no_pile() -> None:
+    """However long it took to fill it; one that is far from full may still become a pile."""
+    held = lives(range(1, 24), 0, 5)
+    full = replace(KEPT, visits=24, backwards=list(range(24)), steps=list(range(24)), lives=held, bound=5)
+    assert answer("undetached-accumulation", seen(keeps=[full])) == "refuted"
+
+
 def test_what_one_thread_keeps_is_enough() -> None:
     piles = replace(KEPT, lives=lives(range(1, 21), 0, None))
     assert answer("undetached-accumulation", seen(keeps=[replace(KEPT, **CLEAN), piles])) == "confirmed"
@@ -319,10 +335,39 @@ def test_retain_graph_in_loop(retained: Retained, expected: str) -> None:
         ({"matched": {"modified by an inplace operation": 1}, "passed": 9}, "confirmed"),
         ({}, "refuted"),
         ({"bumps": 0, "share": 0.0}, "inconclusive"),
+        ({"bumps": 0, "share": 0.0, "leaves": 9}, "inconclusive"),  # without `.data` PyTorch might still raise
     ],
 )
 def test_changes_in_place(rule: str, changed: dict[str, Any], expected: str) -> None:
     assert answer(rule, seen(changes=[replace(CHANGED, **changed)])) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"silent": {"TanhBackward0": 1}}, "confirmed"),
+        ({"bumps": 0, "silent": {"TanhBackward0": 3}}, "confirmed"),
+        ({"untried": 1}, "inconclusive"),
+    ],
+)
+def test_changes_that_autograd_does_not_notice(changed: dict[str, Any], expected: str) -> None:
+    assert answer("inplace-on-saved-tensor", seen(changes=[replace(CHANGED, **changed)])) == expected
+
+
+def test_data_of_a_leaf_is_no_part_of_the_graph() -> None:
+    about = replace(claim("inplace-on-leaf"), names=(("p", ".data"),))
+    unchanged = replace(CHANGED, bumps=0, share=0.0, leaves=9)
+    assert verdict(about, [seen(changes=[unchanged])]).answer.value == "refuted"
+
+
+def test_a_program_that_dies_in_the_compiler_of_the_defect() -> None:
+    """Not of another line, and not of another error."""
+    broken = {"error": "BackendCompilerFailed: one of the variables needed, modified by an inplace operation: [8]"}
+    about = claim("inplace-on-saved-tensor")
+    number, line = 0, about.statement[0]
+    assert verdict(about, [seen(changes=[], compiling=[[number, line]], **broken)]).answer.value == "confirmed"
+    assert verdict(about, [seen(changes=[], compiling=[[number, line + 1]], **broken)]).answer.value == "not-reached"
+    assert verdict(about, [seen(changes=[], compiling=[[number, line]])]).answer.value == "not-reached"
 
 
 def test_an_overwritten_name_is_not_refuted_by_a_backward_that_passes() -> None:
@@ -366,6 +411,8 @@ def test_empty_cache_in_loop(device: str, emptied: Emptied, expected: str) -> No
         ({"on_sites": [[1, 20]], "steps_on": 20, "steps_off": 0}, [0], "confirmed"),
         ({"on_sites": [[3, 20]], "steps_on": 20, "steps_off": 0}, [], "not-reached"),
         ({"off_sites": [1]}, [0], "refuted"),
+        ({"on_sites": [[3, 20]], "library_sites": [3]}, [0], "confirmed"),  # an option of a library's trainer
+        ({"on_sites": [[3, 20]], "library_sites": []}, [0], "refuted"),  # another line of the program
         ({"on_sites": [[1, 1]], "steps_on": 1}, [0], "refuted"),
         ({"on_sites": [[1, 5]], "steps_on": 5, "steps_off": 2}, [0], "inconclusive"),
     ],

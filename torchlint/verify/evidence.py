@@ -88,13 +88,17 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Forward:
-    """A module that ran with gradients off: its trainable parameters, those of an optimizer, those with a gradient."""
+    """A module that ran with gradients off: its trainable parameters, those of an optimizer, those with a gradient.
+
+    `unfed` are the names of some that an optimizer has and that never got a gradient.
+    """
 
     module: str
     site: int
     calls: int
     trainable: int
     owned: int
+    unfed: list[str]
     fed: int
 
 
@@ -105,6 +109,20 @@ class Read:
     claim: int
     name: str
     fed: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Backwards from `site` through values named `sources` and a layer that worked on `results`.
+
+    Those were made of the values without gradients, `at` another site.
+    """
+
+    at: int
+    sources: str
+    results: str
+    site: int
+    count: int
 
 
 @dataclass(frozen=True)
@@ -130,10 +148,14 @@ class Emptied:
 
 @dataclass(frozen=True)
 class Anomaly:
-    """Steps with anomaly detection on, by the site that switched it on, and step times with and without."""
+    """Steps with anomaly detection on, by the site that switched it on, and step times with and without.
+
+    At `library_sites` the program called a library that did it.
+    """
 
     on_sites: list[list[int]]
     off_sites: list[int]
+    library_sites: list[int]
     steps_on: int
     steps_off: int
     on_ms: list[float]
@@ -168,7 +190,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Changed:
-    """Changes in place by one line."""
+    """Changes in place by one line. At `leaves` of its visits that passed, a leaf that requires gradients was named.
+
+    `silent` are nodes that went backward with changed values that make other gradients, without an error; `untried` are
+    changes whose effect on a custom Function could not be tried.
+    """
 
     claim: int
     hits: int
@@ -176,6 +202,9 @@ class Changed:
     tracked: int
     passed: int
     share: float
+    leaves: int
+    silent: dict[str, int]
+    untried: int
     errors: dict[str, int]
     matched: dict[str, int]
     first_error: int
@@ -191,6 +220,8 @@ class Evidence:
     status: str
     stopped: str
     error: str
+    compiling: list[list[int]]
+    """File and line of the operations that `torch.compile` was at work on when the program died of the error."""
     trouble: str
     """What went wrong in the probe itself, or empty."""
     seconds: float
@@ -201,6 +232,7 @@ class Evidence:
     optimizers: list[Optimizer]
     forwards: list[Forward]
     reads: list[Read]
+    cuts: list[Cut]
     retention: list[Retained]
     caches: list[Emptied]
     anomaly: Anomaly
@@ -224,10 +256,15 @@ class Evidence:
             for frame_file, line in self.stacks[site]
         )
 
+    def was_compiling(self, file: str, lines: Lines) -> bool:
+        """Whether the program died while `torch.compile` was at work on one of these lines."""
+        number = self._numbers.get(file)
+        return any(at == number and lines[0] <= line <= lines[1] for at, line in self.compiling)
+
     @property
     def has_anything(self) -> bool:
         """Whether something happened that a verdict could rest on."""
-        return bool(self.steps or self.backwards or self.reached)
+        return bool(self.steps or self.backwards or self.reached or self.compiling)
 
 
 def total(counts: Iterable[Sequence[int]]) -> int:
@@ -266,10 +303,12 @@ def _check_sites(evidence: Evidence, name: str) -> None:
     sites = [
         *(item.site for item in evidence.backwards),
         *(item.site for item in evidence.forwards),
+        *(site for item in evidence.cuts for site in (item.at, item.site)),
         *(item.site for item in evidence.retention),
         *(item.site for item in evidence.caches),
         *(site for site, *_ in evidence.anomaly.on_sites),
         *evidence.anomaly.off_sites,
+        *evidence.anomaly.library_sites,
     ]
     for optimizer in evidence.optimizers:
         for counts in (
@@ -288,7 +327,7 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         lengths = {kept.visits, len(kept.backwards), len(kept.steps)}
         if len(lengths) > 1 or not all(len(life) == 4 and life[0] >= 0 for life in kept.lives):
             raise EvidenceError(f"{name}: evidence tells of visits that it does not hold")
-    for stack in evidence.stacks:
+    for stack in (*evidence.stacks, evidence.compiling):
         if not all(len(frame) == 2 and 0 <= frame[0] < len(evidence.files) for frame in stack):
             raise EvidenceError(f"{name}: evidence refers to a file that it does not hold")
 

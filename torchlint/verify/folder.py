@@ -123,7 +123,7 @@ class Folder:
                 problems.append(str(error))
                 continue
             found.append(evidence)
-        busy = [evidence for evidence in found if evidence.steps or evidence.backwards]
+        busy = [evidence for evidence in found if evidence.steps or evidence.backwards or evidence.compiling]
         return (busy or found), problems
 
     def release(self) -> None:

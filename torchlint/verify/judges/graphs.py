@@ -43,13 +43,18 @@ def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
             reason = f"the deque of {times(kept.bound, 'item')} has not been filled in {times(kept.visits, 'visit')}"
             return inconclusive(reason, numbers, doubtful=True)
         return _piled_up(kept, held, evidence, numbers)
-    if held.pattern is Pattern.UNCLEAR:
+    if held.pattern is Pattern.UNCLEAR and not _is_full(kept, held):
         reason = f"{times(held.peak, 'older graph')} were kept at once: neither a pile nor none"
         return inconclusive(reason, numbers, doubtful=True)
     if held.pending:
         reason = f"{times(held.pending, 'older graph')} are kept, and may still go backward"
         return inconclusive(reason, numbers, doubtful=True)
     return _not_held(kept, held, pile(kept, [life for life in kept.lives if not life[3]], ended), numbers)
+
+
+def _is_full(kept: Kept, held: Pile) -> bool:
+    """Whether what is kept are the items of a deque that has long been full."""
+    return 0 <= kept.bound < _HUGE and held.peak <= kept.bound and kept.visits >= 2 * kept.bound + _ENOUGH
 
 
 def _piled_up(kept: Kept, held: Pile, evidence: Evidence, numbers: dict[str, float]) -> Verdict:

@@ -49,6 +49,8 @@ def anomaly_detection_left_on(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps that ran with it, refuted by steps that did not although the line ran."""
     anomaly = evidence.anomaly
     on = sum(steps for site, steps in anomaly.on_sites if evidence.is_at(site, claim.file, claim.lines[:1]))
+    if not on and claim.index in evidence.reached:  # an option for a library that switches it on elsewhere
+        on = sum(steps for site, steps in anomaly.on_sites if site in anomaly.library_sites)
     numbers: dict[str, float] = {"steps_on": on, "steps_off": anomaly.steps_off}
     if on >= _ON:
         reason = f"on in {times(on, 'step')}"

@@ -24,6 +24,8 @@ class _Inside(threading.local):
 
     module = False
     off = False
+    root: torch.nn.Module | None = None
+    """The outermost module."""
 
 
 class Forwards:
@@ -35,8 +37,8 @@ class Forwards:
         self.modules: list[weakref.ref[torch.nn.Module]] = []
         self.names: list[str] = []
         self.trainable: list[int] = []
-        self.slots: list[list[Slot]] = []
-        """Of each module's parameters, those that an optimizer has."""
+        self.slots: list[dict[str, Slot]] = []
+        """Of each module's parameters, by name, those that an optimizer has."""
         self.entered = 0
         """How many outermost calls of modules there were."""
         self.inside = _Inside()
@@ -54,23 +56,27 @@ class Forwards:
         for number, reference in enumerate(self.modules):
             module = reference()
             if module is not None:
-                trainable = [leaf for leaf in module.parameters() if leaf.requires_grad]
+                trainable = {name: leaf for name, leaf in module.named_parameters() if leaf.requires_grad}
                 self.trainable[number] = len(trainable)
-                self.slots[number] = [owned[id(leaf)] for leaf in trainable if id(leaf) in owned]
+                self.slots[number] = {name: owned[id(leaf)] for name, leaf in trainable.items() if id(leaf) in owned}
 
     def call(self, original: Any, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
         """A call that is an outermost one, of all or of those without gradients."""
         inside = self.inside
         was_inside, was_off = inside.module, inside.off
         off = not was_off and not torch.is_grad_enabled()
+        if not was_inside:
+            self.entered += 1
+            inside.root = module
         if off:
             self._count(module)
-        self.entered += not was_inside
         inside.module, inside.off = True, was_off or off
         try:
             output = original(module, *args, **kwargs)
         finally:
             inside.module, inside.off = was_inside, was_off
+            if not was_inside:
+                inside.root = None
         if self._graphs.wanted and not was_inside:
             self._graphs.come_out(output)
         return output
@@ -82,10 +88,19 @@ class Forwards:
                 return
             number = self._numbers[module] = len(self.modules)
             self.modules.append(weakref.ref(module))
-            self.names.append(type(module).__name__)
+            self.names.append(self._name(module))
             self.trainable.append(0)
-            self.slots.append([])
+            self.slots.append({})
         self.calls[number, self._sites.here()] += 1
+
+    def _name(self, module: torch.nn.Module) -> str:
+        """Its place in the outermost module, or the variable that holds it; else its class."""
+        root = self.inside.root
+        if root is not None and root is not module:
+            name = next((name for name, part in root.named_modules() if part is module), "")
+        else:
+            name = self._sites.variable(module)
+        return name or type(module).__name__
 
 
 def counted(original: Any, probe: Any) -> Callable[..., Any]:

@@ -14,7 +14,9 @@ from torch.optim.optimizer import Optimizer
 
 from torchlint_probe.backwards import BackwardHook, Backwards, GradHook
 from torchlint_probe.budget import Budget
+from torchlint_probe.compiling import compiled_lines
 from torchlint_probe.contained import contained
+from torchlint_probe.cuts import BlockHook, Cuts, DecoratorHook
 from torchlint_probe.forwards import Forwards, counted
 from torchlint_probe.graphs import LiveGraphs
 from torchlint_probe.hooks import Hooks
@@ -91,6 +93,7 @@ class Probe:
         self.backwards: dict[int, Backwards] = {}
         self.graphs = LiveGraphs(bool(self.rules & _GRAPHS) or plan.compared)
         self.forwards = Forwards(self.sites, self.graphs)
+        self.cuts = Cuts(self)
         self.retention = Retention()
         self.caches = Caches()
         self.anomaly = Anomaly()
@@ -103,6 +106,8 @@ class Probe:
         self.saved_hooks = False
         """Whether saved tensors may be packed: to ask a graph for them would then run code of the program."""
         self.error = self.trouble = ""
+        self.compiling: list[tuple[int, int]] = []
+        """The lines that `torch.compile` was at work on when the program died."""
         self.finished = False
         self.budget = Budget(plan, self.log.write)
 
@@ -125,6 +130,10 @@ class Probe:
             hooks.replace(torch.autograd, "grad", GradHook(self))
         if self.rules & _FORWARDS or self.plan.compared:
             torch.nn.Module.__call__ = counted(torch.nn.Module.__call__, self)
+        if "training-under-no-grad" in self.rules:
+            hooks.replace(torch.no_grad, "__enter__", BlockHook(self, Cuts.enter))
+            hooks.replace(torch.no_grad, "__exit__", BlockHook(self, Cuts.leave))
+            hooks.replace(torch.no_grad, "__call__", DecoratorHook(self))
         hooks.replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._saved_hook)
         steps = StepHooks(self)
         hooks.around_steps(steps.before, steps.after)
@@ -163,10 +172,16 @@ class Probe:
             return
         error = getattr(sys, "last_value", None)
         if error is not None and not isinstance(error, SystemExit):
-            self.error = f"{type(error).__name__}: {error}"[:500]
+            self._fail(error)
         self.finished = True
         self.log.pause()
         self.log.write()
+
+    @contained
+    def _fail(self, error: BaseException) -> None:
+        self.error = f"{type(error).__name__}: {error}"[:500]
+        if "torch._dynamo" in sys.modules:
+            self.compiling = compiled_lines(error.__traceback__, self.sites)
 
     # -- what the hooks tell
 
@@ -194,6 +209,10 @@ class Probe:
         self.ledgers.before_backward(roots, site, self.steps, self.is_measured)
         if "retain-graph-in-loop" in self.rules:
             self.retention.meet(roots, retains, site)
+        self.cuts.before_backward(roots, site)
+        if not self.saved_hooks:
+            for change in self.changes:
+                change.before_backward(roots)
 
     def after_backward(self) -> None:
         """A backward has ended well."""
@@ -267,7 +286,7 @@ class Probe:
         self.ledgers.add(optimizer)
 
     def _anomaly_hook(self, original: Any, mode: bool, *args: Any, **kwargs: Any) -> None:
-        self.anomaly.call(original, self.sites.here(), bool(mode), args, kwargs)
+        self.anomaly.call(original, self.sites.here(), bool(mode), self.sites.is_library_calling(), args, kwargs)
 
     def _cache_hook(self, original: Any) -> None:
         self.caches.call(original, self.sites.here())

@@ -38,11 +38,8 @@ def saved(node: Any) -> Iterator[torch.Tensor]:
     """The tensors that a node has saved and that are not freed."""
     kind = type(node)
     if kind not in _names:
-        _names[kind] = [name for name in dir(kind) if name.startswith("_saved_")]
-    values = [_value(node, name) for name in _names[kind]]
-    if hasattr(node, "saved_tensors"):
-        values.append(_value(node, "saved_tensors"))
-    for value in values:
+        _names[kind] = [name for name in dir(kind) if name.startswith("_saved_") or name == "saved_tensors"]
+    for value in [_value(node, name) for name in _names[kind]]:
         if isinstance(value, torch.Tensor):
             yield value
         elif isinstance(value, (list, tuple)):

@@ -7,12 +7,17 @@ import sys
 import threading
 from types import CodeType, FrameType
 
+import torch
+
+from torchlint_probe.claim import variables_of
+
 _DEPTH = 8
 """How many of the user's frames make up a site, the innermost first."""
 
 _FOREIGN = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 _OWN = os.path.join(os.path.dirname(os.path.realpath(__file__)), "")
+_BELOW = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, torch.__file__))
 
 Site = tuple[tuple[int, int], ...]
 """Number of a file and line in it, for each frame."""
@@ -41,12 +46,16 @@ class Sites:
         number = self._codes.get(id(code))
         if number is None:
             with self._lock:
-                name = code.co_filename
-                if name not in self._names:
-                    self._names[name] = self._file(name)
                 self._kept.append(code)
-                number = self._codes[id(code)] = self._names[name]
+                number = self._codes[id(code)] = self.file_named(code.co_filename)
         return number
+
+    def file_named(self, name: str) -> int:
+        """The number of the user's file of this name; -1 for all others."""
+        with self._lock:
+            if name not in self._names:
+                self._names[name] = self._file(name)
+            return self._names[name]
 
     def is_users(self, path: str | None) -> bool:
         """Whether a file is one of the user's that has run."""
@@ -80,6 +89,21 @@ class Sites:
             frame = frame.f_back
         known = self._known.get(tuple(places))
         return self._add(stack, tuple(places)) if known is None else known
+
+    def variable(self, value: object) -> str:
+        """The name by which the innermost of the user's frames has a value; empty where it has none."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and self.file(frame.f_code) < 0:
+            frame = frame.f_back
+        variables = () if frame is None else (*variables_of(frame).items(), *frame.f_globals.items())
+        return next((name for name, held in variables if held is value), "")
+
+    def is_library_calling(self) -> bool:
+        """Whether the innermost frame outside of torch and the probe is not one of the user's."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(_BELOW):
+            frame = frame.f_back
+        return frame is not None and self.file(frame.f_code) < 0
 
     def _add(self, frames: list[FrameType], places: tuple[int, ...]) -> int:
         """To find out the line of a frame takes long, so that is done once for each instruction."""

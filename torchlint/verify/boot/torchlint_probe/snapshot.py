@@ -25,6 +25,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "status": "finished" if probe.finished else "running",
         "stopped": probe.budget.reason,
         "error": probe.error,
+        "compiling": [list(line) for line in probe.compiling],
         "trouble": probe.trouble,
         "seconds": probe.budget.seconds,
         "steps": probe.steps,
@@ -42,6 +43,10 @@ def evidence(probe: Probe) -> dict[str, Any]:
         ],
         "optimizers": [_optimizer(ledger) for ledger in probe.ledgers.all if ledger.slots],
         "forwards": _forwards(probe.forwards),
+        "cuts": [
+            {"at": at, "sources": sources, "results": results, "site": site, "count": count}
+            for (at, sources, results, site), count in list(probe.cuts.met.items())
+        ],
         "retention": [
             {
                 "site": site,
@@ -59,6 +64,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "anomaly": {
             "on_sites": [[site, steps] for site, steps in list(probe.anomaly.sites.items())],
             "off_sites": list(probe.anomaly.off_sites),
+            "library_sites": list(probe.anomaly.library_sites),
             "steps_on": probe.anomaly.steps_on,
             "steps_off": probe.anomaly.steps_off,
             "on_ms": probe.anomaly.on[-_TIMES:],
@@ -79,6 +85,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
 
 
 _TIMES = 10
+_NAMES = 4
 
 
 def _optimizer(ledger: Ledger) -> dict[str, Any]:
@@ -120,7 +127,8 @@ def _forwards(forwards: Forwards) -> list[dict[str, Any]]:
             "calls": calls,
             "trainable": forwards.trainable[number],
             "owned": len(forwards.slots[number]),
-            "fed": sum(slot.had_gradient for slot in forwards.slots[number]),
+            "unfed": [name for name, slot in forwards.slots[number].items() if not slot.had_gradient][:_NAMES],
+            "fed": sum(slot.had_gradient for slot in forwards.slots[number].values()),
         }
         for (number, site), calls in list(forwards.calls.items())
     ]
@@ -153,6 +161,9 @@ def _change(change: Change) -> dict[str, Any]:
         "tracked": change.tracked,
         "passed": change.passed,
         "share": change.share,
+        "leaves": change.leaves,
+        "silent": dict(change.silent),
+        "untried": change.untried,
         "errors": dict(change.errors),
         "matched": dict(change.matched),
         "first_error": -1 if change.first_error is None else change.first_error,
