@@ -56,6 +56,7 @@ VERIFIABLE = tuple(_JUDGES)
 
 MORE_STEPS = "run more steps, for example with --max-steps 200"
 READ = "read the code around it"
+CUDA = "run it on a machine with a CUDA GPU"
 
 
 def confirmed(reason: str, numbers: Mapping[str, float], first_step: int | None = None) -> Verdict:
@@ -83,7 +84,7 @@ def not_reached(reason: str = "the flagged code did not run") -> Verdict:
 def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
     """What all processes of a run together say of a claim: one that saw the defect is enough."""
     if claim.rule not in _JUDGES:
-        return inconclusive("findings of this rule are not verifiable yet")
+        return inconclusive("findings of this rule are not verifiable yet", advice="")
     module, _, name = _JUDGES[claim.rule].partition(":")
     judge: Judge = getattr(import_module(f"torchlint.verify.judges.{module}"), name)
     verdicts = [replace(_judged(judge, claim, evidence), device=evidence.process.device) for evidence in processes]

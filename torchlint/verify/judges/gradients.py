@@ -29,9 +29,13 @@ def missing_zero_grad(claim: Claim, evidence: Evidence) -> Verdict:
     if stale >= _STALE:
         return _stale(optimizers, steps, stale)
     clears = sum(item.clears for item in optimizers)
-    numbers = {"steps": steps, "stale_steps": stale, "clears": clears}
+    numbers: dict[str, float] = {"steps": steps, "stale_steps": stale, "clears": clears}
     if not stale and steps >= _ENOUGH and clears >= _ENOUGH - 1:
         cleared = f"they were cleared {times(clears, 'time')}"
+        summed = sum(item.summed for item in optimizers)
+        if summed:
+            numbers["summed_steps"] = summed
+            cleared += f"; {times(summed, 'step')} used the sum of backwards from several places"
         return refuted(f"none of {_uses(optimizers)} used stale gradients; {cleared}", numbers)
     few = f"{stale:,} of {_uses(optimizers)} used stale gradients, {times(clears, 'clearing')}"
     return inconclusive(f"{few}: too few", numbers, doubtful=bool(stale))

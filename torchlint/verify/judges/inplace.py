@@ -36,9 +36,9 @@ def inplace_on_saved_tensor(claim: Claim, evidence: Evidence) -> Verdict:
             numbers,
         )
     if not change.bumps and change.share:
-        return inconclusive("the line changes values without autograd noticing: look at the gradients", numbers)
+        return inconclusive("the line changes values without autograd noticing: look at the gradients", numbers, READ)
     if not change.bumps:
-        return inconclusive(f"in {times(change.hits, 'visit')} no named tensor was seen to change", numbers)
+        return inconclusive(f"in {times(change.hits, 'visit')} no named tensor was seen to change", numbers, READ)
     return inconclusive(
         f"changed {times(change.bumps, 'time')}, with {times(passed, 'backward')} through it: too few", numbers
     )

@@ -16,7 +16,9 @@ from torchlint_probe.plan import Plan
 _ATTEMPTS = 3
 """So often each thread is asked to end."""
 _GRACE = 15.0
-"""Seconds in which the program may end by itself, once it has been asked to."""
+"""Seconds in which the program may end by itself, once it has been asked to;"""
+_LATEST = 1.0
+"""but no more than so many after its time is up."""
 
 
 class EnoughSeen(SystemExit):
@@ -69,12 +71,15 @@ class Budget:
         if self._hard or self._attempts[thread] > _ATTEMPTS:
             _leave()
         if is_first:
-            timer = threading.Timer(_GRACE, self._end)
+            timer = threading.Timer(self._grace(), self._end)
             timer.daemon = True
             timer.start()
         if threading.current_thread() is not threading.main_thread():
             raise SystemExit(0)  # itself: Python prints the tracebacks of its subclasses
         raise _pytest_exit() or EnoughSeen()
+
+    def _grace(self) -> float:
+        return min(_GRACE, max(self._deadline - time.monotonic(), 0.0) + _LATEST)
 
     def _end(self) -> None:
         self._flush()
