@@ -23,6 +23,8 @@ OUTCOMES = {
     Outcome.NOTHING_TO_PROVE: "dim",
     Outcome.NO_FIX: "dim",
 }
+_PLACES = 5
+"""Of findings that were not reached, so many are named."""
 _WIDTH = max(len(answer.value) for answer in Answer)
 
 
@@ -48,7 +50,8 @@ def _findings(verification: Verification, paint: Paint) -> Iterator[str]:
             yield from _of(judged, paint)
     missed = [item.finding for item in verification.ranked if item.verdict.answer is Answer.NOT_REACHED]
     if missed:
-        places = ", ".join(f"{printable(item.path)}:{item.span.start.line} {item.code}" for item in missed)
+        places = ", ".join(f"{printable(item.path)}:{item.span.start.line} {item.code}" for item in missed[:_PLACES])
+        places += f" and {len(missed) - _PLACES:,} more" if len(missed) > _PLACES else ""
         answer = paint(f"{Answer.NOT_REACHED.value:<{_WIDTH}}", ROLES[Answer.NOT_REACHED])
         yield f"{answer}  {len(missed):,}, their code did not run: {places}"
 
