@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint import Category, Rule, edits
 
 if TYPE_CHECKING:
-    from torchlint.model.upkeep import AnomalyLeftOn
+    from torchlint.model.anomaly_detection import AnomalyLeftOn
     from torchlint.pythontree import Site
 
 
@@ -69,7 +69,7 @@ class AnomalyDetectionLeftOn(Rule):
     triggers = ((b"detect_anomaly", b"set_anomaly_enabled"),)
 
     def ask(self) -> Iterable[AnomalyLeftOn]:
-        return self.model.upkeep.anomalies_left_on()
+        return self.model.anomaly_detection.left_on()
 
     def report_AnomalyLeftOn(self, left_on: AnomalyLeftOn) -> None:
         self.report(

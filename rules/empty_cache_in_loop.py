@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, Safety, edits, triage
 
 if TYPE_CHECKING:
-    from torchlint.model.upkeep import CacheEmptied
+    from torchlint.model.cache_emptying import CacheEmptied
     from torchlint.pythontree import Site
 
 
@@ -16,9 +16,12 @@ class EmptyCacheInLoop(Rule):
     """The CUDA cache is emptied in every iteration of a loop.
 
     ## What it does
-    Finds `torch.cuda.empty_cache()` (also of other backends) in every iteration of a loop that trains or infers,
-    directly or in a function that is called there.
-    Nothing is said of a test (`test_...` in a file of tests), which may want the same memory each time.
+    Finds `torch.cuda.empty_cache()` (also of other backends) at every step of a training or an evaluation, directly
+    or in a function that is called there. An iteration is a step if it trains, or if a model runs on what the loop
+    yields.
+    Nothing is said where an iteration is a job of its own: an epoch, a fold, an episode with its update, a request,
+    a file, a model that takes its turn, a probe of how large a batch may be. Nor is it of a function that measures
+    memory, or of a test (`test_...` in a file of tests), which may want the same memory each time.
 
     ## Why is this bad?
     It hands cached blocks back to the driver, which waits for the GPU, and the next iteration has to allocate
@@ -50,8 +53,9 @@ class EmptyCacheInLoop(Rule):
     ```
 
     ## Fix safety
-    The fix deletes the call, with an `if` that holds nothing else. It is safe: no value changes. In a function that
-    the loop calls it is unsafe, since others may call that function too.
+    The fix deletes the call, with an `if` that holds nothing else. It is safe: no value changes. It is unsafe where
+    something in the loop reads memory counters, which show other figures then, and in a function that is called in
+    other places too, which may want it.
 
     ## What verify shows
     `torchlint verify` counts the calls a step. On a GPU it confirms them by the bytes that they release and
@@ -70,20 +74,21 @@ class EmptyCacheInLoop(Rule):
         return triage.may_empty_cache_in_loop(data)
 
     def ask(self) -> Iterable[CacheEmptied]:
-        return self.model.upkeep.caches_emptied()
+        return self.model.cache_emptying.at_every_step()
 
     def report_CacheEmptied(self, emptied: CacheEmptied) -> None:
-        related = [(emptied.loop.site, "on every iteration of this loop")] if emptied.loop is not None else []
+        often = "at every optimizer step" if emptied.per_update else "in every iteration"
+        where = "at every optimizer step of this loop" if emptied.per_update else "on every iteration of this loop"
         self.report(
             emptied.site,
-            "the cache is emptied in every iteration: each one waits for the GPU and allocates its memory anew",
-            related=related,
+            f"the cache is emptied {often}: each one waits for the GPU and allocates its memory anew",
+            related=[(emptied.loop.site, where)] if emptied.loop is not None else [],
             help="delete the call; PyTorch reuses its cached memory",
-            fix=self._fix(emptied.site, shared=bool(emptied.event.calls)),
+            fix=self._fix(emptied.site, safe=not (emptied.changes_figures or emptied.shared)),
         )
 
-    def _fix(self, site: Site, *, shared: bool) -> edits.Change | None:
+    def _fix(self, site: Site, *, safe: bool) -> edits.Change | None:
         call = self.nodes.at(site) if self.nodes is not None else None
         if self.nodes is None or call is None or not self.nodes.tree.stands_alone(call):
             return None
-        return edits.Change("delete the call", [edits.Delete(call)], Safety.UNSAFE if shared else Safety.SAFE)
+        return edits.Change("delete the call", [edits.Delete(call)], Safety.SAFE if safe else Safety.UNSAFE)

@@ -87,7 +87,9 @@ class InplaceOnSavedTensor(Rule):
 
     def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:
         yield from self.model.mutation.saved_tensors_changed()
-        yield from self.model.mutation.parameters_changed()
+        for crossed in self.model.mutation.parameters_changed():
+            if not self.model.retention.hides_state(crossed.backward):
+                yield crossed  # else retain-graph-in-loop says so, and what the cause of both is
         yield from self.model.mutation.old_names_read()
 
     def report_SavedTensorChanged(self, changed: SavedTensorChanged) -> None:

@@ -17,6 +17,7 @@ class MissingZeroGrad(Rule):
     ## What it does
     Follows every path from one `step` of an optimizer to its next. When at least one of them has a `backward`
     and none of them clears the gradients, the `backward` adds to gradients that were already used.
+    Nothing is said of a loop that is timed on constants and leaves nothing: it trains nothing.
 
     ## Why is this bad?
     `backward` adds to `.grad`. Without a `zero_grad`, each step uses the sum of all gradients since training
@@ -49,8 +50,10 @@ class MissingZeroGrad(Rule):
 
     ## Fix safety
     The fix clears the gradients before the forward pass where that, the `backward` and the step follow each other
-    in one block, and else after the step. It changes what is trained, which is its purpose, so it is unsafe; code
-    that reads `.grad` after the step would see none where it clears there.
+    in one block, and else after the step. It repeats what the function clears with elsewhere, such as
+    `model.zero_grad()`, or calls the optimizer's own `zero_grad`; there is no fix where the optimizer is an object of
+    an imported class that is not known to have one. It changes what is trained, which is its purpose, so it is
+    unsafe; code that reads `.grad` after the step would see none where it clears there.
 
     ## What verify shows
     `torchlint verify` follows each gradient from step to step: confirmed by steps that use gradients which an
@@ -73,21 +76,27 @@ class MissingZeroGrad(Rule):
         return self.model.protocol.stale_gradients()
 
     def report_StaleGradients(self, stale: StaleGradients) -> None:
-        name = stale.step.name
-        if stale.step.manual:
-            adds = "this `backward` adds to those already used for its update"
-        else:
-            adds = "this `backward` adds to those of its previous step"
+        words = self.model.clearing_words
+        name, manual = words.name(stale.step), stale.step.manual
+        when = _when(stale.cleared_elsewhere, stale.loop is not None)
+        whose = "already used for its update" if manual else "of its previous step"
         self.report(
             stale.backward.site,
-            f"gradients of `{name}` are never cleared: {adds}",
+            f"gradients of `{name}` are {when}: this `backward` adds to those {whose}",
             related=[(stale.step.site, f"`{name}` has already used the old gradients here")],
-            help=_help(name, stale.step.manual),
+            help=_help(name, words.statement(stale), manual),
             fix=repairs.missing_clear(self.model, self.nodes, stale),
         )
 
 
-def _help(name: str, manual: bool) -> str:
+def _when(elsewhere: bool, in_loop: bool) -> str:
+    if not elsewhere:
+        return "never cleared"
+    return "not cleared between the steps of this loop" if in_loop else "not cleared between its steps"
+
+
+def _help(name: str, statement: str | None, manual: bool) -> str:
     if manual:
         return f"clear them after the update: `{name}.grad = None`"
-    return f"call `{name}.zero_grad()` once per step, before the `backward`"
+    call = f"call `{statement}`" if statement is not None else "clear them"
+    return f"{call} once per step, before the `backward`"

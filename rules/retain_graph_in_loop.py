@@ -10,7 +10,9 @@ import libcst as cst
 from torchlint import Category, Rule, edits, triage
 
 if TYPE_CHECKING:
+    from torchlint.model.events import Backward
     from torchlint.model.retention import UnusedRetention
+    from torchlint.pythontree import Site
 
 
 class RetainGraphInLoop(Rule):
@@ -18,7 +20,9 @@ class RetainGraphInLoop(Rule):
 
     ## What it does
     Finds `retain_graph=True` where no later pass of the same iteration goes through any part of the graph, and
-    no part of the graph is older than the iteration.
+    no part of the graph is older than the iteration. One hidden state that is never detached is one finding, also
+    where the next `backward` raises, since the optimizer has changed weights that the old graph needs.
+    Nothing is said of a loop that always ends in `break`: nothing repeats.
 
     ## Why is this bad?
     The activations of the iteration live until the loss is rebound, so the peak holds two iterations. Often the
@@ -76,17 +80,30 @@ class RetainGraphInLoop(Rule):
         return self.model.retention.unused()
 
     def report_UnusedRetention(self, unused: UnusedRetention) -> None:
-        if unused.hidden is not None:
-            name = unused.hidden.label or "a hidden state"
-            message = f"`retain_graph=True`, since `{name}` is never detached: each backward meets all earlier ones"
-            help = f"detach `{name}` between iterations and drop `retain_graph=True`"
-        else:
-            message = "`retain_graph=True`, but no later `backward` uses the graph: its activations outlive the step"
-            help = "drop `retain_graph=True`"
         related = [(unused.loop.site, "in this loop")] if unused.loop is not None else []
+        if unused.hidden is not None:
+            self._report_hidden_state(unused.backward, unused.hidden.label or "a hidden state", related)
+            return
         backward = self.nodes.at(unused.backward.site) if self.nodes is not None else None
-        fix = None if unused.hidden is not None else _without_argument(backward)
-        self.report(unused.backward.site, message, related=related, help=help, fix=fix)
+        self.report(
+            unused.backward.site,
+            "`retain_graph=True`, but no later `backward` uses the graph: its activations outlive the step",
+            related=related,
+            help="drop `retain_graph=True`",
+            fix=_without_argument(backward),
+        )
+
+    def _report_hidden_state(self, backward: Backward, name: str, related: list[tuple[Site, str]]) -> None:
+        outcome = "each backward meets all earlier ones"
+        if (step := self.model.mutation.step_across(backward)) is not None:
+            outcome = "the next backward needs weights as they were, and raises"
+            related = [*related, (step.site, f"`{step.name}` changes them here")]
+        self.report(
+            backward.site,
+            f"`retain_graph=True`, since `{name}` is never detached: {outcome}",
+            related=related,
+            help=f"detach `{name}` between iterations and drop `retain_graph=True`",
+        )
 
 
 def _without_argument(backward: cst.CSTNode | None) -> edits.Change | None:

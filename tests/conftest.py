@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,9 +14,19 @@ import pytest
 
 from torchlint import Category, Rule, registry
 
+_NUMBERS = map(str, count())
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bless", action="store_true", help="write what the fixes make of the fixtures")
+    parser.addoption("--bless", action="store_true", help="write the fixed fixtures and the golden traces")
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the cache, which is not there yet: each test has its own, and nobody's home is touched."""
+    folder = tmp_path_factory.getbasetemp() / "caches" / next(_NUMBERS)
+    monkeypatch.setenv("TORCHLINT_CACHE_DIR", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")

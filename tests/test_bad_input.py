@@ -156,12 +156,12 @@ def test_a_file_that_vanished(tmp_path: Path, bad_call: type[Rule]) -> None:
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, bad_call: type[Rule], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: Path) -> bytes:
+    def refused(path: Path, flags: int) -> int:
         raise PermissionError(13, "Permission denied")
 
     path = tmp_path / "closed.py"
     path.write_text("bad()")
-    monkeypatch.setattr(Path, "read_bytes", refused)
+    monkeypatch.setattr(os, "open", refused)
     assert names(path, bad_call) == [("unreadable-file", "Permission denied")]
 
 
@@ -171,7 +171,7 @@ def test_a_file_too_large_is_not_even_read(
     path = tmp_path / "large.py"
     with path.open("wb") as file:
         file.truncate(20_000_000)
-    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("was read"))
+    monkeypatch.setattr(os, "open", lambda path, flags: pytest.fail("was opened"))
     ((name, message),) = names(path, bad_call)
     assert name == "unreadable-file"
     assert message == "file of 20,000,000 bytes is larger than the limit of 10,000,000"

@@ -15,7 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from torchlint import Finding, Rule, Selection, SourceFile, engine, fixes
-from torchlint.cache import FOLDER, MAX_CHOICES, index, key
+from torchlint.cache import folder as folders
+from torchlint.cache import index, key
 from torchlint.cache.index import MAX_DAYS, Entry, Index
 from torchlint.cache.plain import finding_of, plain
 from torchlint.cli import cli
@@ -71,26 +72,26 @@ def output(*arguments: str) -> str:
     return result.stdout
 
 
-def index_file(folder: Path) -> Path:
-    (file,) = (folder / FOLDER).glob("*.json")
+def index_file(cache_folder: Path) -> Path:
+    (file,) = cache_folder.glob("*.json")
     return file
 
 
-def test_nothing_is_linted_twice(folder: Path, linted: list[str]) -> None:
+def test_nothing_is_linted_twice(folder: Path, linted: list[str], cache_folder: Path) -> None:
     cold = output()
     assert sorted(linted) == sorted(FILES)
     assert "3 findings (3 errors) in 3 of 4 files." in cold
     assert output() == output("./bad.py", ".") == cold
     assert output("--output-format", "json") == output("--output-format", "json", "--no-cache")
     assert len(linted) == 2 * len(FILES)
-    assert (folder / FOLDER / ".gitignore").read_text() == "*\n"
-    assert (folder / FOLDER / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    assert (cache_folder / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    assert sorted(os.listdir(folder)) == ["bad.py", "good.py", "sub", "syntax.py"]
 
 
-def test_without_a_cache_there_is_none(folder: Path, linted: list[str]) -> None:
+def test_without_a_cache_there_is_none(folder: Path, linted: list[str], cache_folder: Path) -> None:
     assert output("--no-cache") == output("--no-cache")
     assert len(linted) == 2 * len(FILES)
-    assert not (folder / FOLDER).exists()
+    assert not cache_folder.exists()
 
 
 def test_what_has_changed_is_linted(folder: Path, linted: list[str]) -> None:
@@ -117,18 +118,19 @@ def test_a_change_that_size_and_time_do_not_show(folder: Path, linted: list[str]
 
 
 def test_a_change_within_one_tick_of_the_clock(
-    folder: Path, linted: list[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, linted: list[str], monkeypatch: pytest.MonkeyPatch, cache_folder: Path
 ) -> None:
     """A file as new as the cache is compared by content, until a later run finds it settled."""
     monkeypatch.undo()
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("TORCHLINT_CACHE_DIR", str(cache_folder))
     (folder / "new.py").write_text("# none\n")
     assert "no.py" not in torchlint("--select", "syntax-error").stdout
-    entries = json.loads(index_file(folder).read_bytes().split(b"\n")[1])
+    entries = json.loads(index_file(cache_folder).read_bytes().split(b"\n")[1])
     assert entries["new.py"][0] == []
     settle(monkeypatch)
     torchlint("--select", "syntax-error")
-    entries = json.loads(index_file(folder).read_bytes().split(b"\n")[1])
+    entries = json.loads(index_file(cache_folder).read_bytes().split(b"\n")[1])
     assert entries["new.py"][0][0] == 7
 
 
@@ -142,16 +144,17 @@ def test_the_same_content_is_known_after_a_checkout(folder: Path, linted: list[s
     assert len(linted) == len(FILES)
 
 
-def test_a_project_may_move(folder: Path, linted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_is_known_by_its_folder(folder: Path, linted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "torchlint.toml").touch()
     cold = output(".", str(folder / "sub"))
     monkeypatch.chdir(folder / "sub")
     assert "bad.py:1:5" in output("bad.py")
+    assert len(linted) == len(FILES)
     monkeypatch.chdir(folder.parent)
     folder.rename(folder.with_name("moved"))
     monkeypatch.chdir(folder.with_name("moved"))
     assert output() == cold
-    assert len(linted) == len(FILES)
+    assert len(linted) == 2 * len(FILES)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +176,10 @@ def test_other_settings_are_another_matter(folder: Path, before: str, after: str
 
 
 def test_another_torchlint_or_plugin_knows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = key.key_of("")
+    usual = key.key_of("", "")
+    assert key.key_of("", "other") != usual
     monkeypatch.setattr(key, "environment", lambda: {"torchlint": "0"})
-    assert key.key_of("") != usual
+    assert key.key_of("", "") != usual
     plugin = tmp_path / "a_plugin"
     plugin.mkdir()
     monkeypatch.syspath_prepend(tmp_path)
@@ -198,9 +202,11 @@ def test_another_torchlint_or_plugin_knows_nothing(tmp_path: Path, monkeypatch: 
     ],
     ids=["empty", "truncated", "corrupt", "foreign", "json"],
 )
-def test_a_broken_cache_is_none(folder: Path, linted: list[str], damage: Callable[[bytes], bytes]) -> None:
+def test_a_broken_cache_is_none(
+    folder: Path, linted: list[str], damage: Callable[[bytes], bytes], cache_folder: Path
+) -> None:
     cold = output()
-    file = index_file(folder)
+    file = index_file(cache_folder)
     whole = file.read_bytes()
     file.write_bytes(damage(whole))
     assert output() == output() == cold
@@ -208,24 +214,20 @@ def test_a_broken_cache_is_none(folder: Path, linted: list[str], damage: Callabl
     assert file.read_bytes() == whole
 
 
-def test_what_cannot_be_written_is_said_once_and_harms_nothing(folder: Path) -> None:
+def test_what_cannot_be_written_is_said_once_and_harms_nothing(
+    folder: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = output("--no-cache")
-    (folder / FOLDER).write_text("a file")
-    result = torchlint()
-    assert (result.stdout, result.exit_code) == (expected, 1)
-    assert result.stderr == f"warning: cannot write the cache {folder / FOLDER}: File exists\n"
-    assert torchlint("--quiet").stderr == ""
 
-
-def test_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, data: bytes) -> int:
-        path.touch()
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "replace", full)
     result = torchlint()
-    assert result.stderr.endswith("No space left on device\n")
-    assert not [path for path in (folder / FOLDER).iterdir() if path.suffix in (".json", ".tmp")]
+    assert (result.stdout, result.exit_code) == (expected, 1)
+    assert result.stderr == f"warning: cannot write the cache {cache_folder}: No space left on device\n"
+    assert torchlint("--quiet").stderr == ""
+    assert os.listdir(cache_folder) == ["CACHEDIR.TAG"]
 
 
 def test_runs_at_the_same_time_keep_what_each_has_learned(tmp_path: Path) -> None:
@@ -251,29 +253,30 @@ def test_what_nobody_asks_for_is_dropped(tmp_path: Path, monkeypatch: pytest.Mon
     assert [name for name in "abcd" if Index(path, 31).get(name)] == ["c", "d"]
 
 
-def test_old_files_of_the_cache_are_deleted(folder: Path) -> None:
-    cache = folder / FOLDER
-    cache.mkdir()
-    for number in range(MAX_CHOICES + 5):
-        (cache / f"{number}.json").touch()
-    for name in ("ancient.json", "killed.tmp"):
-        (cache / name).touch()
-        os.utime(cache / name, (LONG_AGO, LONG_AGO))
-    (cache / "mine.txt").touch()
+def test_old_files_of_the_cache_are_deleted(folder: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "MAX_INDICES", 20)
+    cache_folder.mkdir(parents=True)
+    for number in range(25):
+        (cache_folder / f"{number:032x}.json").touch()
+    old = [f"{'a' * 32}.json", f"{'a' * 32}.{'b' * 16}.tmp"]
+    mine = ["mine.txt", "old.json", "old.tmp", f"{'A' * 32}.json", f"{'a' * 32}.json.bak"]
+    for name in (*old, *mine):
+        (cache_folder / name).touch()
+        os.utime(cache_folder / name, (LONG_AGO, LONG_AGO))
     output()
-    names = os.listdir(cache)
-    assert "mine.txt" in names and not {"ancient.json", "killed.tmp"} & {*names}
-    assert sum(name.endswith(".json") for name in names) == MAX_CHOICES + 1
+    names = {*os.listdir(cache_folder)}
+    assert {*mine} <= names and not {*old} & names
+    assert sum(len(name) == 37 and name.islower() for name in names) == 20 + 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_run_that_is_killed_while_it_writes(folder: Path) -> None:
+def test_a_run_that_is_killed_while_it_writes(folder: Path, cache_folder: Path) -> None:
     killer = "import os, sys; os.replace = lambda *_: os.kill(os.getpid(), 9); from torchlint.cli import main; main()"
     expected = output("--no-cache")
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", killer, "--jobs", "1"], capture_output=True, cwd=folder)
         assert done.returncode == -signal.SIGKILL
-    assert [path.suffix for path in (folder / FOLDER).iterdir() if path.suffix in (".json", ".tmp")] == [".tmp"] * 2
+    assert [path.suffix for path in cache_folder.iterdir() if path.suffix in (".json", ".tmp")] == [".tmp"] * 2
     assert output() == output() == expected
 
 
@@ -292,15 +295,16 @@ def test_what_may_come_of_the_machine_is_not_kept(folder: Path, linted: list[str
     assert linted[len(FILES) + 2 :] == ["bytes.py", "crash.py"]
 
 
-def test_clear(folder: Path) -> None:
+def test_clear(folder: Path, cache_folder: Path) -> None:
     output()
-    assert clear().stderr == f"Deleted {folder / FOLDER}.\n"
-    assert clear().stderr == f"There is no {folder / FOLDER}.\n"
-    (folder / FOLDER).mkdir()
-    (folder / FOLDER / "mine").touch()
-    result = clear()
-    assert result.exit_code == 2 and "was not made by torchlint" in result.stderr
-    assert (folder / FOLDER / "mine").exists()
+    output("--select", "all")
+    assert clear().stderr == f"Deleted 2 files in {cache_folder}.\n"
+    assert not cache_folder.exists()
+    assert clear().stderr == f"Deleted nothing in {cache_folder}.\n"
+    output()
+    (cache_folder / "mine.json").touch()
+    assert clear().stderr == f"Deleted 1 file in {cache_folder}.\n"
+    assert os.listdir(cache_folder) == ["mine.json"]
 
 
 def test_a_finding_survives() -> None:

@@ -268,11 +268,54 @@ def test_in_a_hook_of_another_repository(repository: Path, monkeypatch: pytest.M
     assert since("HEAD") == ["old.py:1:1"]
 
 
-def test_what_git_takes_for_binary_is_changed_as_a_whole(repository: Path) -> None:
-    (repository / ".gitattributes").write_text("other.py -diff\n")
+def test_what_is_no_text_is_changed_as_a_whole(repository: Path) -> None:
+    (repository / "other.py").write_text("bad()\n# \0\n")
     commit()
-    (repository / "other.py").write_text("bad()\n# more\n")
+    (repository / "other.py").write_text("bad()\n")
     assert since("HEAD") == ["other.py:1:1"]
+
+
+def test_a_file_that_was_moved_without_telling_git(repository: Path) -> None:
+    (repository / "old.py").rename(repository / "new.py")
+    assert since("HEAD") == []
+    (repository / "new.py").write_text((repository / "new.py").read_text() + "bad(4)\n")
+    assert since("HEAD") == ["new.py:6:1"]
+    (repository / "copy.py").write_text((repository / "other.py").read_text())
+    assert since("HEAD") == ["copy.py:1:1", "new.py:6:1"], "other.py is still there"
+
+
+def test_a_checkout_with_other_newlines_is_unchanged(repository: Path) -> None:
+    (repository / "old.py").write_bytes((repository / "old.py").read_bytes().replace(b"\n", b"\r\n"))
+    assert "no files have changed" in torchlint("--since", "HEAD").stderr
+    (repository / "old.py").write_bytes((repository / "old.py").read_bytes() + b"bad(4)\r\n")
+    assert since("HEAD") == ["old.py:6:1"]
+
+
+def test_a_history_that_is_cut_off(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "old.py").write_text("bad(1)\n")
+    commit()
+    git("clone", "-q", "--depth", "1", repository.as_uri(), "../shallow")
+    monkeypatch.chdir(repository.parent / "shallow")
+    Path("other.py").write_text("bad(2)\n")
+    assert since("HEAD") == ["other.py:1:1"]
+    assert "unknown revision `HEAD~1`" in failure("--since", "HEAD~1")
+
+
+@pytest.mark.parametrize("revision", ["HEAD", "@", "main", "main~0", "@{0}", "HEAD^{commit}", "v1^{}", "main@{now}"])
+def test_ways_to_name_a_revision(repository: Path, revision: str) -> None:
+    git("tag", "-a", "v1", "-m", "x")
+    (repository / "other.py").write_text("bad(2)\n")
+    assert since(revision) == ["other.py:1:1"]
+
+
+def test_objects_of_sha256(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git("init", "-q", "--object-format=sha256", "../long")
+    monkeypatch.chdir(repository.parent / "long")
+    Path("a.py").write_text("bad(1)\n")
+    Path("b.py").write_text("bad(2)\n")
+    commit()
+    Path("a.py").write_text("bad(1)\nbad(3)\n")
+    assert since("HEAD") == ["a.py:2:1"]
 
 
 def notebook(*lines: str) -> str:

@@ -192,7 +192,7 @@ def test_help_and_version_do_not_import_the_parser(run: object) -> None:
     code = (
         "import sys\nfrom torchlint.cli import cli\n"
         "for option in ('--version', '--help'): cli.main([option], standalone_mode=False)\n"
-        "sys.exit(sorted({'libcst', 'pathspec'} & set(sys.modules)) or 0)"
+        "sys.exit('libcst' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
@@ -266,7 +266,7 @@ def test_an_unexpected_crash_of_the_engine_is_contained(folder: Path, monkeypatc
     def failing(*_: object) -> None:
         raise ZeroDivisionError("so deep")
 
-    monkeypatch.setattr(walk, "parse", failing)
+    monkeypatch.setattr(walk, "read", failing)
     result = torchlint("--output-format", "concise")
     assert result.exit_code == 3
     assert result.stdout.startswith("bad.py:1:1: TL003 internal-error: torchlint crashed: ZeroDivisionError: so deep")

@@ -13,7 +13,7 @@ import libcst as cst
 import pytest
 from click.testing import CliRunner, Result
 
-from torchlint import Category, Rule, Safety, Selection, SourceFile, edits, registry, testing
+from torchlint import Category, Rule, Safety, Selection, SourceFile, edits, lint, registry, testing
 from torchlint.cli import cli
 from torchlint.fixes import Fixed, fix
 
@@ -85,6 +85,35 @@ def test_a_fix_that_does_not_work_is_not_made(content: str, problem: str, rename
     errors = [finding for finding in result.findings if finding.name == "internal-error"]
     assert [(error.span.start.line, problem in error.message) for error in errors] == [(2, True)]
     assert len(result.applied) == 2
+
+
+def test_a_fix_that_gives_no_python_is_offered_nowhere(renames: Callable[..., None]) -> None:
+    """The others are, those of the same file and those that touch it included."""
+    renames(bad="(", old="new", odd="[", other="good")
+    text = "old(bad(old()))\nodd(); other()\n"
+    offered = [finding.fix is not None for finding in lint(SourceFile("file.py", text.encode()), Selection((Renames,)))]
+    assert offered == [True, False, True, False, True]
+
+
+def test_fixes_of_a_long_file_are_checked_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[SourceFile] = []
+
+    def is_python(source: SourceFile) -> bool:
+        parsed.append(source)
+        return True
+
+    monkeypatch.setattr("torchlint.pythontree.is_python", is_python)
+    findings = lint(SourceFile("file.py", b"old()\n" * 500), Selection((Renames,)))
+    assert len(findings) == 500
+    assert len(parsed) == 1
+
+
+@pytest.mark.parametrize("output", ["json", "sarif"])
+def test_no_format_offers_what_gives_no_python(output: str, folder: Path, renames: Callable[..., None]) -> None:
+    renames(old="(", no="yes")
+    written = torchlint("--output-format", output, "bad.py").stdout
+    assert "`old`" in written
+    assert written.count("rename it") == 1
 
 
 def test_a_suppressed_line_is_left_alone() -> None:

@@ -26,6 +26,12 @@ LAYERS = (
         "depth",
         "deepstack",
         "git",
+        "linediff",
+        "repository",
+        "globs",
+        "checkout",
+        "regular",
+        "patterns",
         "writing",
         "operators",
         "python",
@@ -42,12 +48,12 @@ LAYERS = (
     {"repairs"},
     {"rule"},
     {"registry", "suppress", "config", "settings", "tomlplace"},
-    {"problems"},
+    {"problems", "fix_check"},
     {"walk"},
     {"engine"},
     {"outputs", "docs", "cache", "fixes", "markers", "discovery", "ignorefiles", "progress"},
     {"pools", "dispatch"},
-    {"runner", "baseline", "changes", "ignores"},
+    {"runner", "baseline", "changes", "ignores", "trace"},
     {"verify", "remote"},
     {"server", "testing"},
     {"cli"},
@@ -55,6 +61,8 @@ LAYERS = (
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
 _ANSWERS = ("torchlint.model.", "torchlint.pythontree", "torchlint.matching")
 """What rules may name in their types: what the model answers, and where."""
+OF_AN_EDITOR = {"ls.documents.open"}
+"""Opens a document, which is no file."""
 ENTRY_POINTS = {"__main__"}
 """May import anything, and nobody imports them."""
 
@@ -122,6 +130,21 @@ def test_the_probe_needs_the_standard_library_and_torch_only(path: Path) -> None
 def test_only_its_own_command_reaches_the_verifier(path: Path) -> None:
     """It runs programs: neither the check, nor the hook, nor an editor must get there."""
     assert not [module for module, name in imports(path) if f"{module}.{name}".startswith("torchlint.verify")]
+
+
+OPENERS = {"open", "read_bytes", "read_text", "write_bytes", "write_text"}
+MAY_OPEN = {"regular", "writing", "cache", "git", "testing", "verify", "cli"}
+"""Those that read and write the files of a checkout for all others; and those that open files of our own only."""
+
+
+@pytest.mark.parametrize("path", [path for path in PACKAGE if unit(path) not in MAY_OPEN], ids=shown)
+def test_only_few_open_files(path: Path) -> None:
+    """A checkout may put a link, a pipe or a device in the place of any: `regular` and `writing` know what to do."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            is_opener = called.rpartition(".")[2] in OPENERS and called not in OF_AN_EDITOR
+            assert not is_opener, f"line {node.lineno}: {called} opens a file: take `regular.read`, or `writing`"
 
 
 @pytest.mark.parametrize("path", RULES, ids=shown)

@@ -110,10 +110,10 @@ def test_junit_of_nothing_is_a_test_that_passed() -> None:
 
 def test_junit_is_well_formed_whatever_it_says() -> None:
     root = junit(hostile())
-    assert root[0].get("name") == f"{EVIL}\ufffd\n\ufffd.py"
-    assert root[1].get("name") == "日\ufffd.py"
+    assert root[0].get("name") == f"{EVIL}\\x1b\\n\ufffd.py"
+    assert root[1].get("name") == "日\\ud83d.py"
     (failure, _) = root.iter("failure")
-    assert failure.get("message") == f"\ufffd\ufffd\ufffd{EVIL}"
+    assert failure.get("message") == f"\\x00\\x0b\\ufffe{EVIL}"
     assert failure.text and failure.text.endswith(f"help: {EVIL}")
 
 

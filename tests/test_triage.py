@@ -198,12 +198,96 @@ class Net(nn.Module):
         ("pass", "match x:\n    case 1:\n        y += 1\nz = y"),
         ("pass", "if x is None:\n    z = y\nelse:\n    z = torch.tanh(y)\nz += 1"),
         ("pass", "if x is None:\n    return y\nz = y\nz += 1"),
+        ("self.d, self.e = nn.Linear(1, 1), nn.Linear(1, 1)", "w = self.c(x)\nz = self.e(w)\nw += 1"),
+        ("(self.d,\n self.e) = nn.Linear(1, 1), nn.Linear(1, 1)", "w = self.c(x)\nz = self.e(w)\nw += 1"),
+        ("self.d = self.e = nn.Linear(1, 1)", "w = self.c(x)\nz = self.e(w)\nw += 1"),
+        ("self.d = 1; self.e = nn.Linear(1, 1)", "w = self.c(x)\nz = self.e(w)\nw += 1"),
+        ("if backbone: self.e = nn.Linear(1, 1)", "w = self.c(x)\nz = self.e(w)\nw += 1"),
+        ("self.d, self.act = nn.Linear(1, 1), nn.ReLU(inplace=True)", "z = y\nself.act(y)"),
+        ("pass", "z = y\ny \\\n    += 1"),
+        ("pass", "z = y\ny.view(-1) \\\n    .add_(1)"),
+        ("pass", "z = y\ny [0] = 1"),
+        ("pass", "z = y\ny.add_ (1)"),
+        ("pass", "z = y\ny[0], n = 1, 2"),
+        ("pass", "z = y\n\u03b8 = y\n\u03b8 += 1"),
+        ("pass", "z = y\n\u03b8 = y\n\u03b8.add_(1)"),
+        ("self.\u03b8 = nn.Linear(1, 1)", "w = self.c(x)\nz = self.\u03b8(w)\nw += 1"),
     ],
 )
 def test_what_the_model_finds_is_read(made: str, used: str, everything_parsed: Selection) -> None:
     code = LAYER.format(indent(made, " " * 8).strip(), indent(used, " " * 8).strip()).encode()
     assert "TL301" in {finding.code for finding in lint(SourceFile("net.py", code), everything_parsed)}
     assert triage.may_change_saved_tensor(code)
+
+
+OBJECTS = """\
+import torch
+
+class Shapes:
+    kind = "shapes"
+
+class Boxes(Shapes):
+    def __init__(self, tensor, scale=None):
+        self.tensor = tensor
+        self.areas = tensor.exp()
+        self.scale = scale
+        self.count = 0
+
+    def put(self, tensor):
+        self.tensor = tensor
+
+    def clip(self):
+        self.tensor.clamp_(0)
+
+    def clip_all(self):
+        self.clip()
+
+    def shrink(self):
+        self.areas /= 2
+
+    def clip_given(self, model, x):
+        y = model(x).exp()
+        self.put(y)
+        self.clip()
+        return y.sum().backward()
+
+def clip(boxes):
+    boxes.tensor.clamp_(0)
+
+def train(model, x):
+    y = model(x).exp()
+    {}
+    y.sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "boxes = Boxes(y)\nboxes.clip()",
+        "boxes = Boxes(y)\nboxes.clip_all()",
+        "boxes = Boxes(x, scale=y)\nboxes.scale *= 2",
+        "boxes = Boxes(x)\nboxes.put(y)\nboxes.clip()",
+        "boxes = Boxes(y)\nboxes.tensor += 1",
+        "boxes = Boxes(y)\nclip(boxes)",
+        "Boxes(y).clip()",
+        "boxes = Boxes(model(x))\nboxes.shrink()\nboxes.areas.sum().backward()",
+        "boxes = [Boxes(y)]\nboxes[0].clip()",
+        "Boxes(x).clip_given(model, x)",
+    ],
+)
+def test_what_an_object_holds_is_read(code: str, everything_parsed: Selection) -> None:
+    data = OBJECTS.format(indent(code, "    ").strip()).encode()
+    found = "TL301" in {finding.code for finding in lint(SourceFile("boxes.py", data), everything_parsed)}
+    assert triage.may_change_saved_tensor(data) or not found
+    assert found
+
+
+def test_what_an_object_counts_is_not_read() -> None:
+    code = "boxes = Boxes(x)\nboxes.count += 1\ny = y + boxes.count"
+    methods = OBJECTS.partition("    def put")[0] + "    def add(self):\n        self.count += 1\n"
+    data = methods + OBJECTS[OBJECTS.index("\ndef train") :].format(indent(code + "\nboxes.add()", "    ").strip())
+    assert not triage.may_change_saved_tensor(data.encode())
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
 
 from torchlint import engine
 from torchlint.discovery import Target
 from torchlint.finding import Finding, Position, Span
-from torchlint.git import EVERYTHING, Change, Repository, top_of
+from torchlint.linediff import opcodes
 from torchlint.outputs import LintedFile, Outcome
 from torchlint.registry import ABOUT_FILES
+from torchlint.repository import EVERYTHING, Change, Repository, top_of
 from torchlint.source import SourceError, SourceFile
 
 
@@ -25,10 +25,17 @@ class Changes:
         self._revision = revision
         self._tops: dict[Path, Path] = {}
         self._repositories: dict[Path, Repository] = {}
+        self._changes: dict[Path, Change] = {}
 
-    def only(self, targets: Iterable[Target]) -> list[Target]:
+    def only(self, targets: Sequence[Target]) -> list[Target]:
         """The targets that changed; raises `GitError`. A folder that cannot be read may have."""
-        return [target for target in targets if target.problem or self._change(target.path)]
+        by_repository: dict[Repository, list[Path]] = {}
+        for target in targets:
+            if not target.problem:
+                by_repository.setdefault(self._repository(target.path), []).append(_real(target.path))
+        for repository, paths in by_repository.items():
+            self._changes.update(repository.changes(paths))
+        return [target for target in targets if target.problem or _real(target.path) in self._changes]
 
     def narrowed(self, outcome: Outcome, targets: Iterable[Target]) -> Outcome:
         """The findings that touch a changed line, or were not there before the change."""
@@ -43,8 +50,7 @@ class Changes:
     def _touched(self, file: LintedFile, target: Target) -> tuple[Finding, ...]:
         if target.problem:
             return file.findings
-        change = self._change(target.path)
-        assert change is not None, "only changed files are linted"
+        change = self._changes[_real(target.path)]
         before = _Before(self._repository(target.path), change, target)
         changed = _ChangedLines(file.source, change, before)
         return tuple(
@@ -53,11 +59,8 @@ class Changes:
             if finding.name in ABOUT_FILES or changed.touch(finding) or finding.fingerprint not in before.fingerprints
         )
 
-    def _change(self, path: Path) -> Change | None:
-        return self._repository(path).change(Path(os.path.realpath(path)))
-
     def _repository(self, path: Path) -> Repository:
-        folder = Path(os.path.realpath(path)).parent
+        folder = _real(path).parent
         if folder not in self._tops:
             self._tops[folder] = top_of(folder)
         top = self._tops[folder]
@@ -120,8 +123,11 @@ def _ranges_of_cells(source: SourceFile, before: SourceFile | None) -> Sequence[
         old, new = before.lines if before else [], source.lines
     except SourceError:
         return (EVERYTHING,)
-    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return [range(first + 1, last + 1) for tag, _, _, first, last in changes if tag != "equal"]
+    return [range(first + 1, last + 1) for tag, _, _, first, last in opcodes(old, new) if tag != "equal"]
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _overlap(lines: range, changed: range) -> bool:

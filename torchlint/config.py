@@ -7,19 +7,24 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from torchlint import registry
+from torchlint import registry, regular
+from torchlint.checkout import real_path
 from torchlint.rule import OptionValue, Rule
 from torchlint.settings import Overrides, Settings
 from torchlint.suggest import hint, hint_of_rule
-from torchlint.tomlplace import line_of, line_of_error
+from torchlint.tomlplace import MAX_PARTS, line_of, line_of_error, line_of_long_key
 
 _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 FILES = ("torchlint.toml", "pyproject.toml")
 """Where configuration is looked for, in this order; in pyproject.toml it is `[tool.torchlint]`."""
+
+MAX_BYTES = 10_000_000
+"""A larger file is no configuration."""
 
 
 ONLY_OPTIONS = frozenset(
@@ -64,15 +69,19 @@ class Configurations:
 
     def _nearest(self, folder: Path) -> Settings:
         if folder not in self._known:
-            self._known[folder] = self._in(folder) or (
-                self._nearest(folder.parent) if folder.parent != folder else self._default
-            )
+            settings, passed = self._default, []
+            for above in chain([folder], folder.parents):
+                passed.append(above)
+                if found := self._known.get(above) or self._in(above):
+                    settings = found
+                    break
+            self._known.update(dict.fromkeys(passed, settings))
         return self._known[folder]
 
     def _in(self, folder: Path) -> Settings | None:
         for name in FILES:
             path = folder / name
-            if os.path.isfile(path) and (found := read(path)) is not None:
+            if os.path.exists(path) and not os.path.isdir(path) and (found := read(path)) is not None:
                 return self._overrides.applied(found)
         return None
 
@@ -81,10 +90,12 @@ def read(path: Path) -> Settings | None:
     """The settings of a file; None if a pyproject.toml does not speak of torchlint. Raises `ConfigError`."""
     prefix = ("tool", "torchlint") if path.name == "pyproject.toml" else ()
     try:
-        data = path.read_bytes()
+        data = regular.read(real_path(path), MAX_BYTES)
         if prefix and b"torchlint" not in data:
             return None
         text = data.decode("utf-8-sig")
+        if line := line_of_long_key(text):
+            raise ConfigError(path, line, f"a key has more than {MAX_PARTS} parts")
         table: Any = _toml.loads(text)
     except OSError as error:
         raise ConfigError(path, 1, f"cannot be read: {error.strerror}") from None
@@ -94,6 +105,8 @@ def read(path: Path) -> Settings | None:
         raise ConfigError(path, line_of_error(error, text), f"invalid TOML: {error}") from None
     except RecursionError:
         raise ConfigError(path, 1, "is nested too deeply") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ConfigError(path, 1, f"cannot be read: {error}") from None
     for key in prefix:
         table = table.get(key) if isinstance(table, dict) else None
     if prefix and table is None:
@@ -157,7 +170,7 @@ class _Reader:
         return tuple(value)
 
     def _selectors(self, key: tuple[str, ...], value: object) -> tuple[str, ...]:
-        selectors = self._strings(key, value)
+        selectors = tuple(dict.fromkeys(self._strings(key, value)))
         for selector in selectors:
             try:
                 registry.find(selector)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint import ignorefiles
+from torchlint.checkout import real_path
 from torchlint.config import Configurations
-from torchlint.ignorefiles import Folder, Patterns
+from torchlint.ignorefiles import Folder
+from torchlint.patterns import Patterns
 from torchlint.settings import Settings
 from torchlint.source import Unread
 
@@ -39,7 +41,16 @@ class Discovery:
     def __init__(self, configurations: Configurations, exclude: Sequence[str] = ()) -> None:
         """`exclude` are patterns relative to the working folder, beside those of the configuration."""
         self._configurations = configurations
-        self._exclude = ignorefiles.patterns(Path.cwd(), exclude)
+        self._exclude = Patterns(Path.cwd(), exclude)
+        self._warnings: dict[str, None] = {}
+
+    @property
+    def warnings(self) -> list[str]:
+        """The ignore files that could not be used so far, and why."""
+        return list(self._warnings)
+
+    def _warn(self, text: str) -> None:
+        self._warnings[text] = None
 
     def files(self, paths: Iterable[Path]) -> list[Target]:
         """All files to lint, by path; raises `ConfigError`, and `FileNotFoundError` when one is not there."""
@@ -47,31 +58,33 @@ class Discovery:
         for path in paths:
             if not os.path.lexists(path):
                 raise FileNotFoundError(f"path does not exist: {path}")
-            for target, real in self._below(path) if path.is_dir() else self._named(path):
+            for target, real in self._found(path):
                 if real not in found or (found[real].path.is_symlink() and not target.path.is_symlink()):
                     found[real] = target
         return sorted(found.values(), key=_part_by_part)
+
+    def _found(self, path: Path) -> Iterator[tuple[Target, str]]:
+        """The targets of a path that the caller names, each with its real path."""
+        real, problem = _resolved(path)
+        if path.is_dir() and not problem:
+            yield from self._below(path)
+        elif (settings := self.settings_of(path)) is not None:
+            yield Target(path, settings, problem), real
 
     def settings_of(self, path: Path) -> Settings | None:
         """The settings for a file that the caller names; None if it is not to be linted at all."""
         settings = self._configurations.of_folder(path.parent)
         return None if self._is_left_out(path.absolute(), False, settings) else settings
 
-    def _named(self, path: Path) -> Iterator[tuple[Target, str]]:
-        settings = self.settings_of(path)
-        if settings is not None:
-            yield Target(path, settings), os.path.realpath(path)
-
     def _below(self, argument: Path) -> Iterator[tuple[Target, str]]:
-        """The targets below a folder, each with its real path."""
         top = argument.absolute()
         if self._is_left_out(top, True, self._configurations.of_folder(top)):
             return
         ours: dict[Settings, tuple[Patterns, ...]] = {}
-        stack = [(argument, ignorefiles.above(top))]
+        stack = [(argument, os.path.realpath(argument), ignorefiles.above(top, self._warn))]
         while stack:
-            folder, git = stack.pop()
-            settings, real = self._configurations.of_folder(folder), os.path.realpath(folder)
+            folder, real, git = stack.pop()
+            settings = self._configurations.of_folder(folder)
             try:
                 entries = list(os.scandir(folder))
             except OSError as error:
@@ -80,30 +93,40 @@ class Discovery:
             if folder != argument and any(entry.name == "pyvenv.cfg" for entry in entries):
                 continue
             absolute = folder.absolute()
-            git = ignorefiles.entering(absolute, git)
+            git = ignorefiles.entering(absolute, git, self._warn)
             ours[settings] = ours.get(settings) or self._ours(settings, top)
             for entry in _wanted(entries, ignorefiles.Folder(absolute, git, ours[settings])):
                 path = folder / entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    stack.append((path, git))
+                    stack.append((path, os.path.join(real, entry.name), git))
+                elif entry.is_symlink():
+                    target, problem = _resolved(path, argument)
+                    yield Target(path, settings, problem), target
                 else:
-                    is_link = entry.is_symlink()
-                    yield Target(path, settings), os.path.realpath(path) if is_link else os.path.join(real, entry.name)
+                    yield Target(path, settings), os.path.join(real, entry.name)
 
     def _is_left_out(self, path: Path, is_folder: bool, settings: Settings) -> bool:
         """Whether a path that the caller names is not to be linted, or anything below it."""
         if not settings.force_exclude:
             return False
-        sources = (ignorefiles.above(path), self._ours(settings, settings.root))
+        sources = (ignorefiles.above(path, self._warn), self._ours(settings, settings.root))
         return any(ignorefiles.is_within_ignored(path, is_folder, layers) for layers in sources)
 
     def _ours(self, settings: Settings, root: Path) -> tuple[Patterns, ...]:
         """The patterns of torchlint's own; those of no particular place count below `root`."""
         return (
-            ignorefiles.patterns(root, DEFAULT_EXCLUDES),
-            ignorefiles.patterns(settings.root, settings.exclude),
+            Patterns(root, DEFAULT_EXCLUDES),
+            Patterns(settings.root, settings.exclude),
             self._exclude,
         )
+
+
+def _resolved(path: Path, named: Path | None = None) -> tuple[str, Unread | None]:
+    """Where a path leads, and why it must not be followed, if it must not."""
+    try:
+        return real_path(path, named), None
+    except OSError as error:
+        return os.path.abspath(path), Unread.because_of(error)
 
 
 def _part_by_part(target: Target) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.collector import collector_paused
 from torchlint.finding import Finding, fingerprint
+from torchlint.fix_check import with_valid_fixes
 from torchlint.notebook import Cell
 from torchlint.problems import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.registry import (
@@ -45,18 +46,26 @@ def lint(source: SourceFile, selection: Selection) -> list[Finding]:
 
 
 def examine(
-    source: SourceFile, selection: Selection, pieces: Pieces | None = None, *, always_parse: bool = False
+    source: SourceFile,
+    selection: Selection,
+    pieces: Pieces | None = None,
+    *,
+    always_parse: bool = False,
+    checked: bool = True,
 ) -> Examination:
     """Lint one file. Never raises.
 
     `pieces` remember what was parsed, for whoever lints a file each time that it is edited. With `always_parse` a
-    file in which no rule can fire is still looked into for syntax errors.
+    file in which no rule can fire is still looked into for syntax errors. Fixes give valid Python, unless they are
+    not `checked`.
     """
     active: list[type[Rule]] = []
     try:
         source.text  # noqa: B018 - raises when the bytes are no text
         active = looking(selection.rules, source.code)
         findings = _Linting(selection, active, always_parse).lint_valid(source, pieces)
+        if checked:
+            findings = with_valid_fixes(source, findings)
     except SourceError as error:
         findings = [problem_finding(source, error)]
     except (RecursionError, MemoryError):
@@ -79,17 +88,9 @@ class _Linting:
         try:
             return self._lint_text(source, pieces)
         except (SyntaxProblem, SourceError) as problem:
-            old = _problem_of_old_python(source) or _problem_of_new_python(source)
-            broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
-            if not broken or source.skipped:
-                return [problem_finding(source, old or problem)]
-        if old:
-            findings = [problem_finding(source, old)]
-        else:
-            findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
-        rest = replace(source, skipped=frozenset(cell.number for cell in broken))
+            findings, rest = without_broken_cells(source, problem)
         try:
-            return findings + self._lint_text(rest)
+            return findings + (self._lint_text(rest) if rest is not None else [])
         except (SyntaxProblem, SourceError) as together:
             return [*findings, problem_finding(source, together)]
 
@@ -110,6 +111,24 @@ class _Linting:
             ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
             found += suppressions.findings(self.selection.checks, ran, [*metas(), *rules])
         return found + crashes.findings
+
+
+def without_broken_cells(
+    source: SourceFile, problem: SyntaxProblem | SourceError
+) -> tuple[list[Finding], SourceFile | None]:
+    """What is to be said of a file with this problem, and a notebook without the cells that are to blame.
+
+    There is no rest of a file that is no notebook, nor of one that has been left without cells before.
+    """
+    old = _problem_of_old_python(source) or _problem_of_new_python(source)
+    broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
+    if not broken or source.skipped:
+        return [problem_finding(source, old or problem)], None
+    if old:
+        findings = [problem_finding(source, old)]
+    else:
+        findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
+    return findings, replace(source, skipped=frozenset(cell.number for cell in broken))
 
 
 def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:

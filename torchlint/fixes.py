@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from torchlint.engine import examine
 from torchlint.finding import Finding, Safety, Span
+from torchlint.fix_check import with_valid_fixes
 from torchlint.registry import INTERNAL_ERROR, SYNTAX_ERROR, Selection
 from torchlint.source import SourceError, SourceFile
 
@@ -56,7 +57,7 @@ class _Fixing:
     """What did not work, by key, with the internal error that says so."""
 
     def run(self, source: SourceFile) -> Fixed:
-        first = examine(source, self.selection)
+        original, first = source, examine(source, self.selection, checked=False)
         findings = first.findings
         for _ in range(MAX_ROUNDS):
             chosen = self._chosen(source, findings)
@@ -69,8 +70,9 @@ class _Fixing:
         else:
             if chosen := self._chosen(source, findings):
                 self._refuse(source, chosen[0], f"is not stable after {MAX_ROUNDS} rounds")
-        every = (*findings, *self.refused.values())
-        return Fixed(source, every, tuple(first.findings), tuple(self.applied), first.looked_into)
+        left, before = with_valid_fixes(source, findings), with_valid_fixes(original, first.findings)
+        every = (*left, *self.refused.values())
+        return Fixed(source, every, tuple(before), tuple(self.applied), first.looked_into)
 
     def _chosen(self, source: SourceFile, findings: Iterable[Finding]) -> list[Finding]:
         """Findings whose fixes can be made together, by place; equal fixes are one."""
@@ -81,7 +83,7 @@ class _Fixing:
         ]
         chosen: list[Finding] = []
         for finding in sorted(able, key=lambda finding: _region(finding)):
-            if all(finding.fix == other.fix or not _overlap(finding, other) for other in chosen):
+            if not chosen or finding.fix == chosen[-1].fix or not _overlap(finding, chosen[-1]):
                 chosen.append(finding)
         return chosen
 
@@ -111,7 +113,7 @@ class _Fixing:
             fixed = source.edited(edits)
         except SourceError as error:
             return f"cannot be written: {error.message}", source, []
-        left = examine(fixed, self.selection).findings
+        left = examine(fixed, self.selection, checked=False).findings
         if _breaks(fixed, findings, left):
             return "gives code that is not valid Python", source, []
         before, tried = (Counter(self._key(source, item) for item in found) for found in (findings, chosen))

@@ -1,119 +1,139 @@
-"""What Git says has changed in a working tree, whatever the user has configured for looking at it."""
+"""Git, used so that nothing of a repository runs: not what its configuration, attributes or hooks name."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import re
 import subprocess
+import sys
+import tempfile
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-EVERYTHING = range(1, 1 << 62)
-"""All lines of a file, however many they are."""
+from torchlint import regular
 
-_HUNK = re.compile(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
-_ESCAPE = re.compile(rb"\\(?:([0-7]{3})|(.))", re.DOTALL)
-_CONTROLS = dict(zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True))
-_DIFF = (
-    *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/"),
-    *("--find-renames", "--ignore-submodules=all", "-O/dev/null"),
-)
-_PATCH = ("--unified=0", "--inter-hunk-context=0")
-_UNWANTED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_DIFF_OPTS")
-"""A hook sets these for its own repository; the files need not be in it."""
+PATIENCE = 120.0
+"""Seconds that a command may take: a pipe in the place of a file would stop it for ever."""
+
+_SETTINGS = ("GIT_CONFIG", "GIT_EXEC_PATH")
+"""How variables begin by which users set up Git. All others speak of the repository of a hook that runs us."""
+_NOTHING_ELSE = {
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_CONFIGURATION = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = {}\n"
 
 
 class GitError(Exception):
     """Git cannot say what has changed: the message is for the user."""
 
 
+def ask(top: Path, *arguments: str) -> str:
+    """What Git says of the repository at `top` that needs no objects: only refs and configuration are read.
+
+    Raises `GitError`.
+    """
+    above = {"GIT_CEILING_DIRECTORIES": str(top.parent)}
+    return os.fsdecode(_run({**_environment(_SETTINGS), **above}, "-C", str(top), *arguments).removesuffix(b"\n"))
+
+
 @dataclass(frozen=True)
-class Change:
-    """What has changed in a file: lines as they are now, and its name at the time (none if it was not there)."""
+class Store:
+    """Where the objects of a repository are, and what has to be known to read them."""
 
-    lines: tuple[range, ...]
-    old_name: bytes | None = None
+    objects: Path
+    hash_name: str
+    shallow: bytes | None
+    """The commits at which a history is cut off."""
 
-
-def top_of(folder: Path) -> Path:
-    """The folder of the Git repository that holds `folder`; raises `GitError`."""
-    for above in (folder, *folder.parents):
-        if (above / ".git").exists():
-            found = _git(above, "rev-parse", "--show-toplevel").removesuffix(b"\n")
-            return Path(os.path.realpath(os.fsdecode(found)))
-    raise GitError(f"{folder} is not in a Git repository")
-
-
-class Repository:
-    """The working tree of a repository, compared with where its branch and `revision` parted."""
-
-    def __init__(self, top: Path, revision: str) -> None:
-        """Raises `GitError`."""
-        self.top = top
-        self._base = self._merge_base(revision)
-
-    def change(self, path: Path) -> Change | None:
-        """What has changed in the file at a real path below `top`; None if nothing has."""
-        name = os.fsencode(os.path.relpath(path, self.top).replace(os.sep, "/"))
-        if name not in self._tracked:
-            return Change((EVERYTHING,))
-        return self._changes.get(name)
-
-    def before(self, change: Change) -> bytes | None:
-        """The content of a file at the time; None if it was not there."""
-        if change.old_name is None:
-            return None
+    @classmethod
+    def of(cls, top: Path) -> Store:
+        """That of the repository at `top`; raises `GitError`."""
+        objects, shallow = (top / ask(top, "rev-parse", "--git-path", name) for name in ("objects", "shallow"))
+        hash_name = ask(top, "rev-parse", "--show-object-format")
         try:
-            return self._git("cat-file", "blob", os.fsdecode(self._base.encode() + b":" + change.old_name))
-        except GitError:
-            return None
+            return cls(objects, hash_name, regular.read(shallow) if shallow.exists() else None)
+        except OSError as error:
+            raise GitError(f"cannot read {shallow}: {error.strerror or error}") from None
 
-    def _git(self, *arguments: str) -> bytes:
-        return _git(self.top, *arguments)
-
-    def _merge_base(self, revision: str) -> str:
-        unknown = f"unknown revision `{revision}` in the Git repository {self.top}"
-        if revision.startswith("-"):
-            raise GitError(unknown)
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """A view of the objects; raises `GitError`."""
         try:
-            commit = self._git("rev-parse", "--verify", "--quiet", revision).decode().strip()
-        except GitError:
-            raise GitError(unknown) from None
-        try:
-            return self._git("merge-base", commit, "HEAD").decode().strip()
-        except GitError as error:
-            reason = str(error) or "they have no commit in common; is the history cut off (`git fetch --unshallow`)?"
-            raise GitError(f"cannot compare with `{revision}` in {self.top}: {reason}") from None
+            folder = tempfile.TemporaryDirectory(prefix="torchlint-")
+        except OSError as error:
+            raise GitError(f"there is no folder for temporary files: {error.strerror}") from None
+        with folder as name:
+            yield View(Path(name), self)
 
-    @cached_property
-    def _tracked(self) -> set[bytes]:
-        return set(self._git("ls-files", "-z").split(b"\0"))
 
-    @cached_property
-    def _changes(self) -> dict[bytes, Change]:
-        names = dict(_changed_names(self._git(*_DIFF, "--numstat", "-z", self._base, "--")))
-        if not names:
-            return {}
-        lines: dict[bytes, list[range]] = {}
-        for name, changed in _changed_lines(self._git(*_DIFF, *_PATCH, self._base, "--")):
-            lines.setdefault(name, []).append(changed)
-        return {
-            name: Change((EVERYTHING,) if is_binary else tuple(lines.get(name, ())), old)
-            for name, (old, is_binary) in names.items()
+class View:
+    """The objects of a repository, seen from one of our own that has no configuration, attributes, hooks or refs."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self._folder = folder
+        self._hash_name = store.hash_name
+        self._variables = {
+            **_environment(("GIT_EXEC_PATH",)),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(str(store.objects)),
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_DIR": str(folder),
+            "HOME": str(folder),
+            "XDG_CONFIG_HOME": str(folder),
         }
+        for name in ("objects", "refs"):
+            (folder / name).mkdir()
+        (folder / "HEAD").write_text("ref: refs/heads/none\n")
+        (folder / "config").write_text(_CONFIGURATION.format(store.hash_name))
+        if store.shallow is not None:
+            (folder / "shallow").write_bytes(store.shallow)
+
+    def run(self, *arguments: str, given: bytes = b"") -> bytes:
+        """The output of a command; raises `GitError` with what it complained about."""
+        return _run(self._variables, *arguments, given=given)
+
+    def name(self, content: bytes) -> str:
+        """What Git calls a file with this content."""
+        return hashlib.new(self._hash_name, _blob(content), usedforsecurity=False).hexdigest()
+
+    def add(self, content: bytes) -> str:
+        """Make it an object of ours, which goes with the view; what it is called."""
+        name = self.name(content)
+        path = self._folder / "objects" / name[:2] / name[2:]
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(zlib.compress(_blob(content), 1))
+        return name
 
 
-def _git(folder: Path, *arguments: str) -> bytes:
-    """The output of a Git command; raises `GitError` with what it complained about."""
-    environment = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
-    environment["GIT_OPTIONAL_LOCKS"] = "0"
-    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
+def _blob(content: bytes) -> bytes:
+    return b"blob %d\0%b" % (len(content), content)
+
+
+def _quoted(path: str) -> str:
+    """A path for a variable that lists several."""
+    return '"{}"'.format(path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
+
+
+def _environment(kept: tuple[str, ...]) -> dict[str, str]:
+    """The variables of this process, of those for Git only some; and what keeps Git from asking anybody else."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(kept)}
+    return {**others, **_NOTHING_ELSE}
+
+
+def _run(variables: dict[str, str], *arguments: str, given: bytes = b"") -> bytes:
     try:
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
-    except FileNotFoundError:
-        raise GitError("git is not installed, or not in the PATH") from None
+        done = subprocess.run(
+            [_program(), *arguments], env=variables, input=given, capture_output=True, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        raise GitError(f"git {arguments[-1]} took longer than {PATIENCE:g} seconds") from None
     except OSError as error:
         raise GitError(f"git cannot be run: {error.strerror}") from None
     if done.returncode:
@@ -122,38 +142,11 @@ def _git(folder: Path, *arguments: str) -> bytes:
     return done.stdout
 
 
-def _changed_names(numstat: bytes) -> Iterator[tuple[bytes, tuple[bytes, bool]]]:
-    """Name, old name, and whether it is no text, of each file that differs."""
-    fields = iter(numstat.split(b"\0"))
-    for field in fields:
-        if field:
-            added, _, name = field.split(b"\t", 2)
-            old, new = (name, name) if name else (next(fields), next(fields))
-            yield new, (old, added == b"-")
-
-
-def _changed_lines(patch: bytes) -> Iterator[tuple[bytes, range]]:
-    """Name and lines of each hunk. Lines of content begin with `+`, `-` or a backslash."""
-    name, in_header = b"", False
-    for line in patch.split(b"\n"):
-        if line.startswith(b"diff --git "):
-            in_header = True
-        elif in_header and line.startswith(b"+++ "):
-            name = _unquoted(line[4:].rstrip(b"\t")).removeprefix(b"b/")
-        elif found := _HUNK.match(line):
-            in_header = False
-            first, count = int(found[1]), int(found[2] or 1)
-            yield name, range(first, first + count)
-
-
-def _unquoted(name: bytes) -> bytes:
-    """A file name that Git has put in quotes because of unusual characters."""
-    if not name.startswith(b'"'):
-        return name
-    return _ESCAPE.sub(_unescaped, name[1:-1])
-
-
-def _unescaped(escape: re.Match[bytes]) -> bytes:
-    if escape[1]:
-        return bytes([int(escape[1], 8)])
-    return bytes([_CONTROLS.get(escape[2][0], escape[2][0])])
+def _program() -> str:
+    """The path of Git, which is never one in the working folder, where Windows and a `.` in the PATH look first."""
+    name = "git.exe" if sys.platform == "win32" else "git"
+    for folder in filter(os.path.isabs, os.get_exec_path()):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise GitError("git is not installed, or not in the PATH")

@@ -16,10 +16,12 @@ def _verbs(words: str) -> re.Pattern[str]:
 
 # -- optimizers -----------------------------------------------------------------------------------------
 
-_OPTIMIZER_CLASS = re.compile(
-    r"(?:Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Optimizer|Lamb|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|"
-    r"Muon|Shampoo|LARS)[A-Za-z0-9]*$"
+_ALGORITHMS = (
+    r"Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Lamb(?!da)|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|Muon|Shampoo"
+    r"|LARS"
 )
+_ALGORITHM = re.compile(rf"(?:{_ALGORITHMS})[A-Za-z0-9]*$")
+_OPTIMIZER_CLASS = re.compile(rf"(?:{_ALGORITHMS}|Optimizer)[A-Za-z0-9]*$")
 _NOT_OPTIMIZER_CLASS = re.compile(r"Scheduler|LR$|Config|Args|Params|Hook|State|Local")
 _OPTIMIZER = _any_of(r"opt(?:im)?(?:$|[^a-z]) ^opt optim adam sgd lbfgs rmsprop (?:^|_)solver$")
 _STEPS_TOO = _any_of(
@@ -33,9 +35,19 @@ def is_optimizer_class(name: str) -> bool:
     return bool(_OPTIMIZER_CLASS.search(name)) and name[:1].isupper() and not _NOT_OPTIMIZER_CLASS.search(name)
 
 
+def is_algorithm(name: str) -> bool:
+    """Whether a class of optimizers is named for what it does, `FusedAdam`, and not for what it is or wraps."""
+    return bool(_ALGORITHM.search(name))
+
+
 def looks_like_optimizer(label: str) -> bool:
     """Whether a name hints at an optimizer, and at nothing else that steps."""
-    return bool(_OPTIMIZER.search(label)) and not _STEPS_TOO.search(label)
+    return bool(_OPTIMIZER.search(label)) and not steps_too(label)
+
+
+def steps_too(label: str) -> bool:
+    """Whether a name hints at something other than an optimizer that has a `step`: a scheduler, an environment."""
+    return bool(_STEPS_TOO.search(label))
 
 
 # -- what takes part in training --------------------------------------------------------------------------
@@ -161,3 +173,25 @@ TRAINING = re.compile(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")
 """Flags and modes, as whole words, under which something trains."""
 DEBUGGING = _any_of("debug anomal nan detect check verbose trace profil test inspect safe")
 """Names of flags that decide about debugging, not about training."""
+
+
+# -- what an iteration is --------------------------------------------------------------------------------------
+
+LOADER = _any_of(r"loader dataset (?:^|_)data_?iter")
+"""What holds batches: who is handed it does a whole job."""
+LOADING = _any_of(r"load (?:^|im|_)read open fetch")
+"""Calls that bring data of a file into memory, rather than change it."""
+COLLECTING = _any_of(
+    r"(?<!gc\.)collect rollout episode trajector self_?play (?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.reset$"
+)
+"""Calls that gather experience."""
+ENVIRONMENT_STEP = _any_of(r"(?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.step$")
+SIZE = _any_of(r"(?:^|_)sizes?$ ^bs$ resolution length")
+"""Names of sizes: of a batch, of an image."""
+MEASURING = _any_of(
+    r"measur profil benchmark probe estimat mem(?:ory)?_?(?:us|stat|foot|test|bench) "
+    r"batch_?size (?:max|largest|biggest|optimal)\w*batch"
+)
+"""Functions that measure memory, or look for the largest batch."""
+MEMORY_FIGURE = _any_of(r"(?:^|_)(?:mem|memory|vram|gpu)_?(?:usage|used|stats|info|allocated|reserved) nvmlDevice")
+"""Calls that read how much memory is in use."""

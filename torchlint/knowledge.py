@@ -61,8 +61,13 @@ EMPTY_CACHE = frozenset(
 MEMORY_PROBES = frozenset(
     (
         "memory_allocated max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats "
-        "reset_max_memory_allocated memory_stats memory_summary mem_get_info memory_snapshot"
+        "reset_max_memory_allocated reset_max_memory_cached memory_cached max_memory_cached memory_stats "
+        "memory_summary mem_get_info memory_snapshot current_allocated_memory driver_allocated_memory get_memory_info"
     ).split()
+)
+CLOCKS = frozenset(
+    "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
+    "timeit.default_timer".split()
 )
 
 # Calls that make a tensor without a graph, unless they are told `requires_grad=True`.

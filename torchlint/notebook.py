@@ -14,6 +14,8 @@ from torchlint.magics import masked
 SUFFIX = ".ipynb"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_MAX_VALUES = 5_000_000
+"""Lists and objects that may be in the JSON: each takes twenty times the memory of its brackets."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -142,12 +144,16 @@ class Notebook:
 def _loaded(text: str) -> dict[str, Any]:
     if not text.strip():
         raise NotebookError("the file is empty, which is no notebook")
+    if text.count("[") + text.count("{") > _MAX_VALUES:
+        raise NotebookError(f"is no notebook: JSON of more than {_MAX_VALUES:,} lists and objects")
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise NotebookError(f"is no notebook: invalid JSON: {error.msg}", error.lineno) from None
     except RecursionError:
         raise NotebookError("is no notebook: JSON that is nested too deeply") from None
+    except ValueError:
+        raise NotebookError("is no notebook: JSON with a number of thousands of digits") from None
     if not isinstance(value, dict) or not ("cells" in value or "worksheets" in value):
         raise NotebookError("is no notebook: JSON without `cells`")
     return value

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # a run that needs no processes does not import what they nee
     from concurrent.futures import Executor
     from multiprocessing.context import BaseContext
 
+_SAFE_PATH = "PYTHONSAFEPATH"
 _WORTH_A_FORK = 250_000
 _WORTH_A_START = 2_000_000
 """Bytes of source that take longer to lint than a process takes to start: a copy of this one, or a new one."""
@@ -34,6 +35,36 @@ def processes_that_pay(files: int, size: int) -> int:
     return max(1, most)
 
 
+def are_safe() -> bool:
+    """Whether processes import nothing from the working folder, in which a new interpreter looks first."""
+    return _may_fork() or _may_be_told() or not _shadows_library()
+
+
+def _may_be_told() -> bool:
+    """Whether new interpreters do as the variable says, since Python 3.11."""
+    return hasattr(sys.flags, "safe_path") and not sys.flags.ignore_environment
+
+
+def _shadows_library() -> bool:
+    """Whether something in the working folder has the name of a module of the standard library."""
+    try:
+        return any(name.partition(".")[0] in sys.stdlib_module_names for name in os.listdir())
+    except OSError:
+        return False
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_SAFE_PATH)
+        if before is not None:
+            os.environ[_SAFE_PATH] = before
+
+
 class NoProcesses(Exception):
     """This machine does not let this process start others; the message says why."""
 
@@ -41,6 +72,11 @@ class NoProcesses(Exception):
 @contextmanager
 def processes(count: int) -> Iterator[Executor]:
     """Processes that outlive neither the block nor this process, and leave Ctrl-C to it; raises `NoProcesses`."""
+    with _safe_path():
+        yield from _processes(count)
+
+
+def _processes(count: int) -> Iterator[Executor]:
     from multiprocessing import active_children
 
     others = set(active_children())

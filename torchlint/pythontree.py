@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from torchlint.finding import Position, Span
 from torchlint.python import python_tree
 from torchlint.source import SourceError, SourceFile, SyntaxProblem
 
+TRIES = (ast.Try, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()))
 COMPOUND = (
     ast.FunctionDef,
     ast.AsyncFunctionDef,
@@ -24,9 +25,8 @@ COMPOUND = (
     ast.While,
     ast.With,
     ast.AsyncWith,
-    ast.Try,
     ast.Match,
-    *((ast.TryStar,) if hasattr(ast, "TryStar") else ()),
+    *TRIES,
 )
 """Statements that hold others."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -104,6 +104,11 @@ def walk(root: ast.AST) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         stack.extend(reversed(children(node)))
+
+
+def arguments(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call, by position and by name."""
+    return [*call.args, *(item.value for item in call.keywords)]
 
 
 def is_literal(node: ast.AST, value: bool | None) -> bool:
@@ -202,6 +207,12 @@ class PythonTree:
             node = parent
         return node
 
+    def block(self, node: ast.AST) -> list[ast.AST]:
+        """The statements that the innermost statement of a node is one of."""
+        statement = self.statement(node)
+        lists = [item for item in vars(self._parents.get(statement)).values() if isinstance(item, list)]
+        return next((found for found in lists if statement in found), [])
+
     def stands_alone(self, node: ast.AST) -> bool:
         """Whether an expression is a statement of its own, so that nobody uses its value."""
         return isinstance(self.parent(node), ast.Expr)
@@ -215,12 +226,19 @@ class PythonTree:
     @cached_property
     def statements(self) -> int:
         """How many statements there are."""
-        return len(self._statements)
+        return sum(isinstance(node, ast.stmt) for node in self.nodes)
 
     @cached_property
     def _nodes_by_site(self) -> dict[Site, ast.AST]:
         placed = (node for node in reversed(self.nodes) if hasattr(_first_part(node), "lineno"))
         return {site_of(node): node for node in placed}
+
+    def code(self, site: Site) -> str:
+        """What is written at a site."""
+        lines = [line.encode() for line in self.source.program_lines[site.line - 1 : site.end_line]]
+        lines[-1] = lines[-1][: site.end_column]
+        lines[0] = lines[0][site.column :]
+        return b"\n".join(lines).decode()
 
     def decorator_site(self, decorator: ast.expr) -> Site:
         """The site of a decorator, from its `@`."""
@@ -242,22 +260,41 @@ class PythonTree:
     def lines_around(self, span: Span) -> set[int]:
         """The lines of the statement in which a span starts, of a compound one those of its header, and its own."""
         own = range(span.start.line, span.end.line + (span.end.column > 0 or span.end == span.start))
-        statement = self._statement_at(span.start.line)
-        if statement is None:
-            return set(own)
-        last = statement.end_lineno
-        if isinstance(statement, COMPOUND):
-            last = max(statement.lineno, _first_line_of_body(statement) - 1)
-        return {*range(statement.lineno, last + 1), *own}
-
-    def _statement_at(self, line: int) -> Any:
-        """The innermost statement on a line, its decorators included."""
-        around = (item for item in self._statements if _first_line(item) <= line <= item.end_lineno)
-        return max(around, key=_first_line, default=None)
+        return {*self._headers.get(span.start.line, ()), *own}
 
     @cached_property
-    def _statements(self) -> list[Any]:
-        return [node for node in self.nodes if isinstance(node, ast.stmt)]
+    def _headers(self) -> dict[int, range]:
+        """For each line those of the innermost statement on it, decorators included: its header, if it is compound.
+
+        Simple statements that share lines, by semicolons, are one.
+        """
+        statements = [node for node in self.nodes if isinstance(node, ast.stmt)]
+        found: dict[int, range] = {}
+        for lines in _joined(range(item.lineno, _last(item) + 1) for item in statements if not _is_compound(item)):
+            found.update(dict.fromkeys(lines, lines))
+        for item in sorted(filter(_is_compound, statements), key=_first_line, reverse=True):
+            header = range(item.lineno, max(item.lineno + 1, _first_line_of_body(item)))
+            for line in range(_first_line(item), _last(item) + 1):
+                found.setdefault(line, header)
+        return found
+
+
+def _is_compound(statement: ast.stmt) -> bool:
+    return isinstance(statement, COMPOUND)
+
+
+def _last(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
+
+
+def _joined(groups: Iterable[range]) -> list[range]:
+    """Ranges of lines, of which those that have a line in common are one."""
+    joined: list[range] = []
+    for lines in sorted(groups, key=lambda lines: lines.start):
+        if joined and lines.start < joined[-1].stop:
+            lines = range(joined[-1].start, max(joined.pop().stop, lines.stop))
+        joined.append(lines)
+    return joined
 
 
 def _first_line(statement: Any) -> int:

@@ -130,7 +130,12 @@ def _rules_in(target: object) -> list[type[Rule]]:
 
 def metas() -> tuple[Meta, ...]:
     """Everything that can be reported, by code."""
-    return tuple(sorted((*ENGINE_CHECKS, *(rule.meta() for rule in rules())), key=lambda meta: meta.code))
+    return _metas_of(rules())
+
+
+@cache
+def _metas_of(rules: tuple[type[Rule], ...]) -> tuple[Meta, ...]:
+    return tuple(sorted((*ENGINE_CHECKS, *(rule.meta() for rule in rules)), key=lambda meta: meta.code))
 
 
 def find(selector: str) -> list[Meta]:

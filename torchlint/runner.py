@@ -12,9 +12,9 @@ from torchlint import registry
 from torchlint.cache.stamp import Stamp, digest_of, status_of
 from torchlint.discovery import Target
 from torchlint.outputs import LintedFile, Outcome
-from torchlint.pools import processes_that_pay
+from torchlint.pools import are_safe, processes_that_pay
 from torchlint.registry import Selection
-from torchlint.source import SourceError, SourceFile, Unread
+from torchlint.source import SourceFile, Unread
 
 if TYPE_CHECKING:  # what a run in which nothing has changed does not need
     from concurrent.futures import Executor
@@ -63,8 +63,6 @@ class Job:
             before = status_of(self.path)
             source = SourceFile.read(self.path, str(self.path))
             unchanged = self.stamped and status_of(self.path) == before
-        except SourceError as error:
-            return replace(self, problem=Unread(error.message))
         except OSError as error:
             return replace(self, problem=Unread.because_of(error))
         return replace(self, source=source, stamp=Stamp(before, digest_of(source.data)) if unchanged else None)
@@ -184,7 +182,7 @@ def _crew(tasks: Sequence[_Task], means: Means) -> Crew[_Task, Done] | None:
     if jobs is None:
         jobs = processes_that_pay(len(tasks), sum(_size(job) for _, job in tasks))
     jobs = min(jobs, len(tasks))
-    if jobs < 2:
+    if jobs < 2 or not are_safe():
         return None
     import torchlint.engine  # noqa: F401 - before the processes are copies of this one
     from torchlint.dispatch import Crew

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 from torchlint import registry
+from torchlint.patterns import Patterns
 from torchlint.registry import Selection
 from torchlint.rule import OptionValue
 
@@ -46,12 +46,12 @@ class Settings:
         if not self.per_file_ignores:
             return ()
         inside = relative(path, self.root)
-        ignored = [selectors for spec, selectors in self._ignored_files if inside and spec.match_file(inside)]
+        ignored = [selectors for patterns, selectors in self._ignored_files if inside and patterns.cover(inside)]
         return tuple(dict.fromkeys(name for names in ignored for name in names))
 
     @cached_property
-    def _ignored_files(self) -> list[tuple[GitIgnoreSpec, tuple[str, ...]]]:
-        return [(GitIgnoreSpec.from_lines([pattern]), names) for pattern, names in self.per_file_ignores]
+    def _ignored_files(self) -> list[tuple[Patterns, tuple[str, ...]]]:
+        return [(Patterns(self.root, [pattern]), names) for pattern, names in self.per_file_ignores]
 
     @cached_property
     def _choices(self) -> dict[tuple[str, ...], str]:
@@ -75,10 +75,12 @@ class Settings:
 
 def relative(path: Path, root: Path) -> str | None:
     """`path` relative to `root` with forward slashes, or None when it is outside."""
-    try:
-        return path.absolute().relative_to(root).as_posix()
-    except ValueError:
+    whole, top = str(path.absolute()), os.path.join(root, "")
+    if os.path.normcase(os.path.join(whole, "")) == os.path.normcase(top):
+        return "."
+    if not os.path.normcase(whole).startswith(os.path.normcase(top)):
         return None
+    return whole[len(top) :].replace(os.sep, "/")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
+from torchlint import regular
 from torchlint.finding import Edit, Position, Span
 from torchlint.notebook import SUFFIX as NOTEBOOK_SUFFIX
 from torchlint.notebook import Cell, Notebook, NotebookError
@@ -27,6 +28,8 @@ MAX_NOTEBOOK_BYTES = 100_000_000
 _LIMITS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG))
 """What the system says when a limit of its own is reached."""
 _BOM = "\ufeff"
+_FOR_DOMAINS = ("punycode", "idna")
+"""Encodings that take the square of the length to decode."""
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -86,12 +89,8 @@ class SourceFile:
 
     @classmethod
     def read(cls, path: Path, shown: str | None = None) -> SourceFile:
-        """Read a file; raises `SourceError` when it is too large, `OSError` when it cannot be read."""
-        if not path.is_file():
-            path.stat()  # a dangling or looping link: the system's own error
-            raise SourceError("not a regular file")
-        _check_size(path.stat().st_size, str(path))
-        return cls(shown if shown is not None else str(path), path.read_bytes())
+        """Read a file; raises `OSError` when it cannot be read, or is too large."""
+        return cls(shown if shown is not None else str(path), regular.read(path, _limit(str(path))))
 
     @classmethod
     def of_text(cls, path: str, text: str) -> SourceFile:
@@ -113,9 +112,12 @@ class SourceFile:
         if self.is_notebook:
             return "utf-8-sig" if self.data.startswith(codecs.BOM_UTF8) else "utf-8"
         try:
-            return tokenize.detect_encoding(io.BytesIO(self.data).readline)[0]
+            encoding = tokenize.detect_encoding(io.BytesIO(self.data).readline)[0]
         except SyntaxError as error:
             raise SourceError(str(error)) from None
+        if codecs.lookup(encoding).name in _FOR_DOMAINS:
+            raise SourceError(f"encoding {encoding} is for the names of domains")
+        return encoding
 
     @cached_property
     def _decoded(self) -> str:
@@ -238,12 +240,17 @@ class SourceFile:
         if cell is None:
             return self.place(span.start), self.place(span.end)
         before = self.first_line(cell) - 1
-        end = min(span.end, Position(self._first_lines[self.cells.index(cell) + 1], 0))
+        end = min(span.end, Position(self._first_lines[self._places_of_cells[cell.number] + 1], 0))
         return self.place(span.start), Place(end.line - before, end.column, cell.number)
+
+    @cached_property
+    def _places_of_cells(self) -> dict[int, int]:
+        """Which of the code cells each is, by its number."""
+        return {cell.number: place for place, cell in enumerate(self.cells)}
 
     def first_line(self, cell: Cell) -> int:
         """The line of the program at which a cell starts."""
-        return self._first_lines[self.cells.index(cell)]
+        return self._first_lines[self._places_of_cells[cell.number]]
 
     def file_line(self, line: int) -> int:
         """The line of the file, which for a notebook is JSON, that holds a line of the program."""
@@ -298,6 +305,9 @@ def _blank(cell: Cell) -> str:
 
 
 def _check_size(size: int, path: str) -> None:
-    limit = MAX_NOTEBOOK_BYTES if path.endswith(NOTEBOOK_SUFFIX) else MAX_BYTES
-    if size > limit:
-        raise SourceError(f"file of {size:,} bytes is larger than the limit of {limit:,}")
+    if size > _limit(path):
+        raise SourceError(f"file of {size:,} bytes is larger than the limit of {_limit(path):,}")
+
+
+def _limit(path: str) -> int:
+    return MAX_NOTEBOOK_BYTES if path.endswith(NOTEBOOK_SUFFIX) else MAX_BYTES

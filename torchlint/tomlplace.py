@@ -1,13 +1,17 @@
-"""Where a key stands in a TOML file, which the parser of the standard library does not say."""
+"""What the standard library's parser of TOML does not say: where a key stands, and that one is absurdly long."""
 
 from __future__ import annotations
 
 import re
 
+MAX_PARTS = 100
+"""Dotted parts of a key."""
+
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _HEADER = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]")
 _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
+_LINK = re.compile(rf"(?<![\w-]){_PART}[ \t]*\.[ \t]*")
 _PLACE = re.compile(r"\(?at line (\d+), column \d+\)?|\(at end of document\)")
 
 
@@ -25,6 +29,17 @@ def line_of(text: str, key: tuple[str, ...]) -> int:
         if key[: len(path)] == path and len(path) > best:
             best, best_line = len(path), number
     return best_line
+
+
+def line_of_long_key(text: str) -> int:
+    """The line of a key of more than `MAX_PARTS` parts, for which the parser needs the square of their number; or 0."""
+    length, end = 0, -1
+    for link in _LINK.finditer(text):
+        length = length + 1 if link.start() == end else 1
+        end = link.end()
+        if length >= MAX_PARTS:
+            return text.count("\n", 0, end) + 1
+    return 0
 
 
 def line_of_error(error: Exception, text: str) -> int:

@@ -9,11 +9,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
+from torchlint import regular
 from torchlint.cache.stamp import Status, digest_of
 
 MAX_FILES = 100_000
+MAX_BYTES = 50_000_000
+"""A project of which there is more to remember has no cache, rather than a home full of it."""
 MAX_DAYS = 30
 """An entry that no run has asked for in that time, or for which there is no room, is dropped."""
 
@@ -76,23 +80,32 @@ def _version(path: Path) -> tuple[int, ...]:
 
 
 def _read(path: Path) -> dict[str, Entry]:
-    """The first line is a digest of the rest, so that the rest needs no doubt."""
+    """The entries of a file of ours. The first line is a digest of the rest; what has another form holds none."""
     try:
-        head, _, body = path.read_bytes().partition(b"\n")
+        head, _, body = regular.read(path, links=False, own=True).partition(b"\n")
         if head != _head(body):
             return {}
-        return {name: Entry(tuple(values[0]), *values[1:]) for name, values in json.loads(body).items()}
-    except (OSError, ValueError):
+        return {name: _entry(*values) for name, values in json.loads(body).items()}
+    except Exception:
         return {}
+
+
+def _entry(status: list[int], digest: str, findings: list[Any] | None, day: int) -> Entry:
+    if not (isinstance(findings, (list, NoneType)) and isinstance(day, int)):
+        raise TypeError
+    return Entry(tuple(status), digest, findings, day)
 
 
 def _write(path: Path, entries: dict[str, Entry]) -> None:
     """Whole or not at all: a run that is killed leaves the old file, and a temporary one that is cleared later."""
     values = {name: [entry.status, entry.digest, entry.findings, entry.day] for name, entry in entries.items()}
     body = json.dumps(values, separators=(",", ":")).encode()
+    if len(body) > MAX_BYTES:
+        return
     temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
     try:
-        temporary.write_bytes(_head(body) + b"\n" + body)
+        with open(temporary, "xb") as file:
+            file.write(_head(body) + b"\n" + body)
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):

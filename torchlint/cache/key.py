@@ -31,9 +31,9 @@ def environment() -> dict[str, str]:
     return found
 
 
-def key_of(choice: str) -> str:
-    """The name of all results that came of one choice of rules in this environment."""
-    return digest_of(json.dumps([choice, environment()], sort_keys=True).encode())
+def key_of(choice: str, root: str) -> str:
+    """The name of all results that came of one choice of rules in one project and this environment."""
+    return digest_of(json.dumps([choice, root, environment()], sort_keys=True).encode())
 
 
 def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:

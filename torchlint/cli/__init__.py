@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import NoReturn
+from itertools import takewhile
+from typing import Any, NoReturn
 
 import click
 
@@ -15,7 +16,9 @@ from torchlint.cli.check import EXIT_CODES, check
 from torchlint.cli.explain import explain
 from torchlint.cli.options import CLEAN, FAILURE, HELP
 from torchlint.cli.server import server
+from torchlint.cli.trace import trace
 from torchlint.cli.verify import verify
+from torchlint.outputs.escaping import printable
 from torchlint.suggest import hint
 
 INTERRUPTED = 130
@@ -29,6 +32,8 @@ class _CheckByDefault(click.Group):
         if not args or args[0] not in own:
             self._check_path(*args[:1])
             args = ["check", *args]
+        if args[0] == "check":
+            _refuse_names_of_files(args)
         return super().parse_args(ctx, args)
 
     def _check_path(self, word: str = "") -> None:
@@ -36,6 +41,23 @@ class _CheckByDefault(click.Group):
         is_word = word[:1].isalpha() and word.replace("-", "").isalpha()
         if is_word and not os.path.lexists(word) and (meant := hint(word, self.commands, 0.7)):
             raise click.UsageError(f"there is neither a command nor a path `{word}`{meant}")
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error may name files and keys, which send the terminal no commands."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            vars(error)["message"] = printable(error.message)  # which is final to type checkers
+            raise
+
+
+def _refuse_names_of_files(args: list[str]) -> None:
+    """In `torchlint *` the shell has written the names of files, and a checkout may hold one that is an option."""
+    for arg in takewhile(lambda arg: arg != "--", args):
+        if arg.startswith("-") and arg != "-" and os.path.lexists(arg):
+            raise click.UsageError(
+                f"`{printable(arg)}` is an option, and a file here: write `./{printable(arg)}` or `--`"
+            )
 
 
 @click.group(cls=_CheckByDefault, context_settings=HELP, epilog=EXIT_CODES)
@@ -53,6 +75,7 @@ def cli() -> None:
       torchlint --select TL2,correctness .  rules by name, code, prefix or category
       torchlint --output-format github .    for a workflow
       torchlint explain missing-zero-grad   what a rule finds, why, and what to do
+      torchlint trace train.py              what torchlint sees in a file, when it is silent
 
     \b
     To excuse a line:   loss.backward()  # torchlint: ignore[missing-zero-grad]
@@ -63,7 +86,7 @@ def cli() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (cache, check, explain, server, verify):
+for command in (cache, check, explain, server, trace, verify):
     cli.add_command(command)
 
 
@@ -78,7 +101,7 @@ def main() -> NoReturn:
 def _exit_code() -> int:
     """Run the command line, and say what kept it from its end."""
     try:
-        code: int | None = cli.main(prog_name="torchlint", standalone_mode=False)
+        code: int | None = cli.main(prog_name="torchlint", standalone_mode=False, windows_expand_args=False)
         sys.stdout.flush()
         return code or CLEAN
     except click.ClickException as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import PathType, all_of, check_folder_of
+from torchlint.cli.options import PathType, all_of, check_folder_of, say
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
@@ -168,10 +168,10 @@ class Adoption:
         try:
             return ignores.add(file, targets[file.source.path].settings.selection(path))
         except WriteError as error:
-            click.echo(f"error: {error}", err=True)
+            say(f"error: {error}")
             unwritten.append(file.source.path)
             return 0
 
     def _say(self, text: str) -> None:
         if not self.quiet:
-            click.echo(text, err=True)
+            say(text)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import click
 
-from torchlint.cli.options import HELP, errors_of_the_user
+from torchlint.cli.options import HELP, errors_of_the_user, say
 
 
 @click.group(context_settings=HELP)
 def cache() -> None:
-    """What earlier runs have found, in the folder .torchlint_cache."""
+    """What earlier runs have found, in the user's folder for caches, or in $TORCHLINT_CACHE_DIR."""
 
 
 @cache.command(context_settings=HELP)
 def clear() -> None:
-    """Delete the cache of this folder's project."""
-    from torchlint.cache import Cache
-    from torchlint.cli.speed import cache_root
-    from torchlint.config import Configurations
+    """Delete what earlier runs have found, in all projects."""
+    from torchlint.cache import folder
+    from torchlint.outputs import counted
 
     with errors_of_the_user():
-        found = Cache(cache_root(Configurations()))
-        deleted = found.clear()
-    click.echo(f"Deleted {found.folder}." if deleted else f"There is no {found.folder}.", err=True)
+        place = folder.find()
+        deleted = folder.clear(place) if place is not None else 0
+    what = counted(deleted, "file") if deleted else "nothing"
+    say(f"Deleted {what} in {place}." if place is not None else "There is no cache.")

@@ -20,7 +20,9 @@ from torchlint.cli.options import (
     color_option,
     errors_of_the_user,
     is_coloured,
+    is_read_by_people,
     list_option,
+    say,
     write,
 )
 from torchlint.cli.speed import Speed, speed_options
@@ -177,13 +179,14 @@ def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
 
     if options.diff:
         colour = options.output_file is None and is_coloured(options.color)
-        write(diff(outcome, colour), options.output_file, colour)
+        exact = not is_read_by_people(options.output_file)
+        write(diff(outcome, colour, exact=exact), options.output_file, colour or exact)
     elif from_stdin:
         write(outcome.files[0].source.data, None, colour=False)
     else:
         outcome = write_fixes(outcome)
     if not options.quiet:
-        click.echo(summary(outcome, "Would fix" if options.diff else "Fixed"), err=True)
+        say(summary(outcome, "Would fix" if options.diff else "Fixed"))
     left = replace(outcome, files=tuple(file for file in outcome.files if file.findings))
     if options.diff:
         changes = any(file.before is not None for file in outcome.files)
@@ -211,9 +214,12 @@ def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations
     from torchlint.progress import Progress
     from torchlint.runner import run
 
-    targets = Discovery(configurations, options.exclude).files(paths)
-    if not targets and not options.quiet:
-        click.echo("warning: no Python files found under the given paths", err=True)
+    discovery = Discovery(configurations, options.exclude)
+    targets = discovery.files(paths)
+    warnings = discovery.warnings if targets else [*discovery.warnings, "no Python files found under the given paths"]
+    if not options.quiet:
+        for warning in warnings:
+            say(f"warning: {warning}")
     with options.speed.means(configurations) as means, Progress(sys.stderr, quiet=options.quiet) as progress:
         if options.fixing:
             return run(targets, progress, options.fixing, means)
@@ -227,7 +233,7 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
 
     path = options.stdin_filename or STDIN
     settings = Discovery(configurations, options.exclude).settings_of(path)
-    source = SourceFile(str(path), _standard_input())
+    source = SourceFile(str(path), standard_input())
     if settings is None:
         return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, 0)
     linted = lint_source(source, settings.selection(path), options.fixing)
@@ -235,7 +241,8 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
     return options.adoption.of_stdin(outcome_of(files, 1, int(linted.looked_into)))
 
 
-def _standard_input() -> bytes:
+def standard_input() -> bytes:
+    """All that is written there; raises `UsageError`."""
     try:
         return sys.stdin.buffer.read()
     except OSError as error:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
+from torchlint.cli.options import say
 from torchlint.colours import Paint, painter
+from torchlint.linediff import unified
 from torchlint.outputs import Outcome, counted
+from torchlint.outputs.escaping import printable
 from torchlint.source import SourceFile
 
 _ROLES = {"---": "title", "+++": "title", "@@": "dim", "-": "removed", "+": "added"}
@@ -28,22 +28,25 @@ def write_fixes(outcome: Outcome) -> Outcome:
                 write(Path(file.source.path), file.before.source.data, file.source.data)
             files.append(file)
         except WriteError as error:
-            click.echo(f"error: {error}", err=True)
+            say(f"error: {error}")
             files += [file.before] if file.before is not None else []
             unwritten.append(file.source.path)
     return replace(outcome, files=tuple(files), unwritten=tuple(unwritten))
 
 
-def diff(outcome: Outcome, colour: bool) -> str:
-    """What the fixes change, as a unified diff that `patch` and Git understand."""
+def diff(outcome: Outcome, colour: bool, *, exact: bool = True) -> str:
+    """What the fixes change, as a unified diff that `patch` and Git understand.
+
+    People are shown what it says, without what their terminal would obey; `exact` is for programs.
+    """
     paint = painter(colour)
     lines = (line for file in outcome.files if file.before for line in _changes(file.before.source, file.source))
-    return "".join(f"{_painted(line, paint)}\n" for line in lines)
+    shown = lines if exact else (printable(line.removesuffix("\r"), keep="\t") for line in lines)
+    return "".join(f"{_painted(line, paint)}\n" for line in shown)
 
 
 def _changes(before: SourceFile, after: SourceFile) -> Iterator[str]:
-    old, new = (_lines(source) for source in (before, after))
-    for line in difflib.unified_diff(old, new, before.path, after.path, lineterm=""):
+    for line in unified(_lines(before), _lines(after), printable(before.path)):
         yield line.removesuffix("\0")
         if line.endswith("\0"):
             yield "\\ No newline at end of file"

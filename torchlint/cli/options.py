@@ -12,6 +12,11 @@ from typing import Any, TypeVar
 
 import click
 
+from torchlint.outputs.escaping import printable
+
+_SERVICES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+"""Variables that are set where a service keeps the output as a log, in which it looks for commands."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -79,11 +84,12 @@ color_option = click.option(
 def write(output: str | bytes, file: Path | None, colour: bool, *, err: bool = False) -> None:
     """Write to a file, or else to standard output; raises `Unwritten`.
 
-    Text that cannot be written there is printed where it can be.
+    Without `colour` no escape sequence of the text is left in it. What cannot be written is printed where it can be.
     """
     if file is not None:
         _write_file(output, file)
         return
+
     try:
         click.echo(output, nl=False, color=colour, err=err)
     except OSError as error:
@@ -95,12 +101,24 @@ def write(output: str | bytes, file: Path | None, colour: bool, *, err: bool = F
 
 
 def _write_file(output: str | bytes, file: Path) -> None:
+    from torchlint.writing import WriteError, overwrite
+
     data = output.encode("utf-8", "backslashreplace") if isinstance(output, str) else output
     try:
-        file.write_bytes(data)
-    except OSError as error:
+        overwrite(file, data)
+    except WriteError as error:
         write(output, None, colour=False)
-        raise Unwritten(f"cannot write {file}: {error.strerror}") from None
+        raise Unwritten(str(error)) from None
+
+
+def say(text: str) -> None:
+    """A line for the user, beside the output."""
+    click.echo(printable(text), err=True)
+
+
+def is_read_by_people(file: Path | None) -> bool:
+    """Whether the output goes to a terminal or into a log, not to a file or another program."""
+    return file is None and (sys.stdout.isatty() or any(map(os.environ.get, _SERVICES)))
 
 
 def is_coloured(when: str) -> bool:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import all_of
+from torchlint.cli.options import all_of, say
 
 if TYPE_CHECKING:
+    from torchlint.cache import Cache
     from torchlint.config import Configurations
     from torchlint.runner import Means
 
@@ -53,23 +54,33 @@ class Speed:
     @contextmanager
     def means(self, configurations: Configurations) -> Iterator[Means]:
         """The means; what the run has learned is kept, even if it was interrupted. Raises `remote.Unreachable`."""
-        from torchlint.cache import Cache, CacheError
         from torchlint.remote import connected
         from torchlint.runner import Means
 
-        cache = None if self.no_cache else Cache(cache_root(configurations))
-        with connected(self.executor) if self.executor else nullcontext() as executor:
+        connection = connected(self.executor) if self.executor else nullcontext()
+        with connection as executor, self._cache(configurations) as cache:
+            yield Means(self.jobs, executor, cache)
+
+    @contextmanager
+    def _cache(self, configurations: Configurations) -> Iterator[Cache | None]:
+        """The cache, if there can be one, which is written at the end. That it cannot be used is said, and no more."""
+        from torchlint.cache import Cache, CacheError, folder
+
+        cache = None
+        try:
+            if not self.no_cache and (place := folder.find()) is not None:
+                cache = Cache(place, configurations.of_folder(Path.cwd()).root)
+        except CacheError as error:
+            self._warn(error)
+        try:
+            yield cache
+        finally:
             try:
-                yield Means(self.jobs, executor, cache)
-            finally:
-                try:
-                    if cache is not None:
-                        cache.save()
-                except CacheError as error:
-                    if not self.quiet:
-                        click.echo(f"warning: {error}", err=True)
+                if cache is not None:
+                    cache.save()
+            except CacheError as error:
+                self._warn(error)
 
-
-def cache_root(configurations: Configurations) -> Path:
-    """Where the cache of the working folder is: beside the configuration file that counts there, or else in it."""
-    return configurations.of_folder(Path.cwd()).root
+    def _warn(self, error: Exception) -> None:
+        if not self.quiet:
+            say(f"warning: {error}")

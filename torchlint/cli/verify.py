@@ -22,6 +22,7 @@ from torchlint.cli.options import (
     errors_of_the_user,
     is_coloured,
     list_option,
+    say,
     write,
 )
 from torchlint.outputs import counted
@@ -196,7 +197,7 @@ def verify(
 
 
 def _say(text: str) -> None:
-    click.echo(f"torchlint: {text}", err=True)
+    say(f"torchlint: {text}")
 
 
 def _check_command(command: tuple[str, ...]) -> None:
@@ -298,8 +299,9 @@ def _ask(command: tuple[str, ...], subjects: list[Subject], limits: Limits, runs
 
 def _write_page(verification: Verification, path: Path) -> None:
     from torchlint.verify.reports import html
+    from torchlint.writing import WriteError, overwrite
 
     try:
-        path.write_text(html.render(verification), "utf-8")
-    except OSError as error:
-        raise Unwritten(f"cannot write {path}: {error.strerror}") from None
+        overwrite(path, html.render(verification).encode())
+    except WriteError as error:
+        raise Unwritten(str(error)) from None

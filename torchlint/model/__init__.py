@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from torchlint.model.anomaly_detection import AnomalyDetection
+from torchlint.model.cache_emptying import CacheEmptying
+from torchlint.model.clearing_words import ClearingWords
 from torchlint.model.gradmode import GradModes
 from torchlint.model.keeping import Keeping
 from torchlint.model.mutation import Mutation
@@ -11,7 +14,6 @@ from torchlint.model.program import Program
 from torchlint.model.protocol import Protocol
 from torchlint.model.retention import Retention
 from torchlint.model.tracking import Tracking
-from torchlint.model.upkeep import Upkeep
 from torchlint.pythontree import PythonTree
 
 
@@ -57,6 +59,16 @@ class Model:
         return GradModes(self.program, self.tracking)
 
     @cached_property
-    def upkeep(self) -> Upkeep:
-        """Cache emptying and anomaly detection."""
-        return Upkeep(self.program)
+    def clearing_words(self) -> ClearingWords:
+        """What would clear the gradients that nobody clears."""
+        return ClearingWords(self.program, self.protocol)
+
+    @cached_property
+    def cache_emptying(self) -> CacheEmptying:
+        """Cache emptying at every step."""
+        return CacheEmptying(self.program)
+
+    @cached_property
+    def anomaly_detection(self) -> AnomalyDetection:
+        """Anomaly detection that is left on."""
+        return AnomalyDetection(self.program)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from torchlint.pythontree import FUNCTIONS, LOOPS, SCOPES, PythonTree, dotted
+from torchlint.pythontree import FUNCTIONS, LOOPS, SCOPES, PythonTree, dotted, walk
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -205,6 +205,10 @@ class Definitions:
                 return f"{module}.{name}"
         renamed = name == "torch" and any(item.partition(".")[0] == "torch" for item in self.imports.values())
         return _CONVENTIONAL.get(name) if self.star_imports or renamed else None
+
+    def names_assigned(self, nodes: Iterable[ast.AST]) -> set[str]:
+        """The names that statements, or anything inside of them, bind."""
+        return {name for node in nodes for item in walk(node) for name in _assigned_in(item)}
 
     def local_name(self, qualified: str) -> str | None:
         """How the module may write a qualified name, `th.no_grad` for `torch.no_grad`; None without its import."""

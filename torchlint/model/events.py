@@ -215,6 +215,8 @@ class Loop:
     """How many calls deep the loop stands."""
     path: Path = ()
     """The arms of branches in which the loop as a whole stands."""
+    certain: bool = False
+    """Whether it comes to one iteration at least."""
 
 
 @dataclass(eq=False)
@@ -298,7 +300,7 @@ class Flow(Generic[State]):
         if isinstance(item, Inlined):
             return self._inlined(item, states)
         if isinstance(item, Loop):
-            return self.loop(item.body, states)
+            return self.loop(item, states)
         if isinstance(item, Try):
             return self._try(item, states)
         self.exits[item.kind] = self.exits.get(item.kind, frozenset()) | states
@@ -311,18 +313,18 @@ class Flow(Generic[State]):
             self.exits["return"] = saved
         return after
 
-    def loop(self, body: list[Item], states: frozenset[State]) -> frozenset[State]:
-        """Zero or more times around, until nothing new is found."""
+    def loop(self, loop: Loop, states: frozenset[State]) -> frozenset[State]:
+        """Zero or more times around, if it is certain one or more, until nothing new is found."""
         outer = {kind: self.exits.pop(kind, frozenset()) for kind in ("break", "continue")}
         reached = states
         while True:
-            after = self.run(body, reached) | self.exits.pop("continue", frozenset())
+            after = self.run(loop.body, reached) | self.exits.pop("continue", frozenset())
             if after <= reached:
                 break
             reached |= after
-        reached |= self.exits.pop("break", frozenset())
+        ends = (after if loop.certain else reached) | self.exits.pop("break", frozenset())
         self.exits.update({kind: found for kind, found in outer.items() if found})
-        return reached
+        return ends
 
     def _try(self, item: Try, states: frozenset[State]) -> frozenset[State]:
         between = states

@@ -13,18 +13,21 @@ from torchlint.model.assignments import Assignments
 from torchlint.model.conditions import Conditions
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Exit, Loop, Returned, Try
+from torchlint.model.leaving import may_repeat
 from torchlint.model.machine import LoopScope, Snapshot
 from torchlint.model.values import (
     Class,
     Context,
     Function,
     Module,
+    Parameters,
     Phi,
     Plain,
     Tensor,
     Unknown,
     Value,
     inputs_of,
+    resolved,
 )
 from torchlint.pythontree import dotted, is_literal, site_of
 
@@ -148,25 +151,30 @@ class Interpreter(Conditions):
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
         iterable = self.value(node.iter)
-        self._loop(node, lambda: self.assign_target(node.target, self.iterated(iterable, node)))
+
+        def begin() -> None:
+            self.assign_target(node.target, self.iterated(iterable, node))
+
+        self._loop(node, begin, certain=holds_parameters(iterable))
 
     def _while(self, node: ast.While) -> None:
         self._loop(node, lambda: self.value(node.test))
 
-    def _loop(self, node: LoopNode, begin: Callable[[], object]) -> None:
-        event = Loop(site_of(node), [], depth=len(self.calls), path=self.path)
-        scope = LoopScope(event, node, len(self.entered_from))
-        self._open_phis(scope)
+    def _loop(self, node: LoopNode, begin: Callable[[], object], *, certain: bool = False) -> None:
+        event = Loop(site_of(node), [], depth=len(self.calls), path=self.path, certain=certain)
+        scope = LoopScope(event, node, len(self.entered_from), may_repeat(node))
+        loops = self.loops
+        if scope.repeats:
+            self._open_phis(scope)
+            self.loops = (*loops, event)
         before, passed, outer = self.copy(), self.passed, self.items
-        self.loops = (*self.loops, event)
         self.scopes.append(scope)
         self.items = event.body
         self._iterate(node, begin, scope)
         if self.alive and self.mode is not before.mode and before.mode is GradMode.ON:
             self._iterate(node, begin, scope)
         self.scopes.pop()
-        self.loops = self.loops[:-1]
-        self.items, self.passed = outer, passed
+        self.loops, self.items, self.passed = loops, outer, passed
         if event.body:
             self.items.append(event)
         self.run(node.orelse)
@@ -284,6 +292,13 @@ def may_switch_gradients(context: Value) -> bool:
         return any(isinstance(item, Context) for item in inputs_of(context))
     callee = context.callee if isinstance(context, Unknown) else None
     return callee is not None and bool(hints.SWITCHES_GRADIENTS.search(callee.label))
+
+
+def holds_parameters(value: Value) -> bool:
+    """Whether a value is the parameters of a module or an optimizer, of which there are some."""
+    value = resolved(value)
+    part_of_optimizer = isinstance(value, Unknown) and value.label in ("param_groups", "['params']")
+    return isinstance(value, Parameters) or part_of_optimizer
 
 
 def _close(phi: Phi, end: Value | None) -> None:

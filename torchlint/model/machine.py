@@ -56,10 +56,12 @@ class Snapshot:
 class LoopScope:
     """A loop that is being interpreted: its Phis, and the states that leave its body early."""
 
-    def __init__(self, event: Loop, node: ast.AST, blocks: int) -> None:
+    def __init__(self, event: Loop, node: ast.AST, blocks: int, repeats: bool) -> None:
         self.event = event
         self.node = node
         self.blocks = blocks
+        self.repeats = repeats
+        """Whether there can be a second iteration; else what is in the loop happens once, in no loop."""
         self.name_phis: dict[str, Phi] = {}
         self.heap_phis: dict[tuple[Value, str], Phi] = {}
         self.ends: list[Snapshot] = []
@@ -89,6 +91,8 @@ class Machine:
         """How long `path` and `passed` were at the outermost call under way that was made with gradients off."""
         self.stack: list[FunctionInfo] = []
         self.interpreted: set[FunctionInfo] = set()
+        self.read_aside: set[FunctionInfo] = set()
+        """Methods read aside from the program: for what they store, or return."""
         self.statements = 0
         self.budget = MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements
         """Statements that may be interpreted in all."""
@@ -187,9 +191,9 @@ class Machine:
 
     def _carried(self, key: tuple[Value, str], found: Value) -> Value:
         """A number or tensor that was stored before the loop may be the previous iteration's."""
-        if not self.scopes or len(found.loops) >= len(self.loops) or not isinstance(found, (Plain, Phi)):
+        scope = next((scope for scope in reversed(self.scopes) if scope.repeats), None)
+        if scope is None or len(found.loops) >= len(self.loops) or not isinstance(found, (Plain, Phi)):
             return found
-        scope = self.scopes[-1]
         if isinstance(found, Phi) and found.loop is scope.event:
             return found
         if key not in scope.heap_phis:
@@ -244,7 +248,7 @@ class Machine:
         label = key if isinstance(key, str) else ""
 
         def make() -> Value:
-            part = Unknown(node, origin, (owner,), label, mode=getattr(owner, "mode", GradMode.ON))
+            part = Unknown(node, origin, (owner,), label, mode=getattr(owner, "mode", None) or GradMode.ON)
             part.order, part.loops = owner.order, owner.loops
             return part
 

@@ -270,6 +270,10 @@ class Mutation:
                     if found is not None:
                         yield found
 
+    def step_across(self, backward: Backward) -> Step | None:
+        """The step that updates parameters before a backward goes through a pass that used them, if there is one."""
+        return next((item.step for item in self.parameters_changed() if item.backward is backward), None)
+
     def _forward_across(self, step: Step, modules: set[Value], events: list[Event]) -> ParametersChanged | None:
         for backward in events:
             if not isinstance(backward, Backward) or backward.loops != step.loops or apart(backward, step):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchlint import hints
+from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import (
     Backward,
     Clear,
@@ -122,10 +123,22 @@ class Ownership:
             if known and theirs_known:
                 return Answer.YES if self._overlap(ours, theirs) else Answer.NO
             both_step = target in self.stepped and optimizer in self.stepped
-            return Answer.NO if both_step else Answer.UNKNOWN
+            return Answer.NO if both_step and not self._is_inherited_beside(optimizer, target) else Answer.UNKNOWN
         if not known:
             return Answer.UNKNOWN
         return Answer.YES if self._overlap(ours, set(inputs_of(target))) else Answer.NO
+
+    def _is_inherited_beside(self, optimizer: Value, other: Value) -> bool:
+        """Whether an optimizer is an attribute that only a base of another module can have stored, in an object that
+        has another one: it may hold the same parameters."""
+        owner = resolved(optimizer.parents[0]) if isinstance(optimizer, Unknown) and optimizer.parents else None
+        if not isinstance(owner, (Instance, Module)) or owner.info is None or not isinstance(optimizer, Unknown):
+            return False
+        ancestors = list(self.program.definitions.ancestors_of(owner.info))
+        stored = any(isinstance(item, ClassInfo) and optimizer.label in item.assigned for item in ancestors)
+        elsewhere = any(isinstance(item, str) and not item.startswith(("torch.", "builtins.")) for item in ancestors)
+        owners = (*self._holders.get(other, ()), *other.parents[:1])
+        return optimizer.origin == "attribute" and elsewhere and not stored and owner in owners
 
     def is_handed(self, event: MayClear, optimizer: Value) -> bool:
         """Whether an unresolved call gets hold of what an optimizer steps on."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from torchlint import hints
+from torchlint import hints, knowledge
 from torchlint.knowledge import GradMode
 from torchlint.model.events import (
     Backward,
@@ -26,6 +28,7 @@ from torchlint.model.events import (
 )
 from torchlint.model.ownership import Ownership, parameters_of, surely_optimizer
 from torchlint.model.program import Trace
+from torchlint.model.timing_loops import only_times
 from torchlint.model.tracking import called_like_module, is_forward
 from torchlint.model.values import (
     Answer,
@@ -36,15 +39,20 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
+from torchlint.pythontree import dotted
 
 
 @dataclass(frozen=True)
 class StaleGradients:
-    """`backward` adds to gradients that already went into `step`; nothing clears them in between."""
+    """`backward` adds to gradients that already went into `step`, and `following` takes them again; nothing clears
+    them in between."""
 
     backward: Backward
     step: Step
+    following: Step
     loop: Loop | None
+    cleared_elsewhere: bool
+    """Whether something clears them, or may, though not between these steps."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +72,35 @@ class EmptyStep:
     backward: Backward | None
 
 
-History = tuple[Step | None, bool, bool]
-"""The last step, whether gradients were (perhaps) cleared since, and whether a backward added to stale ones."""
+class History(NamedTuple):
+    """What one path has done to the gradients of an optimizer."""
+
+    last: Step | None = None
+    """The last step."""
+    empty: bool = False
+    """Whether it came upon gradients that had just been cleared."""
+    cleared: bool = False
+    """Whether they were (perhaps) cleared since."""
+    fresh: bool = True
+    """Whether a backward has (perhaps) been there since they were cleared."""
+    added: bool = False
+    """Whether a backward has added to those that the last step used."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether there are gradients that the last step used."""
+        return self.last is not None and not (self.empty or self.cleared)
+
+    def stepped(self, step: Step) -> History:
+        return History(step, empty=not self.fresh)
+
+    def gone_backward(self) -> History:
+        return self._replace(fresh=True, added=self.added or self.is_stale)
+
+    def with_clearing(self) -> History:
+        return self._replace(cleared=True, fresh=False)
+
+
 Pending = tuple[Backward | None, Event | None]
 """The backward whose gradients wait for the step, and what cleared them; no backward but an event: unknown."""
 
@@ -122,11 +157,29 @@ class Protocol(Ownership):
     def can_clear(self, step: Step) -> bool:
         """Whether the optimizer of a step has a `zero_grad`, as far as one can tell."""
         optimizer = resolved(step.optimizer)
-        if not isinstance(optimizer, Instance):
+        if optimizer.has_use("zero_grad"):
             return True
+        if not isinstance(optimizer, Instance):
+            return not self._is_of_imported_class(optimizer)
         definitions = self.program.definitions
         inherits = any(isinstance(item, str) for item in definitions.ancestors_of(optimizer.info))
         return inherits or definitions.method(optimizer.info, "zero_grad") is not None
+
+    def _is_of_imported_class(self, optimizer: Value) -> bool:
+        """Whether a class made it that is neither of this module nor known: a wrapper, which need not be like what
+        it wraps."""
+        made = self.program.tree.node(optimizer.site) if optimizer.site is not None else None
+        name = self.program.definitions.qualified(dotted(made.func)) if isinstance(made, ast.Call) else ""
+        last = name.rpartition(".")[2]
+        known = knowledge.package(name) == "torch" or last in self.program.definitions.class_names
+        return hints.is_class_name(last) and not known and not hints.is_algorithm(last)
+
+    def clearings_of(self, optimizer: Value) -> Iterator[Clear]:
+        """What clears, anywhere in the module, or may clear, the gradients that an optimizer steps on."""
+        for trace in self.traces:
+            for event in trace.events:
+                if isinstance(event, Clear) and self.clears(event.target, optimizer) is not Answer.NO:
+                    yield event
 
     # -- stale gradients ----------------------------------------------------------------------------
 
@@ -139,31 +192,33 @@ class Protocol(Ownership):
                 if (loop, optimizer) in done:
                     continue
                 done.add((loop, optimizer))
-                yield from self._stale_in(loop.body if loop is not None else trace.items, loop, optimizer)
+                found = list(self._stale_in(loop.body if loop is not None else trace.items, loop, optimizer))
+                if found and not (loop is not None and only_times(loop, trace, self.program.definitions)):
+                    yield from found
 
     def _stale_in(self, items: list[Item], loop: Loop | None, optimizer: Value) -> Iterator[StaleGradients]:
-        arrivals: dict[tuple[Step, Step], set[tuple[bool, bool]]] = {}
+        arrivals: dict[tuple[Step, Step], set[History]] = {}
         stale: dict[Step, list[Backward]] = {}
 
         def transfer(event: Event, states: frozenset[History]) -> frozenset[History]:
             if isinstance(event, Step) and resolved(event.optimizer) is optimizer:
-                for last, cleared, added in states:
-                    if last is not None:
-                        arrivals.setdefault((last, event), set()).add((cleared, added))
-                return frozenset({(event, False, False)})
+                for state in states:
+                    if state.last is not None:
+                        arrivals.setdefault((state.last, event), set()).add(state)
+                return frozenset(state.stepped(event) for state in states)
             if isinstance(event, Backward):
                 if not self.reaches(event, optimizer) or _is_bare_leaf(event.loss):
                     return states
-                for last, cleared, _ in states:
-                    if last is not None and not cleared:
-                        stale.setdefault(last, []).append(event)
-                return frozenset((last, cleared, added or not cleared) for last, cleared, added in states)
+                for state in states:
+                    if state.is_stale and state.last is not None:
+                        stale.setdefault(state.last, []).append(event)
+                return frozenset(state.gone_backward() for state in states)
             if self.may_clear(event, optimizer):
-                return frozenset((last, True, added) for last, _, added in states)
+                return frozenset(state.with_clearing() for state in states)
             return states
 
         flow = Flow(transfer)
-        once = flow.run(items, frozenset({(None, False, False)})) | flow.exits.get("continue", frozenset())
+        once = flow.run(items, frozenset({History()})) | flow.exits.get("continue", frozenset())
         if loop is None:
             once |= flow.exits.get("return", frozenset())
         flow.exits.clear()
@@ -172,8 +227,9 @@ class Protocol(Ownership):
         for (last, step), paths in arrivals.items():
             if exclusive(last.path, step.path):
                 continue  # one arm steps for both only if its condition changes between the iterations
-            if any(added for _, added in paths) and not any(cleared for cleared, _ in paths):
-                yield StaleGradients(self._plainest(stale[last], optimizer), step, loop)
+            if any(path.added for path in paths) and not any(path.cleared for path in paths):
+                backward = self._plainest(stale[last], optimizer)
+                yield StaleGradients(backward, last, step, loop, any(self.clearings_of(optimizer)))
 
     def _plainest(self, backwards: list[Backward], optimizer: Value) -> Backward:
         """The first backward pass that surely reaches an optimizer; else the first."""
@@ -252,10 +308,10 @@ class Protocol(Ownership):
         if isinstance(event, MayClear):
             return self.is_handed(event, optimizer)
         if isinstance(event, Call):
-            return self._may_go_backward(event)
+            return self.may_go_backward(event)
         return False
 
-    def _may_go_backward(self, call: Call) -> bool:
+    def may_go_backward(self, call: Call) -> bool:
         """An unresolved call that is handed what may be a loss."""
         callee = call.value.callee
         name = callee.label if callee is not None else ""

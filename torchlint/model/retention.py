@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from torchlint import hints
 from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, Returned, Step, exclusive
@@ -41,10 +42,23 @@ class Retention:
         self.program = program
         self.tracking = tracking
 
+    def hides_state(self, backward: Backward) -> bool:
+        """Whether a backward retains its graph since a hidden state drags the graphs of earlier iterations along."""
+        return any(item.backward is backward and item.hidden is not None for item in self._unused)
+
     def unused(self) -> Iterator[UnusedRetention]:
-        """Backward passes that retain a graph for nobody."""
-        if self.program.is_test:
-            return
+        """Backward passes that retain a graph for nobody; of those with one hidden state the first."""
+        seen: set[Phi] = set()
+        for item in self._unused:
+            if item.hidden not in seen:
+                yield item
+            seen |= {item.hidden} if item.hidden is not None else set()
+
+    @cached_property
+    def _unused(self) -> list[UnusedRetention]:
+        return [] if self.program.is_test else list(self._find_unused())
+
+    def _find_unused(self) -> Iterator[UnusedRetention]:
         for trace in self.program.traces:
             for event in trace.events:
                 if isinstance(event, Backward) and event.retain is True and event.create is False:

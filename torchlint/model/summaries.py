@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.pythontree import dotted, is_literal, site_of
+from torchlint.pythontree import arguments, dotted, is_literal, site_of
 
 _MODULE_BASES = (
     "Module",
@@ -180,7 +180,7 @@ class Summaries(Expressions):
         for decorator in info.decorators:
             call = decorator if isinstance(decorator, ast.Call) else None
             name = self.definitions.qualified(dotted(call.func if call is not None else decorator))
-            given = [] if call is None else [*call.args, *(item.value for item in call.keywords)]
+            given = [] if call is None else arguments(call)
             argument = given[0] if given else None
             if name in SET_GRAD_MODE:
                 return mode_asked_for(argument, GradMode.ON, GradMode.OFF)
@@ -289,16 +289,13 @@ class Summaries(Expressions):
             return self._forwards.get(info)
         self._forwards[info] = None
         interpreted = set(self.interpreted)
-        with self._aside(forward, self.template(info)) as frame:
-            names = forward.parameters[1:]
-            given = {name: frame.locals[name] for name in names}
+        with self._aside(forward, self.template(info)) as (frame, given):
             changes = [event for event in events_in(self.items) if isinstance(event, Mutate) and not event.path]
             returned = self.phi(forward.node, frame.returns) if frame.returns else None
-        frame.locals.update(given)
         overwritten = {
             name: change.how
             for change in reversed(changes)
-            for name in names
+            for name in forward.parameters[1:]
             if change.result in self.in_place_results and given[name] in storages(change.target)
         }
         self.interpreted = interpreted
@@ -306,8 +303,11 @@ class Summaries(Expressions):
         return self._forwards[info]
 
     @contextmanager
-    def _aside(self, method: FunctionInfo, receiver: Value) -> Iterator[Frame]:
-        """Interpret a method aside from the program; inside, the state is that at its end."""
+    def _aside(self, method: FunctionInfo, receiver: Value) -> Iterator[tuple[Frame, Mapping[str, Value]]]:
+        """Interpret a method aside from the program; inside, the state is that at its end.
+
+        Beside its frame, what its parameters are when it begins.
+        """
         saved = {name: getattr(self, name) for name in _STATE}
         self.heap, self.items, self.loops, self.scopes, self.path, self.passed = {}, [], (), [], (), ()
         self.alive, self.mode = True, GradMode.ON
@@ -315,12 +315,14 @@ class Summaries(Expressions):
         self.frame = Frame(method, self.module_frame)
         frame = self.root_frame(method)
         frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
+        given = dict(frame.locals)
         self.frame = frame
         self.stack.append(method)
+        self.read_aside.add(method)
         try:
             assert not isinstance(method.node, ast.Lambda)
             self.run(method.node.body)
-            yield frame
+            yield frame, given
         finally:
             self.stack.pop()
             for name, value in saved.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from torchlint import hints, knowledge
 from torchlint.knowledge import GradMode
@@ -301,6 +301,15 @@ def is_forward(value: Value) -> bool:
     if isinstance(value, Tensor):
         return value.op == "module"
     return isinstance(value, Unknown) and value.callee is not None and called_like_module(value.callee)
+
+
+def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
+    """The modules, known or by their names, that the values of a graph were made by."""
+    for value in graph:
+        if isinstance(value, Tensor) and value.op == "module":
+            yield resolved(value.parents[0])
+        elif isinstance(value, Unknown) and value.callee is not None and called_like_module(value.callee):
+            yield resolved(value.callee)
 
 
 def result_of_call(value: Value) -> Unknown | None:

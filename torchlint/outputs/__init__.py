@@ -90,13 +90,3 @@ def summary(outcome: Outcome) -> str:
     severities = Counter(finding.severity for finding in found)
     kinds = ", ".join(counted(severities[kind], kind.value) for kind in Severity if severities[kind])
     return f"{counted(len(found), 'finding')} ({kinds}) in {len(outcome.files):,} of {all_files}."
-
-
-def printable(text: str) -> str:
-    """Text that stays on its line and sends a terminal no commands."""
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    """Bytes of a file name that are no text stay as they are for whoever writes them out."""
-    return char if "\udc80" <= char <= "\udcff" else repr(char)[1:-1]

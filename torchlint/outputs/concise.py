@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torchlint.colours import Paint, painter
 from torchlint.finding import Finding
-from torchlint.outputs import Outcome, Style, printable
+from torchlint.outputs import Outcome, Style
+from torchlint.outputs.escaping import printable
 from torchlint.outputs.places import shown_place
 from torchlint.source import SourceFile
 

@@ -9,10 +9,13 @@ from itertools import accumulate
 
 from torchlint.colours import Paint
 from torchlint.finding import Position, Span
+from torchlint.outputs.escaping import without_commands
 from torchlint.source import Place, SourceError, SourceFile
 
 _WIDTH = 100
 """Columns of source that are shown of a long line."""
+_FAR = 1_000
+"""Characters around a place, of which some are shown."""
 _BEFORE = 30
 """Columns shown before a place that is far to the right."""
 _TAB = 4
@@ -71,14 +74,18 @@ class _Line:
     """A line as it is displayed, cut to a window around a place."""
 
     def __init__(self, text: str, focus: int) -> None:
-        text = text.rstrip()
-        cells = _cells(text)
+        self._skipped = max(0, focus - _FAR)
+        """Characters that are not even looked at, of a line without end."""
+        is_cut = len(text) > focus + _FAR
+        text = without_commands(text[self._skipped : focus + _FAR].rstrip())
+        focus -= self._skipped
+        cells = display_cells(text)
         self._starts = list(accumulate((width for _, width in cells), initial=0))
         self._first, self._last = 0, len(cells)
         if self._starts[-1] > _WIDTH:
             self._cut(min(focus, len(cells)))
-        before = "…" if self._first else ""
-        after = "…" if self._last < len(cells) else ""
+        before = "…" if self._skipped or self._first else ""
+        after = "…" if self._last < len(cells) or is_cut else ""
         self._shift = len(before) - self._starts[self._first]
         self.shown = before + "".join(cell for cell, _ in cells[self._first : self._last]) + after
 
@@ -92,13 +99,13 @@ class _Line:
 
     def columns(self, start: int, end: int | None) -> tuple[int, int]:
         """Where a range of the text is displayed, at least one column wide; no `end`: to its end."""
-        first = min(max(start, self._first), self._last)
-        last = min(max(self._last if end is None else end, first), self._last)
+        first = min(max(start - self._skipped, self._first), self._last)
+        last = min(max(self._last if end is None else end - self._skipped, first), self._last)
         left, right = self._starts[first] + self._shift, self._starts[last] + self._shift
         return left, max(right, left + 1)
 
 
-def _cells(text: str) -> list[tuple[str, int]]:
+def display_cells(text: str) -> list[tuple[str, int]]:
     """What is displayed for each character, and how many columns it takes."""
     cells = []
     column = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchlint.finding import Finding, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.escaping import printable
 from torchlint.outputs.places import placed, repository_path
 from torchlint.source import SourceFile
 
@@ -14,6 +15,9 @@ _COMMANDS = {
     Severity.HINT: "notice",
 }
 
+_NEWLINES = "\r\n"
+"""Which are escaped otherwise."""
+
 
 def render(outcome: Outcome, style: Style) -> str:
     """One command a finding."""
@@ -23,13 +27,13 @@ def render(outcome: Outcome, style: Style) -> str:
 def _command(file: LintedFile, finding: Finding) -> str:
     properties = {
         "title": f"{finding.code} {finding.name}",
-        "file": repository_path(file.source.path),
+        "file": printable(repository_path(file.source.path)),
         **_region(file.source, finding.span),
     }
     listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
     message = placed(finding.message, file.source, finding.span.start)
     full = f"{message}\nhelp: {finding.help}" if finding.help else message
-    return f"::{_COMMANDS[finding.severity]} {listed}::{_data(full)}"
+    return f"::{_COMMANDS[finding.severity]} {listed}::{_data(printable(full, keep=_NEWLINES))}"
 
 
 def _region(source: SourceFile, span: Span) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
@@ -10,6 +9,7 @@ from typing import Any
 
 from torchlint.finding import Severity
 from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.escaping import json_text, printable
 from torchlint.outputs.places import placed, repository_path
 
 _SEVERITIES = {
@@ -27,7 +27,7 @@ def render(outcome: Outcome, style: Style) -> str:
     different throughout the report, and stay what they are when lines move.
     """
     seen: Counter[str] = Counter()
-    return json.dumps([issue for file in outcome.files for issue in _issues(file, seen)], indent=2) + "\n"
+    return json_text([issue for file in outcome.files for issue in _issues(file, seen)])
 
 
 def _issues(file: LintedFile, seen: Counter[str]) -> Iterator[dict[str, Any]]:
@@ -36,7 +36,7 @@ def _issues(file: LintedFile, seen: Counter[str]) -> Iterator[dict[str, Any]]:
         key = f"{path}\0{finding.name}\0{finding.fingerprint}"
         seen[key] += 1
         yield {
-            "description": placed(finding.message, file.source, finding.span.start),
+            "description": printable(placed(finding.message, file.source, finding.span.start)),
             "check_name": f"{finding.code} {finding.name}",
             "fingerprint": sha256(f"{key}\0{seen[key]}".encode()).hexdigest()[:32],
             "severity": _SEVERITIES[finding.severity],

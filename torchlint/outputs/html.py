@@ -9,13 +9,12 @@ from importlib.metadata import version
 
 from torchlint.docs import address
 from torchlint.finding import Finding
-from torchlint.outputs import LintedFile, Outcome, Style, printable, summary
+from torchlint.outputs import LintedFile, Outcome, Style, summary
+from torchlint.outputs.escaping import html_text, printable
 from torchlint.outputs.listing import listing
 from torchlint.outputs.page import DARK, page
 from torchlint.outputs.places import shown_place
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-"""What HTML may not hold."""
 _CODE = re.compile("`([^`]+)`")
 _CSS = """
 .error { --colour: var(--red); } .warning { --colour: var(--yellow); }
@@ -50,8 +49,7 @@ def render(outcome: Outcome, style: Style) -> str:
     """The page in ASCII. All findings can be read without its script, which hides what the filters leave out."""
     articles = [_article(file, finding) for file in outcome.files for finding in file.findings]
     body = "\n".join(["<h1>torchlint</h1>", f"<p>{escape(summary(outcome))}</p>", _form(outcome), *articles, _foot()])
-    text = page("torchlint", f"{body}\n<script>{_SCRIPT}</script>", DARK + _CSS)
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text).encode("ascii", "xmlcharrefreplace").decode()
+    return html_text(page("torchlint", f"{body}\n<script>{_SCRIPT}</script>", DARK + _CSS))
 
 
 def _form(outcome: Outcome) -> str:
@@ -84,7 +82,7 @@ def _path(file: LintedFile) -> str:
 
 
 def _prose(text: str) -> str:
-    return _CODE.sub(r"<code>\1</code>", escape(text))
+    return _CODE.sub(r"<code>\1</code>", escape(printable(text)))
 
 
 def _foot() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from torchlint.docs import address
 from torchlint.finding import Finding, Fix, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.escaping import json_text, printable
 from torchlint.outputs.places import absolute, utf16_range
 from torchlint.source import SourceFile
 
@@ -20,8 +20,8 @@ _SEVERITIES = {Severity.ERROR: 1, Severity.WARNING: 2, Severity.INFORMATION: 3, 
 
 
 def render(outcome: Outcome, style: Style) -> str:
-    """Indented JSON in ASCII, so that it survives any pipe."""
-    return json.dumps([published for file in outcome.files for published in _published(file)], indent=2) + "\n"
+    """Indented JSON in ASCII."""
+    return json_text([published for file in outcome.files for published in _published(file)])
 
 
 def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str, Any]:
@@ -31,9 +31,9 @@ def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str
         "severity": _SEVERITIES[finding.severity],
         "code": finding.code,
         "source": "torchlint",
-        "message": finding.message,
+        "message": printable(finding.message),
         "relatedInformation": [
-            {"location": locate(related.span), "message": related.message} for related in finding.related
+            {"location": locate(related.span), "message": printable(related.message)} for related in finding.related
         ],
         "data": {
             "name": finding.name,

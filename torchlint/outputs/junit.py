@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from torchlint.finding import Finding
 from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.escaping import html_text, printable
 from torchlint.outputs.places import repository_path, shown_place
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,25 +33,25 @@ def render(outcome: Outcome, style: Style) -> str:
         SubElement(suite, "testcase", name="no findings", classname="torchlint")
     ElementTree.indent(root)
     data: bytes = ElementTree.tostring(root, encoding="us-ascii", xml_declaration=True)
-    return data.decode() + "\n"
+    return html_text(data.decode()) + "\n"
 
 
 def _add_suite(root: Element, file: LintedFile) -> None:
-    path, number = _legal(repository_path(file.source.path)), str(len(file.findings))
+    path, number = _legal(printable(repository_path(file.source.path))), str(len(file.findings))
     suite = SubElement(root, "testsuite", name=path, file=path, tests=number, failures=number, errors="0")
     seen: Counter[str] = Counter()
     for finding in file.findings:
         seen[finding.code] += 1
         times = f" ({seen[finding.code]})" if seen[finding.code] > 1 else ""
         test = SubElement(suite, "testcase", name=f"{finding.code} {finding.name}{times}", classname=path)
-        failure = SubElement(test, "failure", type=finding.severity.value, message=_legal(finding.message))
+        failure = SubElement(test, "failure", type=finding.severity.value, message=_legal(printable(finding.message)))
         failure.text = _legal(_text(file, finding))
 
 
 def _text(file: LintedFile, finding: Finding) -> str:
-    lines = [f"{shown_place(file.source, finding.span.start)}: {finding.message}"]
-    lines += [f"{shown_place(file.source, item.span.start)}: {item.message}" for item in finding.related]
-    return "\n".join([*lines, f"help: {finding.help}"] if finding.help else lines)
+    lines = [f"{shown_place(file.source, finding.span.start)}: {printable(finding.message)}"]
+    lines += [f"{shown_place(file.source, item.span.start)}: {printable(item.message)}" for item in finding.related]
+    return "\n".join([*lines, f"help: {printable(finding.help)}"] if finding.help else lines)
 
 
 def _legal(text: str) -> str:

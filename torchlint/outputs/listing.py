@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from html import escape
 
 from torchlint.finding import Finding, Position, Related, Span
+from torchlint.outputs.escaping import printable
 from torchlint.source import Place, SourceError, SourceFile
 
 _CONTEXT = 2
 """Lines of code before and after a finding."""
+_WIDTH = 500
+"""Characters of a line that are shown before a place, in it and behind it."""
 
 
 def listing(source: SourceFile, finding: Finding) -> str:
@@ -54,14 +57,22 @@ def _marked(line: str, number: int, finding: Finding) -> str:
     elif related:
         marked = _mark(line, related[0].span, "u")
     else:
-        marked = escape(line)
+        marked = _part(line)
     return marked + "".join(_said(item) for item in related)
 
 
 def _mark(line: str, span: Span, tag: str) -> str:
     start, end = span.start.column, span.end.column if span.end.line == span.start.line else len(line)
-    return f"{escape(line[:start])}<{tag}>{escape(line[start:end])}</{tag}>{escape(line[end:])}"
+    before, marked, after = _part(line[:start], its_end=True), _part(line[start:end]), _part(line[end:])
+    return f"{before}<{tag}>{marked}</{tag}>{after}"
+
+
+def _part(text: str, *, its_end: bool = False) -> str:
+    """A part of a line; of a long one its beginning, or its end."""
+    if len(text) <= _WIDTH:
+        return escape(text)
+    return f"…{escape(text[-_WIDTH:])}" if its_end else f"{escape(text[:_WIDTH])}…"
 
 
 def _said(related: Related) -> str:
-    return f'  <i class="dim">{escape(related.message)}</i>'
+    return f'  <i class="dim">{escape(printable(related.message))}</i>'

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from torchlint.finding import Position, Span
-from torchlint.outputs import printable
+from torchlint.outputs.escaping import printable
 from torchlint.source import SourceError, SourceFile
 
 _VARIABLES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from torchlint.docs import REPOSITORY, address, markdown
 from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Related, Safety, Severity, Span
 from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs.escaping import json_text, sarif_text
 from torchlint.outputs.places import placed, repository_uri, utf16_range
 from torchlint.source import SourceFile
 
@@ -32,7 +32,7 @@ CRASH = "internal-error"
 
 def render(outcome: Outcome, style: Style) -> str:
     """Indented JSON in ASCII with one run; a rule that crashed is a notification rather than a result."""
-    return json.dumps(log(outcome), indent=2) + "\n"
+    return json_text(log(outcome))
 
 
 def log(outcome: Outcome) -> dict[str, Any]:
@@ -84,12 +84,12 @@ def _rule(meta: Meta) -> dict[str, Any]:
 
 
 def _result(source: SourceFile, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
-    message = placed(finding.message, source, finding.span.start)
+    message = sarif_text(placed(finding.message, source, finding.span.start))
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": _LEVELS[finding.severity],
         "rank": _RANKS[finding.confidence],
-        "message": {"text": f"{message}\n{finding.help}" if finding.help else message},
+        "message": {"text": f"{message}\n{sarif_text(finding.help)}" if finding.help else message},
         "locations": [_location(source, finding.span)],
         "relatedLocations": [
             {"id": number, **_location(source, item.span), "message": {"text": _said(source, item)}}
@@ -115,7 +115,7 @@ def _fix(source: SourceFile, fix: Fix) -> dict[str, Any]:
 
 
 def _said(source: SourceFile, related: Related) -> str:
-    return placed(related.message, source, related.span.start)
+    return sarif_text(placed(related.message, source, related.span.start))
 
 
 def _location(source: SourceFile, span: Span) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _invocation(files: Iterable[LintedFile]) -> dict[str, Any]:
     notifications = [
         {
             "level": "error",
-            "message": {"text": finding.message},
+            "message": {"text": sarif_text(finding.message)},
             "locations": [{"physicalLocation": {"artifactLocation": _artifact(file.source)}}],
         }
         for file in files

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from torchlint.colours import Paint, painter
 from torchlint.finding import Finding, Safety
-from torchlint.outputs import LintedFile, Outcome, Style, printable, summary
+from torchlint.outputs import LintedFile, Outcome, Style, summary
+from torchlint.outputs.escaping import printable
 from torchlint.outputs.excerpt import Note, excerpt
 from torchlint.outputs.places import shown_place
 from torchlint.source import SourceFile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import libcst as cst
@@ -11,7 +12,7 @@ from torchlint.matching import Nodes
 from torchlint.model import Model
 from torchlint.model.events import Step
 from torchlint.model.protocol import StaleGradients
-from torchlint.syntax import walk
+from torchlint.pythontree import FUNCTIONS, arguments, site_of, walk
 
 
 class MissingClear:
@@ -20,81 +21,94 @@ class MissingClear:
     def __init__(self, model: Model, nodes: Nodes) -> None:
         self.program = model.program
         self.protocol = model.protocol
+        self.words = model.clearing_words
+        self.python = nodes.python
         self.nodes = nodes
         self.tree = nodes.tree
 
     def change(self, stale: StaleGradients) -> Change | None:
-        """The clearing that is missing between two steps; None where its place cannot be told."""
+        """The clearing that is missing between two steps; None where its place or its words cannot be told."""
         step = stale.step
         if step.manual:
             return self._after_update(step)
-        written, expression = self.nodes.at(step.site), self.nodes.at(step.expression)
-        if written is None or expression is None or not self.protocol.can_clear(step):
+        if (uncalled := self._uncalled(step)) is not None:
+            return Change(f"call `{self.tree.code(uncalled)}`", [Append(uncalled, "()")])
+        statement = self.words.statement(stale)
+        if statement is None:
             return None
-        name = self.tree.code(expression)
-        if (uncalled := self._uncalled(name, written)) is not None:
-            return Change(f"call `{name}.zero_grad`", [Append(uncalled, "()")])
-        statement = f"{name}.zero_grad()"
-        if (forward := self._forward(stale, expression)) is not None:
+        if (forward := self._forward(stale)) is not None:
             return Change(f"insert `{statement}` before the forward pass", [InsertBefore(forward, statement)])
-        if step.site in stale.backward.calls or not self._is_statement(written):
+        written = self.nodes.at(step.site)
+        if written is None or step.site in stale.backward.calls or not self._is_statement(written):
             return None
         return Change(f"insert `{statement}` after the step", [InsertAfter(written, statement)])
 
-    def _uncalled(self, name: str, step: cst.CSTNode) -> cst.Attribute | None:
+    def _uncalled(self, step: Step) -> cst.Attribute | None:
         """`optimizer.zero_grad` without brackets, in the function of the step."""
-        for statement in self.tree.of_type(cst.Expr):
+        name, function = self.words.optimizer(step), self._function(self.python.node(step.site))
+        for statement in self.python.of_type(ast.Expr):
             found = statement.value
-            if (
-                isinstance(found, cst.Attribute)
-                and found.attr.value == "zero_grad"
-                and self.tree.code(found.value) == name
-                and self._function(found) is self._function(step)
-            ):
-                return found
+            if isinstance(found, ast.Attribute) and found.attr == "zero_grad" and self._function(found) is function:
+                if self.python.code(site_of(found.value)) == name:
+                    written: cst.Attribute | None = self.nodes.at(site_of(found))
+                    return written
         return None
 
-    def _forward(self, stale: StaleGradients, optimizer: cst.BaseExpression) -> cst.CSTNode | None:
+    def _forward(self, stale: StaleGradients) -> cst.CSTNode | None:
         """With what the forward pass of the loss begins, in the block of `backward`.
 
-        The step must be in that block too, or call the function that has it as its closure, and the optimizer
-        must be known there by the name that the step uses.
+        The step that follows must be in that block too, or call the function that has it as its closure; the one
+        before must not come between, and what clears must be known there by the names that the step uses.
         """
-        backward, step = self.nodes.at(stale.backward.site), self.nodes.at(stale.step.site)
-        block = self.tree.block(backward) if backward is not None else None
-        root = _root_name(optimizer)
-        if root is None or step is None or backward is None or not isinstance(block, (cst.IndentedBlock, cst.Module)):
-            return None
-        statements: list[cst.CSTNode] = list(block.body)
-        last = statements.index(self.tree.statement(backward))
-        if self.tree.block(step) is block:
-            until = statements.index(self.tree.statement(step))
-        elif self._is_closure_of(block, step):
-            until = last
-        else:
-            return None
+        backward, following = self.python.node(stale.backward.site), self.python.node(stale.following.site)
+        block = self.python.block(backward)
+        last = block.index(self.python.statement(backward))
+        until = self._place_of_step(block, following, last)
         makers = self._makers(stale)
-        first = next((index for index, item in enumerate(statements[:last]) if item in makers), last)
-        if until < last or any(root in _names_bound(item) for item in statements[first:until]):
+        first = next((index for index, item in enumerate(block[:last]) if item in makers), last)
+        if until < last or not self._is_known_before(block[first:until], stale.step):
             return None
-        return statements[first]
+        if self.python.statement(self.python.node(stale.step.site)) in block[first:last]:
+            return None
+        forward: cst.CSTNode | None = self.nodes.at(site_of(block[first]))
+        return forward
 
-    def _makers(self, stale: StaleGradients) -> set[cst.CSTNode]:
+    def _place_of_step(self, block: list[ast.AST], step: ast.AST, last: int) -> int:
+        """Where in a block a step is made, `last` where it is handed the function with that block; else nowhere: -1."""
+        statement = self.python.statement(step)
+        if statement in block:
+            return block.index(statement)
+        return last if self._is_closure_of(block, step) else -1
+
+    def _makers(self, stale: StaleGradients) -> set[ast.AST]:
         """The statements that make the graph of the loss, and those that hold them."""
         graph = self.protocol.tracking.graph(stale.backward.loss, carried=False)
-        made = [self.nodes.at(value.site) for value in graph]
-        return {item for node in made if node is not None for item in self.tree.ancestors(node)}
+        made = [self.python.node(value.site) for value in graph if value.site is not None]
+        return {item for node in made for item in self.python.ancestors(node)}
 
-    def _is_closure_of(self, block: cst.CSTNode, step: cst.CSTNode) -> bool:
+    def _is_known_before(self, statements: list[ast.AST], step: Step) -> bool:
+        """Whether the names that the optimizer of a step is found by mean the same before some statements."""
+        names = self._names_of(step)
+        return bool(names) and names.isdisjoint(self.program.definitions.names_assigned(statements))
+
+    def _names_of(self, step: Step) -> set[str]:
+        """The names that an optimizer is found by: `self` of `self.optimizer`, both of `optimizers[i]`; none where a
+        call gives it."""
+        inside = list(walk(self.python.node(step.expression))) if step.expression is not None else []
+        if any(isinstance(item, ast.Call) for item in inside):
+            return set()
+        return {item.id for item in inside if isinstance(item, ast.Name)}
+
+    def _is_closure_of(self, block: list[ast.AST], step: ast.AST) -> bool:
         """Whether a block is the body of a function that the step is handed, defined beside it."""
-        function = self.tree.parent(block)
-        if not isinstance(function, cst.FunctionDef) or not isinstance(step, cst.Call):
+        function = self.python.parent(block[0])
+        if not isinstance(function, FUNCTIONS) or not isinstance(step, ast.Call):
             return False
-        handed = any(isinstance(item.value, cst.Name) and item.value.value == function.name.value for item in step.args)
+        handed = any(isinstance(item, ast.Name) and item.id == function.name for item in arguments(step))
         return handed and self._function(function) is self._function(step)
 
-    def _function(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        return next((item for item in self.tree.ancestors(node) if isinstance(item, cst.FunctionDef)), None)
+    def _function(self, node: ast.AST) -> ast.AST | None:
+        return next((item for item in self.python.ancestors(node) if isinstance(item, FUNCTIONS)), None)
 
     def _is_statement(self, step: cst.CSTNode) -> bool:
         """Whether the step always happens when its statement does: `step()`, or `loss = step(closure)`."""
@@ -123,24 +137,3 @@ class MissingClear:
         statements: list[cst.CSTNode] = list(block.body)
         below = statements[statements.index(self.tree.statement(update)) + 1 :]
         return any(f"{name}.grad" in self.tree.code(statement) for statement in below)
-
-
-def _names_bound(statement: cst.CSTNode) -> set[str]:
-    """The names that a statement, or anything inside of it, binds."""
-    targets = (item for item in walk(statement) if isinstance(item, _BINDING))
-    return {
-        name.value
-        for target in targets
-        for name in walk(target.name if isinstance(target, cst.AsName) else target.target)
-        if isinstance(name, cst.Name)
-    }
-
-
-_BINDING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr, cst.AsName)
-
-
-def _root_name(expression: cst.BaseExpression) -> str | None:
-    """`self` of `self.optimizer`; None of anything but names and attributes."""
-    while isinstance(expression, cst.Attribute):
-        expression = expression.value
-    return expression.value if isinstance(expression, cst.Name) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -72,7 +73,7 @@ class OutOfPlace:
         """`y += 1` -> `y = y + 1`, also of an element of a list or dictionary."""
         if not _is_variable(node.target) and not _is_slot(node.target):
             return None
-        target, operator = self.tree.code(node.target), self.tree.code(node.operator).strip().removesuffix("=")
+        target, operator = self.tree.code(node.target), _symbol(self.tree.code(node.operator)).removesuffix("=")
         edits: list[NodeEdit] = [Replace(node.operator, f"= {target} {operator}")]
         if _needs_brackets(node.value, operator):
             edits.append(Replace(node.value, f"({self.tree.code(node.value)})"))
@@ -146,6 +147,11 @@ def _is_slot(node: cst.BaseExpression) -> bool:
         return False
     index = node.slice[0].slice
     return isinstance(index, cst.Index) and isinstance(index.value, (cst.Name, cst.Integer, cst.SimpleString))
+
+
+def _symbol(code: str) -> str:
+    """An operator without the white space and the continued lines around it."""
+    return re.sub(r"[\s\\]+", "", code)
 
 
 def _needs_brackets(value: cst.BaseExpression, operator: str) -> bool:

@@ -15,6 +15,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from torchlint.engine import lint
+from torchlint.outputs.escaping import printable
 from torchlint.pieces import Pieces
 from torchlint.registry import select
 from torchlint.server.analysis import Analysis
@@ -48,7 +49,7 @@ class TorchlintServer(LanguageServer):
 
     def complain(self, message: str) -> None:
         """Tell the user of what only the user can set right."""
-        self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"torchlint: {message}"))
+        self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"torchlint: {printable(message)}"))
 
     def log(self, error: BaseException) -> None:
         """Write down what went wrong inside; the server lives on."""

@@ -106,10 +106,26 @@ class Calls(Expressions):
         if name == self._outermost and (isinstance(func, ast.Name) or dotted(func) == f"self.{name}"):
             return Value(computed=False)  # the model does not follow a function into itself
         classes = self.surroundings.bases(self.owner) if self.owner and _is_super(func) else None
-        result = self._affected(self.surroundings.effect(name, classes), arguments)
+        effect = self.surroundings.effect(name, classes)
+        if dotted(func).startswith("self.") and self.surroundings.changes_attributes:
+            for attribute in effect.attributes - self._names.keys():
+                self._names[attribute] = self._unbound(attribute.rpartition(".")[2], attribute)
+            self._hold(self._itself, effect, arguments)
+        result = self._affected(effect, arguments)
         if receiver is not None:
             result.tracked = max(result.tracked, receiver.tracked)
+            self._hold(receiver, effect, arguments)
         return result
+
+    def _hold(self, receiver: Value, effect: Effect, arguments: Arguments) -> None:
+        """What a method does to an object: it may keep what it is handed, and changes what it has kept."""
+        receiver.held += arguments.at(effect.keeps)
+        if effect.keeps_saved:
+            kept = Value(tracked=MADE)
+            kept.saved = True
+            receiver.held.append(kept)
+        if any(map(self.surroundings.may_keep_tensor, effect.attributes)):
+            self._change_held(receiver)
 
     def _hand_over(self, name: str, arguments: Arguments) -> None:
         handed = arguments.where(lambda value: bool(value.tracked) or self._is_of_torch(self._label(value)))
@@ -125,6 +141,8 @@ class Calls(Expressions):
         changed = list(arguments.at(effect.changes))
         for value in changed:
             self._change(value)
+        for value in arguments.at(effect.parts):
+            self._change_held(value)
         result = Value(*changed, tracked=tracked)
         result.tracked = tracked
         result.leaf = effect.leaf
@@ -208,19 +226,24 @@ class Calls(Expressions):
         bound = self._names.get(name)
         if name == "self" and self.owner:
             return self._module(name, arguments, itself=True)
-        if name in self._names:
+        if name in self._names and not (bound and bound.outer and self.surroundings.is_class(bound.label)):
             if self.surroundings.is_used_as_module(name) or (bound and not (bound.outer and not bound.label)):
                 return self._module(self._label(bound) or name, arguments, itself=bool(bound and bound.outer))
         elif name in MODULES or self.surroundings.is_class(name):
-            return self._object(name)
+            return self._object(name, arguments)
         elif not self.surroundings.is_imported(name) and not hasattr(builtins, name):
             return self._module(name, arguments, itself=True)
         return self._unknown(name, arguments.values(), passing=_passes_on(name))
 
-    def _object(self, name: str) -> Value:
-        """What a class makes."""
+    def _object(self, name: str, arguments: Arguments) -> Value:
+        """What a class makes; an object of the file that is no module holds what it is handed."""
         made = Value(computed=False)
         made.label = name
+        family = self.surroundings.bases(name) | {name}
+        if self.surroundings.is_class(name) and not self.surroundings.is_module(name):
+            effect = self.surroundings.effect("__init__", family)
+            self._affected(effect, arguments)
+            self._hold(made, effect, arguments)
         return made
 
     def _method(self, func: ast.Attribute, name: str, receiver: Maybe, arguments: Arguments) -> Value:
@@ -231,7 +254,7 @@ class Calls(Expressions):
             return self._unknown(name, inputs, passing=False)
         if receiver is None:
             if name in MODULES:
-                return self._object(name)
+                return self._object(name, arguments)
             return self._unknown(name, inputs, passing=_passes_on(name))
         if name in ("forward", "__call__"):
             return self._module(self._label(receiver) or last(func.value), arguments, itself=True)

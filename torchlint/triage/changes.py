@@ -56,13 +56,14 @@ class _File(Facts):
     def _users(self, name: str, change: Effect) -> Iterator[Function | None]:
         """The functions that call one of a name, and in which what it changes may have been kept."""
         held = [label.encode() for label in change.attributes]
+        kept = any(map(self.makers.may_keep_tensor, change.attributes))
         if name == "__call__":
             users = self.outline.parts
         else:
             users = [] if name.startswith("__") else self.outline.users(name)
         for user in users:
             text = self.outline.text(user)
-            if change.changes or any(label in text for label in held):
+            if change.changes or change.parts or kept or any(label in text for label in held):
                 yield user
 
     def _read(self, function: Function | None) -> Iterable[tuple[str, Effect]]:
@@ -74,8 +75,8 @@ class _File(Facts):
         self.leaf |= reading.leaf_changed
         if function is not None:
             effect = reading.effect()
-            if effect.changes or effect.attributes:
-                yield function.name, Effect(changes=effect.changes, attributes=effect.attributes)
+            if effect.changes or effect.attributes or effect.parts:
+                yield function.name, Effect(changes=effect.changes, attributes=effect.attributes, parts=effect.parts)
 
     def _reading(self, function: Function | None, around: Surroundings, *, called: bool = False) -> Reading:
         """A function that was read, or what is outside of all; of what cannot be read, the worst is assumed."""
@@ -87,6 +88,10 @@ class _File(Facts):
         return reading
 
     # -- what functions have around them ----------------------------------------------------------------
+
+    @property
+    def changes_attributes(self) -> bool:
+        return any(change.attributes for change in self.changes.values())
 
     def handed(self, name: str) -> Positions:
         if self.goes_backward:
@@ -111,7 +116,7 @@ class _File(Facts):
         return known
 
 
-_WORST = Effect(saves=ALL, keeps_result=True, tracks=True, leaf=True)
+_WORST = Effect(saves=ALL, keeps_result=True, tracks=True, leaf=True, keeps=ALL, keeps_saved=True)
 
 
 class _Anything(Facts):
@@ -120,6 +125,10 @@ class _Anything(Facts):
     def __init__(self, file: _File) -> None:
         super().__init__(file.makers, file.outline)
         self.file = file
+
+    @property
+    def changes_attributes(self) -> bool:
+        return self.file.changes_attributes
 
     def effect(self, name: str, classes: frozenset[str] | None = None) -> Effect:
         return self.file.changes.get(name, Effect()) | _WORST

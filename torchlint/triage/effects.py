@@ -62,6 +62,12 @@ class Effect:
     """Whether its result is a leaf that requires grad."""
     attributes: frozenset[str] = frozenset()
     """Which attributes of `self` it changes in place."""
+    parts: Positions = NONE
+    """Of which arguments it changes attributes."""
+    keeps: Positions = NONE
+    """Which arguments it leaves in attributes of `self`."""
+    keeps_saved: bool = False
+    """Whether it leaves something there that is saved."""
 
     def __or__(self, other: Effect) -> Effect:
         return Effect(
@@ -71,6 +77,9 @@ class Effect:
             self.tracks or other.tracks,
             self.leaf or other.leaf,
             self.attributes | other.attributes,
+            self.parts | other.parts,
+            self.keeps | other.keeps,
+            self.keeps_saved or other.keeps_saved,
         )
 
 
@@ -82,6 +91,13 @@ class Surroundings(Protocol):
 
     def is_class(self, name: str) -> bool:
         """Whether the file has a class of a name."""
+
+    @property
+    def changes_attributes(self) -> bool:
+        """Whether a method of the file is known to change in place what `self` holds."""
+
+    def is_module(self, name: str) -> bool:
+        """Whether a class of the file is one of modules, by what it inherits from."""
 
     def bases(self, owner: str) -> frozenset[str]:
         """The classes of the file that a class inherits from."""
@@ -103,6 +119,9 @@ class Surroundings(Protocol):
 
     def unaliased(self, name: str) -> str:
         """The name by which the file imports something, before `as`."""
+
+    def may_keep_tensor(self, attribute: str) -> bool:
+        """Whether an attribute, `self.scale`, may be a tensor."""
 
     def is_kept(self, name: str) -> bool:
         """Whether the file binds an attribute of a name to something."""

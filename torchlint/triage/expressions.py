@@ -45,6 +45,10 @@ class Expressions:
         self._handed: list[tuple[Value, Positions]] = []
         """What the function is handed, and where."""
         self._held: list[Value] = []
+        self._itself = Value(computed=False)
+        """What `self` stands for."""
+        self._attributes: set[Value] = set()
+        """What the attributes of `self` were at the end of functions."""
         self._returned: list[Value] = []
 
     def _change(self, target: Value, by: Iterable[Maybe] = ()) -> None:
@@ -55,6 +59,14 @@ class Expressions:
             value.changed = True
             value.tracked = max(value.tracked, tracked)
             self.saved_changed |= value.saved and value.computed and not self._infers
+            if value.owner is not None:
+                value.owner.part_changed = True
+
+    def _change_held(self, owner: Value) -> None:
+        """Something is changed in place that an object may hold."""
+        for item in owner.storage():
+            for held in item.held:
+                self._change(held)
 
     def _step(self, *amounts: ast.expr) -> None:
         """`p -= lr * p.grad`: what is changed by a gradient is a leaf."""
@@ -176,7 +188,13 @@ class Expressions:
             return self._parameter(node, owner)
         if node.attr in SHARING:
             return self._view(node.attr, owner)
-        return self._component(owner) if owner.whole else Value(tracked=owner.tracked, computed=owner.computed)
+        if owner.whole:
+            return self._component(owner)
+        may_be_held = self.surroundings.may_keep_tensor(f"self.{node.attr}")
+        held = [value for item in owner.storage() for value in item.held] if may_be_held else []
+        part = Value(*held, tracked=owner.tracked, computed=owner.computed)
+        part.owner = owner if owner.outer else None
+        return part
 
     def _may_be_of_torch(self, value: Value) -> bool:
         """Whether a value may be one of PyTorch's own modules, or what the function is handed one as."""

@@ -12,6 +12,8 @@ from torchlint.triage.makers import HOLDERS, Makers
 from torchlint.triage.outline import Outline
 from torchlint.triage.searches import goes_backward
 
+_MODULE_BASES = frozenset({"Module", "LightningModule", "PreTrainedModel"}) | MODULES.keys()
+
 
 class Facts:
     """Answers about the names of a file."""
@@ -42,6 +44,14 @@ class Facts:
 
     def is_class(self, name: str) -> bool:
         return name in self.outline.bases
+
+    @property
+    def changes_attributes(self) -> bool:
+        raise NotImplementedError
+
+    def is_module(self, name: str) -> bool:
+        bases = {base for item in (name, *self.bases(name)) for base in self.outline.bases.get(item, ())}
+        return not _MODULE_BASES.isdisjoint(bases | {name})
 
     def made(self, name: str, owner: str) -> tuple[str, ...]:
         return self.makers.made(name, owner)[0] if name else ()
@@ -81,6 +91,9 @@ class Facts:
 
     def is_kept(self, name: str) -> bool:
         return name in self.makers.kept
+
+    def may_keep_tensor(self, attribute: str) -> bool:
+        return self.makers.may_keep_tensor(attribute)
 
     def is_attribute(self, name: str) -> bool:
         return self.makers.is_attribute(name)

@@ -9,7 +9,7 @@ from functools import cached_property
 from torchlint import hints
 from torchlint.knowledge import MODULE_EVIDENCE
 from torchlint.operators import INPLACE_MODULES, MODULES, MODULES_WITHOUT_PARAMETERS
-from torchlint.triage.outline import Outline, finds
+from torchlint.triage.outline import TARGETS, WORD, Outline, bound_names, decoded, finds
 
 HOLDERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 
@@ -20,16 +20,30 @@ def _shortest(names: Iterable[str]) -> list[str]:
     return sorted(name for name in known if not any(name != other and name.endswith(other) for other in known))
 
 
-_PARAMETER = re.compile(rb".*?(\w+)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](\w+)")
-_BINDING = re.compile(rb"\n[ \t]*(\w+|self\.\w+)(?:[ \t]*=|[ \t]*:[^=\n(]+=)(?!=)")
+_PARAMETER = re.compile(rb".*?(%s)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](%s)" % (WORD, WORD))
+_BINDINGS = [
+    re.compile(before + rb"(?:[ \t]*=|[ \t]*:[^=\n(]+=)(?!=)")
+    for before in (
+        rb"\n[ \t]*(%s)" % TARGETS,
+        rb"\n[ \t]*\(([^()=]{1,400})\)",
+        rb";[ \t]*(%s)" % TARGETS,
+        rb":[ \t]+(self\.%s)" % WORD,
+        rb"=[ \t]*(self\.%s)" % WORD,
+    )
+]
+"""What statements bind: several names in brackets, behind another statement or a colon, and from right to left too."""
 _IN_PLACE = re.compile(
     rb"inplace(?![ \t]*=[ \t]*False)|(?:%s)\((?:[^()\n]*,)?[ \t]*True\b" % "|".join(INPLACE_MODULES).encode()
 )
 _EVIDENCE = [f".{name}(".encode() for name in MODULE_EVIDENCE]
-_RECEIVER = re.compile(rb"(\w+)(?:\[[^\]\n]*\])?$")
-_NAME = re.compile(rb"\w+")
-_MADE = re.compile(rb"(\w+)\(")
-_PLAIN = re.compile(rb"\s*[A-Za-z_]\w*(?:\.\w+)*\s*")
+_RECEIVER = re.compile(rb"(%s)(?:\[[^\]\n]*\])?$" % WORD)
+_NAME = re.compile(WORD)
+_MADE = re.compile(rb"(%s)\(" % WORD)
+_PLAIN = re.compile(rb"\s*(?!\d)%s(?:\.%s)*\s*" % (WORD, WORD))
+_LITERAL = re.compile(
+    rb"[ \t]*(?:-?[\d.][\w.]*|None|True|False|[fr]?[\"'][^\n]*|\[\]|\{\}|\(\)"
+    rb"|(?:len|int|float|str|bool|dict|list|set|deque|defaultdict|Counter|time\.\w+)\([^\n]*)[ \t]*(?:[#;\n]|$)"
+)
 _AFTER = (b".", b",", b":", b" :")
 
 _GRAPHS = (
@@ -62,7 +76,7 @@ class Makers:
         """Names and attributes of which the file calls what modules have: `net.eval()`."""
         places = (place for text in _EVIDENCE for place in finds(self.data, text))
         found = (_RECEIVER.search(self.data, self.outline.line_start(place), place) for place in places)
-        return frozenset(item[1].decode() for item in found if item)
+        return frozenset(decoded(item[1]) for item in found if item)
 
     def is_attribute(self, name: str) -> bool:
         """Whether objects hold something of a name, as far as the file shows, rather than inherit a method."""
@@ -78,7 +92,7 @@ class Makers:
         makers = (b"arameter(", b"requires_grad", *(b"%s(" % alias.encode() for alias in self._parameter_aliases()))
         lines = (self.outline.line(place) for text in makers for place in finds(self.data, text))
         found = (_PARAMETER.match(line) for line in lines)
-        return frozenset((item[1] or item[2]).decode() for item in found if item)
+        return frozenset(decoded(item[1] or item[2]) for item in found if item)
 
     def _parameter_aliases(self) -> Iterator[str]:
         return (alias for alias, name in self.outline.aliases.items() if name == "Parameter")
@@ -92,12 +106,12 @@ class Makers:
         if known is None:
             self._made[name, owner] = (), False  # what is bound to itself, meanwhile
             values = [self._statement(*span) for span in self._bound(name, owner)]
-            called = [item.decode() for value in values for item in _MADE.findall(value)]
+            called = [decoded(item) for value in values for item in _MADE.findall(value)]
             texts = [
                 *values,
                 *(self.outline.text(each) for item in called for each in self.outline.by_name.get(item, ())),
             ]
-            plain = [_NAME.findall(value)[-1].decode() for value in values if _PLAIN.fullmatch(value)]
+            plain = [decoded(_NAME.findall(value)[-1]) for value in values if _PLAIN.fullmatch(value)]
             inner = [self.made(item) for item in plain if item in self._bindings]
             made = [
                 *plain,
@@ -112,15 +126,22 @@ class Makers:
 
     def _made_in(self, functions: Iterable[bytes]) -> Iterator[str]:
         """The modules that functions make, whose results are bound."""
-        return (name for text in functions for item in _MADE.findall(text) if (name := item.decode()) in MODULES)
+        return (name for text in functions for item in _MADE.findall(text) if (name := decoded(item)) in MODULES)
 
     @cached_property
     def _bindings(self) -> dict[str, list[tuple[int, int]]]:
         """Start and end of what binds each name or attribute of `self`, up to the value."""
         found: dict[str, list[tuple[int, int]]] = {}
-        for item in _BINDING.finditer(self.data):
-            found.setdefault(item[1].decode(), []).append((item.start() + 1, item.end()))
+        for binding in _BINDINGS:
+            for item in binding.finditer(self.data):
+                for name in bound_names(item[1]):
+                    found.setdefault(decoded(name), []).append((item.start() + 1, item.end()))
         return found
+
+    def may_keep_tensor(self, attribute: str) -> bool:
+        """Whether an attribute is bound to more than numbers, strings and empty containers, as far as one can see."""
+        bound = self._bindings.get(attribute, ())
+        return not bound or any(not _LITERAL.match(self.data, end) for _, end in bound)
 
     @cached_property
     def kept(self) -> frozenset[str]:

@@ -11,10 +11,18 @@ from typing import NamedTuple
 
 from torchlint.python import python_tree
 
-_HEADER = re.compile(rb"\n([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(\w+)")
-_NAME = re.compile(rb"\w+")
+WORD = rb"[\w\x80-\xff]+"
+"""A name in bytes: letters beyond ASCII are several."""
+_TARGET = rb"(?:self\.)?" + WORD
+TARGETS = rb"%s(?:[ \t]*,[ \t]*%s)*" % (_TARGET, _TARGET)
+"""Names and attributes of `self` that a statement binds: one, or several with commas in between."""
+_HEADER = re.compile(rb"\n([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(%s)" % WORD)
+_NAME = re.compile(WORD)
+_EACH_TARGET = re.compile(_TARGET)
 _IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+\S+[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*(?:\\\n[^\n]*)*)")
-_ALIAS = re.compile(rb"(\w+)[ \t]+as[ \t]+(\w+)")
+_ALIAS = re.compile(rb"(%s)[ \t]+as[ \t]+(%s)" % (WORD, WORD))
+_CONTINUED = re.compile(rb"^([^#\n]*)\\\n", re.M)
+"""A line that goes on in the next one; not a comment that ends in a backslash."""
 
 
 class Function(NamedTuple):
@@ -30,7 +38,7 @@ class Outline:
     """Functions that are in no other function, in the order of the file."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = b"\n" + data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        self.data = _joined(b"\n" + data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         """The file, in which a newline is before every line: what begins with one is found twice as fast."""
         self.functions: list[Function] = []
         self.bases: dict[str, frozenset[str]] = {}
@@ -48,7 +56,7 @@ class Outline:
             start = found.start() + 1
             if start < end:
                 continue
-            indent, name = len(found[1]), found[3].decode()
+            indent, name = len(found[1]), decoded(found[3])
             while open_classes and open_classes[-1][0] >= indent:
                 open_classes.pop()
             if found[2]:
@@ -61,7 +69,7 @@ class Outline:
 
     def _names_until_colon(self, start: int) -> frozenset[str]:
         end = self.data.find(b":\n", start)
-        return frozenset(name.decode() for name in _NAME.findall(self.data, start, max(start, end)))
+        return frozenset(map(decoded, _NAME.findall(self.data, start, max(start, end))))
 
     def _end(self, start: int, indent: int) -> int:
         found = _outside(indent).search(self.data, max(self.data.find(b"\n", start), start))
@@ -139,12 +147,12 @@ class Outline:
     @cached_property
     def imports(self) -> frozenset[str]:
         """Every name in an import."""
-        return frozenset(name.decode() for item in self._imports for name in _NAME.findall(item))
+        return frozenset(decoded(name) for item in self._imports for name in _NAME.findall(item))
 
     @cached_property
     def aliases(self) -> dict[str, str]:
         """What is imported under another name: the name, and what it is there."""
-        return {alias.decode(): name.decode() for item in self._imports for name, alias in _ALIAS.findall(item)}
+        return {decoded(alias): decoded(name) for item in self._imports for name, alias in _ALIAS.findall(item)}
 
     @property
     def parts(self) -> list[Function | None]:
@@ -191,6 +199,21 @@ _last = lru_cache(maxsize=1)(Outline)
 def _outside(indent: int) -> re.Pattern[bytes]:
     """Where a line begins that ends a block which is indented deeper than so many characters."""
     return re.compile(rb"\n[ \t]{0,%d}[^\s#)\]}]" % indent)
+
+
+def _joined(data: bytes) -> bytes:
+    """Text in which no line goes on in the next one."""
+    return _CONTINUED.sub(rb"\1 ", data) if b"\\\n" in data else data
+
+
+def decoded(name: bytes) -> str:
+    """A name as Python's parser gives it, where the file is in UTF-8."""
+    return name.decode(errors="replace")
+
+
+def bound_names(targets: bytes) -> list[bytes]:
+    """The names among what a statement binds."""
+    return _EACH_TARGET.findall(targets)
 
 
 def finds(data: bytes, text: bytes) -> Iterator[int]:

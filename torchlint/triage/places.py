@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator
 
 from torchlint.operators import INPLACE, INPLACE_MODULES
-from torchlint.triage.outline import Function, Outline, finds
+from torchlint.triage.outline import TARGETS, Function, Outline, bound_names, finds
 
 _TARGET = re.compile(
     rb"(?:[ \t]*(?:if|elif|else|for|while|with|try|except|finally)\b[^\n]*:|[^\n]*;)?"
-    rb"[ \t(]*(?:[A-Za-z_][\w.]*[ \t]*([\[(][^\n]*)?|\])[ \t]*[*/]?$"
+    rb"[ \t(]*(?:[A-Za-z_\x80-\xff][\w.\x80-\xff]*[ \t]*([\[(][^\n]*)?|\])[ \t]*[*/]?$"
 )
 """What a statement changes, up to the operator: with what follows the name, from the first bracket on."""
-_BINDING = re.compile(rb"^[ \t]*((?:self\.)?\w+)[ \t]*(?::[^=\n]+)?=(?!=)", re.M)
+_BINDING = re.compile(rb"^[ \t]*(%s)[ \t]*(?::[^=\n]+)?=(?!=)" % TARGETS, re.M)
+_ELEMENT_OF_TUPLE = re.compile(rb"\n[ \t]*[(\[]?[A-Za-z_\x80-\xff][\w.\x80-\xff]*\[[^\n=]*\],[^\n=]*=(?!=)")
 _KEY = re.compile(rb"\[[ \t]*[fr]?([\"'])[^\"'\n]*\1[ \t]*\]$")
 _NO_TENSOR = re.compile(rb"[ \t]*(?:[fr]?[\"'\[]|len\(|\([^()\n]*,[ \t]*\))")
 _BRACKET = re.compile(rb"[()]")
@@ -54,21 +55,22 @@ class Places:
         if not self._callee(place)[:1].isupper() or _CALLED.match(self.data, place):
             yield place
             return
-        name = self._binding(place)
-        if name.startswith(b"self."):
-            yield from self._uses(name)
-        elif name:
-            yield place
-            yield from self._uses_of_what_is(name)
-        elif (function := self.outline.around(place)) is not None:
+        names = self._binding(place)
+        if not names and (function := self.outline.around(place)) is not None:
             yield from self._uses_of_what_is(function.name.encode() + b"(")
+        for name in names:
+            if name.startswith(b"self."):
+                yield from self._uses(name)
+            else:
+                yield place
+                yield from self._uses_of_what_is(name)
 
     def _uses_of_what_is(self, value: bytes) -> Iterator[int]:
         """Where something is used that is bound to a value."""
         for found in finds(self.data, b"= " + value):
             binding = _BINDING.match(self.data, self.outline.line_start(found))
-            if binding:
-                yield from self._uses(binding[1]) if binding[1].startswith(b"self.") else [found]
+            for name in bound_names(binding[1]) if binding else ():
+                yield from self._uses(name) if name.startswith(b"self.") else [found]
 
     def _callee(self, place: int) -> bytes:
         """The name of what is called with an argument."""
@@ -86,15 +88,15 @@ class Places:
             if not _BOUND.match(self.data, place + len(name)):
                 yield place
 
-    def _binding(self, place: int) -> bytes:
-        """The name that the statement around a place binds: the last one before it whose brackets are still open."""
+    def _binding(self, place: int) -> list[bytes]:
+        """The names that the statement around a place binds: the last one before it whose brackets are still open."""
         function = self.outline.around(place)
         start = function.start if function else self.outline.line_start(place)
         for item in reversed(list(_BINDING.finditer(self.data, start, place))):
             text = self.data[item.end() : place]
             if text.count(b"(") + text.count(b"[") > text.count(b")") + text.count(b"]"):
-                return item[1]
-        return b""
+                return bound_names(item[1])
+        return []
 
     def _augmented(self) -> Iterator[int]:
         for operator in (b"+=", b"-=", b"*=", b"/=", b"@="):
@@ -114,8 +116,10 @@ class Places:
                     if target and not (target[1] and _KEY.match(target[1])):
                         yield place
 
+        yield from (found.end() for found in _ELEMENT_OF_TUPLE.finditer(self.data))
+
     def _methods(self) -> Iterator[int]:
-        for place in finds(self.data, b"_("):
+        for place in (*finds(self.data, b"_("), *finds(self.data, b"_ (")):
             start = place
             while self.data[start - 1 : start].isalnum() or self.data[start - 1 : start] == b"_":
                 start -= 1

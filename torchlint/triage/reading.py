@@ -17,7 +17,7 @@ from torchlint.triage.calls import Calls
 from torchlint.triage.effects import ALL, NONE, Effect, Positions
 from torchlint.triage.known import CONTAINERS, PLAIN_TYPES, PRODUCTS
 from torchlint.triage.names import annotated_as, switches_off, switches_on
-from torchlint.triage.values import HANDED, MADE, Maybe, Names, Value, either
+from torchlint.triage.values import HANDED, MADE, Maybe, Names, Value, either, present
 
 
 class Reading(Calls):
@@ -33,6 +33,9 @@ class Reading(Calls):
             tracks=any(value.tracked == MADE for value in returned),
             leaf=any(value.leaf for value in returned),
             attributes=frozenset(value.label for value in self._held if value.changed),
+            parts=NONE.union(*(at for value, at in self._handed if value.part_changed)),
+            keeps=NONE.union(*(at for value, at in self._handed if value in self._attributes)),
+            keeps_saved=any(value.saved or value in self._left for value in self._attributes),
         )
 
     def block(self, statements: Iterable[ast.stmt]) -> None:
@@ -55,6 +58,8 @@ class Reading(Calls):
         self._infers = self._infers or bool(INFERENCE.search(node.name))
         self._parameters(node.args, handed)
         self.block(node.body)
+        bound = [value for name, value in self._names.items() if name.startswith("self.")]
+        self._attributes.update(*(value.storage() for value in present(bound)))
         if nested:
             self._nested[node.name] = self.effect()
             self._handed, self._returned = around
@@ -85,7 +90,9 @@ class Reading(Calls):
         self._handed.append((value, at))
 
     def _class_def(self, node: ast.ClassDef) -> None:
+        outside = dict(self._names)
         self.block(node.body)
+        self._names = outside
 
     def _return(self, node: ast.Return) -> None:
         value = self._value(node.value)

@@ -13,6 +13,7 @@ from torchlint.triage.names import dotted, last, switches_off, switches_on
 from torchlint.triage.outline import Function, Outline, finds
 
 _BACKWARD = frozenset({"backward", "manual_backward"})
+_STEPPING = frozenset({"step", "optimizer_step", "grad"})
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _KEEPING = frozenset(
@@ -47,11 +48,11 @@ def repeats(outline: Outline, name: str) -> bool:
 
 
 def _repeats_in(outline: Outline, part: Function | None, names: Set[str]) -> bool:
-    """Whether a loop of a part calls something of these names in every iteration, and computes."""
+    """Whether a loop of a part calls something of these names in every iteration, and computes or steps."""
 
     def repeats_one(loop: ast.AST) -> bool:
         calls = any(_is_call(node, names) for node in _always(loop))
-        return calls and any(_may_compute(outline, node) for node in ast.walk(loop))
+        return calls and any(_is_call(node, _STEPPING) or _may_compute(outline, node) for node in ast.walk(loop))
 
     return _holds_in(outline, part, lambda tree: any(map(repeats_one, _of_types(ast.walk(tree), _LOOPS))))
 

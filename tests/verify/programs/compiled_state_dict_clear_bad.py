@@ -19,7 +19,7 @@ def train_step(state, x, y):
     state["model"].zero_grad()  # verify: cleared-before-step confirmed
     state["optimizer"].step()
     state["step"] += 1
-    state["metrics"]["loss"] += loss * len(x)  # verify: undetached-accumulation confirmed
+    state["metrics"]["loss"] += loss * len(x)  # verify: undetached-accumulation confirmed, unseen by the linter
     state["metrics"]["seen"] += len(x)
 
 

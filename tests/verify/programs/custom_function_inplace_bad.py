@@ -25,7 +25,7 @@ class Net(nn.Module):
     def forward(self, x):
         h = SoftExp.apply(self.fc1(x))
         first = h[0]
-        first += 1  # verify: inplace-on-saved-tensor confirmed
+        first += 1  # verify: inplace-on-saved-tensor confirmed, unseen by the linter
         return self.fc2(h)
 
 

@@ -13,7 +13,7 @@ history = {"val": [], "skipped": 0}
 
 def evaluate(n=3):
     model.eval()
-    torch.set_grad_enabled(False)  # verify: training-under-no-grad confirmed
+    torch.set_grad_enabled(False)  # verify: training-under-no-grad confirmed, unseen by the linter
     total = 0.0
     for _ in range(n):
         x = torch.randn(20, 5)

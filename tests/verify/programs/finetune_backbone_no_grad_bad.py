@@ -35,7 +35,7 @@ def main():
         signal = torch.randn(16, 2, 40)
         label = torch.randint(0, 3, (16,))
         signal[:, 0] += label.unsqueeze(1)
-        torch.set_grad_enabled(False)  # verify: training-under-no-grad confirmed
+        torch.set_grad_enabled(False)  # verify: training-under-no-grad confirmed, unseen by the linter
         features = backbone(signal)
         torch.set_grad_enabled(True)
         logits = head(features)

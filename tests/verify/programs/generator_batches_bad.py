@@ -20,7 +20,7 @@ class Whitener(nn.Module):
 
 
 def batches(n, whiten):
-    with torch.no_grad():  # verify: training-under-no-grad confirmed
+    with torch.no_grad():  # verify: training-under-no-grad confirmed, unseen by the linter
         for _ in range(n):
             raw = 3 + 2 * torch.randn(32, 6)
             yield whiten(raw), (raw[:, 0] > 3).long()

@@ -36,6 +36,6 @@ for task in range(3):
         x = torch.randn(24, 10) + task
         y = (x[:, task] > task).long()
         loss = F.cross_entropy(model(x, task), y)
-        loss.backward()  # verify: missing-zero-grad confirmed
+        loss.backward()  # verify: missing-zero-grad confirmed, unseen by the linter
         opt.step()
     print("task", task, "loss", loss.item())

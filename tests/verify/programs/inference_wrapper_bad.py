@@ -22,7 +22,7 @@ class Service:
         self.net = net
 
     def __call__(self, x):
-        with torch.set_grad_enabled(False):  # verify: training-under-no-grad confirmed
+        with torch.set_grad_enabled(False):  # verify: training-under-no-grad confirmed, unseen by the linter
             return self.net(x)
 
 

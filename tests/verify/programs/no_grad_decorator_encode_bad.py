@@ -10,7 +10,7 @@ class Scorer(nn.Module):
         self.mix = nn.Linear(dim, dim)
         self.bilinear = nn.Bilinear(dim, dim, 1)
 
-    @torch.no_grad()  # verify: training-under-no-grad confirmed
+    @torch.no_grad()  # verify: training-under-no-grad confirmed, unseen by the linter
     def encode(self, tokens):
         return torch.tanh(self.mix(self.embedding(tokens)))
 

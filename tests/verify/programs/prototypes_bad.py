@@ -15,7 +15,7 @@ class Prototypes(nn.Module):
         self.centres = nn.Parameter(torch.randn(K, D))
 
     def unit_centres(self):
-        with torch.no_grad():  # verify: training-under-no-grad confirmed
+        with torch.no_grad():  # verify: training-under-no-grad confirmed, unseen by the linter
             return F.normalize(self.centres, dim=1)
 
     def nudge(self, k, z):

@@ -34,7 +34,7 @@ class Buffer:
         self.capacity, self.items = capacity, []
 
     def add(self, tr):
-        self.items.append(tr)  # verify: undetached-accumulation confirmed
+        self.items.append(tr)  # verify: undetached-accumulation confirmed, unseen by the linter
         if len(self.items) > self.capacity:
             self.items.pop(0)
 

@@ -21,7 +21,7 @@ class Recorder:
             self._store(k, Point(step, (v,)))
 
     def _store(self, key, point):
-        self.points.setdefault(key, []).append(point)  # verify: undetached-accumulation confirmed
+        self.points.setdefault(key, []).append(point)  # verify: undetached-accumulation confirmed, unseen by the linter
 
 
 class Denoiser(nn.Module):

@@ -35,7 +35,7 @@ for step in range(18):
     dense_opt.zero_grad()
     loss.backward()
     dense_opt.step()
-    sparse_opt.step()  # verify: missing-zero-grad confirmed
+    sparse_opt.step()  # verify: missing-zero-grad confirmed, unseen by the linter
     stats["train"]["sse"] += err.pow(2).sum()  # verify: undetached-accumulation confirmed
     stats["train"]["n"] += len(u)
 

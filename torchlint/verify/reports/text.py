@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchlint.colours import Paint, painter
-from torchlint.outputs import printable
+from torchlint.outputs.escaping import printable
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.proof import Outcome
 from torchlint.verify.session import Judged, Verification

@@ -1,0 +1,42 @@
+"""The linter against programs whose findings were judged by running them: what was refuted must not be reported."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from torchlint.engine import lint
+from torchlint.registry import select
+from torchlint.source import SourceFile
+
+PROGRAMS = sorted((Path(__file__).parent / "verify" / "programs").glob("*.py"))
+UNSEEN = "unseen by the linter"
+"""What a marker says of a bug that the linter does not report: none may come, and it goes with one that is."""
+MARKER = re.compile(rf"# verify: ([\w-]+) (confirmed, {UNSEEN}|confirmed|refuted)\b")
+
+Place = tuple[str, int]
+
+
+def judged(path: Path, verdict: str) -> set[Place]:
+    """The rules and lines of a program that have this verdict."""
+    lines = enumerate(path.read_text("utf-8").splitlines(), 1)
+    return {(rule, number) for number, line in lines for rule, found in MARKER.findall(line) if found == verdict}
+
+
+def reported(path: Path) -> set[Place]:
+    """The linter is quieter in tests, so the program is called as if it were none."""
+    source = SourceFile("program.py", path.read_bytes())
+    return {(finding.name, finding.span.start.line) for finding in lint(source, select())}
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_verdicts(path: Path) -> None:
+    found = reported(path)
+    true, unseen, wrong = (judged(path, verdict) for verdict in ("confirmed", f"confirmed, {UNSEEN}", "refuted"))
+    assert found & wrong == set(), "a false alarm"
+    if path.stem.endswith("_ok"):
+        assert {rule for rule, _ in found} & {rule for rule, _ in wrong} == set(), "a false alarm elsewhere"
+    assert true - found == set(), "a bug that was found before"
+    assert unseen & found == set(), f"strike out `{UNSEEN}`"

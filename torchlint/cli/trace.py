@@ -1,0 +1,147 @@
+"""`torchlint trace`: what the model saw in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from torchlint.cli.check import STDIN, standard_input
+from torchlint.cli.options import (
+    CLEAN,
+    HELP,
+    USAGE_ERROR,
+    PathType,
+    color_option,
+    errors_of_the_user,
+    is_coloured,
+    write,
+)
+
+if TYPE_CHECKING:
+    from torchlint.rule import Rule
+    from torchlint.source import SourceFile
+    from torchlint.trace import FileTrace
+
+_EXIT_CODES = """\b
+Exit codes:
+  0  every file was traced
+  2  wrong usage or configuration, or a file that cannot be read; the others are traced
+"""
+
+
+@click.command(context_settings=HELP, epilog=_EXIT_CODES)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=PathType(allow_dash=True))
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="text: for people; json: all there is, for machines, with lines and columns from 0.",
+)
+@click.option("--all", "everything", is_flag=True, help="Show operators, calls and reads too that decide nothing.")
+@color_option
+@click.pass_context
+def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, everything: bool, color: str) -> None:
+    """Show what torchlint sees in files: to find out why it is silent, or why it is not.
+
+    FILE is a .py file or a notebook; `-` reads standard input. Calls of functions of the same file are followed with
+    the caller's values, and what they do stands below the call.
+
+    \b
+    A line has its place, what happens there, the source, and what that means:
+      forward    a module, or what is called like one, runs
+      backward   gradients are computed for the optimizers named, or perhaps for them
+      clear      gradients of the optimizers named are cleared
+      step       an optimizer updates what it holds
+      call       an unknown function: it may clear gradients, or go backward
+      keep       a value outlives its statement, with its graph or without
+      change     a tensor is changed in place
+      gradients  gradients are read or changed
+      yield      a generator hands control to its consumer
+      make       an optimizer, a module or a leaf is made
+      follow     a function of this file is called; what it does stands below
+      repeat     a comprehension, or a closure that its optimizer calls again and again
+      either, one of, perhaps   parts of an expression, of which one or none runs
+      autograd   `torch.autograd.grad`
+      clip, cache, memory, anomaly   gradients are clipped, the cache is emptied, ...
+
+    Optimizers stand above a function with what they hold, unknown values on which its events depend below it.
+
+    Silence mostly has one of these causes: a call `may clear` between two steps, or does the work out of sight; a loss
+    has `no graph`, or perhaps none; what an optimizer holds is not known; a branch leaves before the step; a step is
+    `not taken for the step of an optimizer`.
+    """
+    from torchlint.colours import painter
+    from torchlint.trace import text
+
+    colour = is_coloured(color)
+    problems: list[str] = []
+    with errors_of_the_user():
+        traces = list(_traces(files, problems))
+    if output_format == "json":
+        rendered = "[\n" + ",\n".join(found.json() for found, _ in traces) + "\n]\n"
+    else:
+        paint = painter(colour)
+        rendered = "\n".join(text.render(found, paint, everything=everything, off=off) for found, off in traces)
+    write(rendered, None, colour)
+    for problem in problems:
+        click.echo(f"Error: {problem}", err=True)
+    ctx.exit(USAGE_ERROR if problems else CLEAN)
+
+
+def _traces(files: Iterable[Path], problems: list[str]) -> Iterator[tuple[FileTrace, list[str]]]:
+    """The trace of each file that can be read, with the rules that its configuration leaves out."""
+    from torchlint import registry
+    from torchlint.config import Configurations
+
+    configurations = Configurations()
+    usual = registry.select().rules
+    for file in files:
+        source = _source(file, problems)
+        rules = configurations.of_folder(file.parent).selection(file).rules
+        found = _traced(source, rules, problems) if source else None
+        if found is not None:
+            yield found, [rule.rule_name() for rule in usual if rule not in rules]
+
+
+def _source(file: Path, problems: list[str]) -> SourceFile | None:
+    from torchlint.outputs.escaping import printable
+    from torchlint.source import SourceError, SourceFile, Unread
+
+    if file == Path("-"):
+        return SourceFile(str(STDIN), standard_input())
+    try:
+        if not file.is_dir():
+            return SourceFile.read(file)
+        reason = "is a folder: name files"
+    except SourceError as error:
+        reason = error.message
+    except OSError as error:
+        reason = Unread.because_of(error).reason
+    problems.append(f"{printable(str(file))}: {reason}")
+    return None
+
+
+def _traced(source: SourceFile, rules: Iterable[type[Rule]], problems: list[str]) -> FileTrace | None:
+    """The trace of a file; of a notebook with cells that are not Python that of the others."""
+    from torchlint.engine import without_broken_cells
+    from torchlint.outputs.places import shown_place
+    from torchlint.problems import problem_finding
+    from torchlint.source import SourceError, SyntaxProblem
+    from torchlint.trace import trace
+
+    rest: SourceFile | None = None
+    try:
+        source.text  # noqa: B018 - raises when the bytes are no text
+        try:
+            return trace(source, rules)
+        except (SyntaxProblem, SourceError) as problem:
+            findings, rest = without_broken_cells(source, problem)
+    except SourceError as problem:
+        findings = [problem_finding(source, problem)]
+    problems += [f"{shown_place(source, finding.span.start)}: {finding.message}" for finding in findings]
+    return _traced(rest, rules, problems) if rest is not None else None

@@ -1,0 +1,78 @@
+"""What would clear the gradients that nobody clears, in the words of the program."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.assignments import names_read
+from torchlint.model.definitions import FunctionInfo
+from torchlint.model.events import Clear, Loop, Step
+from torchlint.model.program import Program
+from torchlint.model.protocol import Protocol, StaleGradients
+from torchlint.model.tracking import modules_of
+from torchlint.model.values import Answer, resolved
+from torchlint.pythontree import Site
+
+
+class ClearingWords:
+    """How optimizers and clearings are written."""
+
+    def __init__(self, program: Program, protocol: Protocol) -> None:
+        self.program = program
+        self.protocol = protocol
+        self.tree = program.tree
+
+    def name(self, step: Step) -> str:
+        """What the program calls the optimizer of a step: `opts["main"]`, where it is an element of something."""
+        is_element = step.expression is not None and isinstance(self.tree.node(step.expression), ast.Subscript)
+        return self.optimizer(step) if is_element else step.name
+
+    def optimizer(self, step: Step) -> str:
+        """What the optimizer of a step is written as there; empty where it is not written."""
+        if step.expression is None:
+            return ""
+        code = self.tree.code(step.expression)
+        is_primary = isinstance(self.tree.node(step.expression), (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
+        return code if is_primary else f"({code})"
+
+    def statement(self, stale: StaleGradients) -> str | None:
+        """What clears the gradients: as the function does it already, or the optimizer's own method; None where it
+        is not known to have one."""
+        step = stale.step
+        if (used := self._used_already(stale)) is not None:
+            return self.tree.code(used.site)
+        if step.manual or step.expression is None or not self.protocol.can_clear(step):
+            return None
+        return f"{self.optimizer(step)}.zero_grad()"
+
+    def _used_already(self, stale: StaleGradients) -> Clear | None:
+        """A clearing by a call in the function of the step, in a loop around this one or in none, that clears the
+        same gradients and can be repeated in this one."""
+        function = self._function(stale.step.site)
+        for event in self.protocol.clearings_of(resolved(stale.step.optimizer)):
+            around = stale.backward.loops[: len(event.loops)]
+            if event.explicit and event.loops == around and self._function(event.site) is function:
+                if self._is_for(event, stale) and self._can_be_repeated(event.site, stale.loop):
+                    return event
+        return None
+
+    def _is_for(self, clear: Clear, stale: StaleGradients) -> bool:
+        """Whether a clearing is one of the gradients of the step: known to be, or of the only module that the loss
+        goes through."""
+        if self.protocol.clears(clear.target, resolved(stale.step.optimizer)) is Answer.YES:
+            return True
+        modules = set(modules_of(self.protocol.tracking.graph(stale.backward.loss)))
+        return clear.target is not None and modules == {resolved(clear.target)}
+
+    def _can_be_repeated(self, site: Site, loop: Loop | None) -> bool:
+        """Whether a call is a statement of one line, and its names mean the same in a loop."""
+        call = self.tree.node(site)
+        changed = self.program.definitions.assigned_names(self.tree.node(loop.site)) if loop is not None else set()
+        return self.tree.stands_alone(call) and changed.isdisjoint(names_read(call)) and site.line == site.end_line
+
+    def _function(self, site: Site) -> FunctionInfo | None:
+        """The innermost function with a `def` around a site."""
+        function = self.program.definitions.function_around(self.tree.node(site))
+        while function is not None and isinstance(function.node, ast.Lambda):
+            function = self.program.definitions.function_around(function.node)
+        return function

@@ -1,0 +1,159 @@
+"""Iterations of loops: whether they are steps of one training or evaluation, or jobs of their own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, TypeGuard
+
+from torchlint import hints
+from torchlint.model.events import Backward, Call, Compute, Event, Fresh, Grad, GradRead, Loop, Step, repeating
+from torchlint.model.iteration_data import IterationData, counts
+from torchlint.model.program import Program, Trace
+from torchlint.model.tracking import has_parameters, is_forward, is_module
+from torchlint.model.values import Answer, Module, Optimizer, Tensor, Unknown, Value, inputs_of
+from torchlint.pythontree import LOOPS, SCOPES, children, dotted
+
+
+class Iteration:
+    """One iteration of a loop."""
+
+    def __init__(self, program: Program, trace: Trace, loop: Loop) -> None:
+        self.tree = program.tree
+        self.loop = loop
+        self.node = program.tree.node(loop.site)
+        self.inside = [event for event in trace.events if loop in event.loops]
+        self.own = [event for event in self.inside if not self._loops_inside(event)]
+        """What happens in it, but not in a loop inside of it."""
+        self.data = IterationData(self.node, program.definitions.imports)
+        self._made = self.data.yielded | program.definitions.assigned_names(self.node)
+        """Names that stand for something else in each iteration."""
+
+    def training(self) -> list[Event]:
+        """The backward passes and optimizer steps that make each iteration a step of one training; else nothing."""
+        work: list[Event] = [event for event in self.own if isinstance(event, (Backward, Grad, Step))]
+        if not work or self._begins_run() or self._takes_turns() or self._holds_epoch():
+            return []
+        return work if self._trains_on_data() or self._trains_alone() else []
+
+    def inference(self) -> list[Event]:
+        """The forward passes that make each iteration a step of one evaluation: of what the loop yields."""
+        passes = [event for event in self.own if self._is_pass(event) and self._is_fed(event)]
+        return passes if passes and not (self._begins_run() or self._takes_turns()) else []
+
+    # -- what is trained on -----------------------------------------------------------------------------
+
+    def _trains_on_data(self) -> bool:
+        """Whether there are gradients of what the loop yields."""
+        losses = [event for event in self.inside if isinstance(event, (Backward, Grad))]
+        return any(self._is_fed(event) for event in losses or filter(self._is_pass, self.own))
+
+    def _trains_alone(self) -> bool:
+        """Whether it is one step on data that it draws itself: no episode, and no probe of a size."""
+        if self._gathers_experience() or self.data.varies_size:
+            return False
+        return any(isinstance(event, (Step, Grad, GradRead)) for event in self.own)
+
+    def _holds_epoch(self) -> bool:
+        """Whether it trains in a loop of its own over what is older than the iteration: over a loader."""
+        trained = (event for event in self.inside if isinstance(event, (Backward, Step)))
+        return any(map(self._is_epoch, {loop for event in trained for loop in self._loops_inside(event)}))
+
+    def _is_epoch(self, inner: Loop) -> bool:
+        node = self.tree.node(inner.site)
+        if not isinstance(node, (ast.For, ast.AsyncFor)) or counts(node.iter) or dotted(node.target) == "_":
+            return False
+        return inner.depth > self.loop.depth or not self.data.feeds(node.iter)
+
+    def _gathers_experience(self) -> bool:
+        own = _nodes(self.node, ast.Call, but=(*LOOPS, *SCOPES, ast.If))
+        inner = (call for loop in _nodes(self.node, *LOOPS) for call in _nodes(loop, ast.Call))
+        return any(hints.COLLECTING.search(dotted(call.func)) for call in own) or any(
+            hints.ENVIRONMENT_STEP.search(dotted(call.func)) for call in inner
+        )
+
+    def _is_fed(self, event: Event) -> bool:
+        """Whether an event has to do with what the loop yields: itself, or the call in the loop's body that leads to
+        it."""
+        calls = event.calls[self.loop.depth :]
+        return self.data.feeds(self.tree.node(calls[0] if calls else event.site))
+
+    def _loops_inside(self, event: Event) -> list[Loop]:
+        """The loops in this one around an event."""
+        return repeating(event.loops[event.loops.index(self.loop) + 1 :])
+
+    # -- runs ---------------------------------------------------------------------------------------------
+
+    def _is_pass(self, event: Event) -> bool:
+        """Whether an event is a forward pass: a call that is handed another module or a loader is a whole job."""
+        return _is_forward(event) and not any(map(_is_for_job, _operands(event.value)))
+
+    def _takes_turns(self) -> bool:
+        """Whether what is called or stepped is another module or optimizer in each iteration."""
+        return not self._made.isdisjoint(map(self._root_name, self.own))
+
+    def _root_name(self, event: Event) -> str:
+        """The first name of the module that is run, or of the optimizer that is stepped; else empty."""
+        node: ast.AST | None = None
+        if isinstance(event, Step):
+            node = self.tree.node(event.expression) if event.expression is not None else None
+        elif _is_forward(event):
+            call = self.tree.node(event.site)
+            node = call.func if isinstance(call, ast.Call) else None
+        return dotted(node).partition(".")[0]
+
+    def _begins_run(self) -> bool:
+        """Whether it makes the model, or the optimizer that it steps: a sweep, a fold, a restart."""
+        used = (value for event in self.inside for value in _used(event))
+        return any(_is_run(item) for value in used for item in inputs_of(value) if item.loops[-1:] == (self.loop,))
+
+
+def _is_forward(event: Event) -> TypeGuard[Compute | Call]:
+    return isinstance(event, (Compute, Call)) and is_forward(event.value)
+
+
+def _operands(value: Tensor | Unknown) -> tuple[Value, ...]:
+    """What a forward pass is given, without the module, or the object of which it is a method."""
+    of_method = isinstance(value, Unknown) and isinstance(value.callee, Unknown) and value.callee.origin == "method"
+    return value.parents[1:] if isinstance(value, Tensor) or of_method else value.parents
+
+
+def _is_for_job(value: Value) -> bool:
+    """Whether only who trains or evaluates by itself wants to be handed a value."""
+    if hints.LOADER.search(value.label) or is_module(value) is Answer.YES:
+        return True
+    return isinstance(value, Unknown) and value.origin == "parameter" and bool(hints.MODULE.search(value.label))
+
+
+def _used(event: Event) -> tuple[Value, ...]:
+    """The modules that an event makes or runs, with what they were made of, or hands to something unknown; or the
+    optimizer that it steps."""
+    if isinstance(event, Fresh):
+        return (event.value,) if isinstance(event.value, Module) else ()
+    if isinstance(event, Step):
+        return (event.optimizer,)
+    if isinstance(event, Compute) and is_forward(event.value):
+        return event.value.parents[:1]
+    if not isinstance(event, Call):
+        return ()
+    callee = event.value.callee
+    return (*event.value.parents, *((callee, *callee.parents[:1]) if callee is not None else ()))
+
+
+def _is_run(value: Value) -> bool:
+    """Whether making a value begins a run: it is an optimizer, or a module that can learn."""
+    if isinstance(value, Module):
+        return has_parameters(value)
+    made = isinstance(value, Unknown) and value.origin in ("call", "object")
+    return isinstance(value, Optimizer) or (made and is_module(value) is Answer.YES)
+
+
+def _nodes(root: ast.AST, *kinds: type[ast.AST], but: tuple[type[ast.AST], ...] = SCOPES) -> Iterator[Any]:
+    """The nodes of some kinds below another, without those in nodes of other kinds."""
+    stack = children(root)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, kinds):
+            yield node
+        if not isinstance(node, but):
+            stack.extend(children(node))

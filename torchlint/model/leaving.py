@@ -1,0 +1,52 @@
+"""Statements that always leave their block: by `break`, `continue`, `return` or `raise`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from torchlint.pythontree import LOOPS, SCOPES, TRIES, children
+
+_LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Raise)
+
+
+def may_repeat(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Whether a loop can come to a second iteration: through the end of its body, or by `continue`."""
+    return _may_reach_end(loop.body) or any(isinstance(node, ast.Continue) for node in _own_nodes(loop.body))
+
+
+def _may_reach_end(block: Sequence[ast.stmt]) -> bool:
+    """Whether what follows a block may be reached."""
+    return all(map(_may_be_passed, block))
+
+
+def _may_be_passed(node: ast.stmt) -> bool:
+    """Whether what follows a statement may be reached."""
+    if isinstance(node, _LEAVING):
+        return False
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return _may_reach_end(node.body)
+    if isinstance(node, ast.If):
+        return _may_reach_end(node.body) or _may_reach_end(node.orelse)
+    if isinstance(node, TRIES):
+        return _may_pass_try(node)
+    return True
+
+
+def _may_pass_try(node: ast.Try) -> bool:
+    if not _may_reach_end(node.finalbody):
+        return False
+    body = _may_reach_end(node.body) and _may_reach_end(node.orelse)
+    return body or any(_may_reach_end(handler.body) for handler in node.handlers)
+
+
+def _own_nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """What is in a body, without functions and loops inside of it."""
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, LOOPS):
+            stack.extend(node.orelse)
+        elif not isinstance(node, SCOPES):
+            stack.extend(children(node))

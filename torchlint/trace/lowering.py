@@ -1,0 +1,243 @@
+"""Model -> trace: the events of each function in order, with the answers of the model's questions."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from torchlint.collector import collector_paused
+from torchlint.deepstack import with_deep_stack
+from torchlint.engine import looking
+from torchlint.knowledge import GradMode
+from torchlint.model import Model
+from torchlint.model.definitions import FunctionInfo
+from torchlint.model.events import (
+    Backward,
+    Branch,
+    Call,
+    Clear,
+    Compute,
+    Event,
+    Exit,
+    Fresh,
+    Inlined,
+    Item,
+    Loop,
+    Path,
+    Step,
+    Try,
+)
+from torchlint.model.ownership import parameters_of, surely_optimizer
+from torchlint.model.program import Trace
+from torchlint.model.tracking import is_forward
+from torchlint.model.values import Answer, Optimizer, Value, resolved
+from torchlint.pythontree import FUNCTIONS, PythonTree, Site, read, site_of
+from torchlint.rule import Rule
+from torchlint.source import SourceError, SourceFile
+from torchlint.trace.document import Facts, FileTrace, FunctionTrace, Holding, Place, Row, place, place_text
+from torchlint.trace.values import Values
+
+_FORMS: Mapping[str, str] = {
+    "If": "if", "Match": "match", "BoolOp": "boolean", "IfExp": "conditional", "Call": "callees",
+    "For": "for", "AsyncFor": "for", "While": "while", "ListComp": "comprehension", "SetComp": "comprehension",
+    "DictComp": "comprehension", "GeneratorExp": "comprehension",
+}  # fmt: skip
+"""What branches and loops are in the source."""
+_GENERATIONS = 8
+"""So many owners of a value tell it from others of its name."""
+
+
+def trace(source: SourceFile, rules: Iterable[type[Rule]] = ()) -> FileTrace:
+    """What the model sees in a file, and which of these rules look into it.
+
+    Raises `SyntaxProblem`, and `SourceError` where it is no text or nested too deeply.
+    """
+    try:
+        with collector_paused():
+            return with_deep_stack(lambda: _Lowering(read(source)).file(looking(rules, source.code)))
+    except (RecursionError, MemoryError):
+        raise SourceError("code is nested too deeply to be read") from None
+
+
+class _Lowering:
+    """Turns the model of one file into rows."""
+
+    def __init__(self, tree: PythonTree) -> None:
+        self.tree = tree
+        self.source = tree.source
+        self.model = Model(tree)
+        self.program = self.model.program
+        self._places: dict[Site, str] = {}
+        self.values = Values(self.model.tracking, self._at)
+
+    def file(self, rules: Iterable[type[Rule]]) -> FileTrace:
+        functions = tuple(map(self._function, self._in_source_order()))
+        names = tuple(rule.rule_name() for rule in rules)
+        skipped = tuple((_name(info), self.tree.span(site_of(info.node))) for info in self._skipped())
+        cut_short = self.program.interpreter.budget <= 0
+        is_test = self.program.is_test
+        return FileTrace(self.source, names, is_test, functions, self.values.facts, skipped, cut_short)
+
+    def _skipped(self) -> list[FunctionInfo]:
+        """Functions that were not interpreted, not even for what they store or return."""
+        machine = self.program.interpreter
+        functions = (info for info in self.program.definitions.functions.values() if isinstance(info.node, FUNCTIONS))
+        return [info for info in functions if info not in machine.interpreted and info not in machine.read_aside]
+
+    # -- places -------------------------------------------------------------------------------------
+
+    def _at(self, site: Site) -> Place:
+        return place(self.source, self.tree.span(site))
+
+    def _place(self, site: Site) -> str:
+        known = self._places.get(site)
+        if known is None:
+            known = self._places[site] = place_text(self._at(site))
+        return known
+
+    def _arms(self, path: Path) -> list[str]:
+        return [f"{self._place(_branching(arm))}/{arm[1]}" for arm in path]
+
+    # -- functions ----------------------------------------------------------------------------------
+
+    def _in_source_order(self) -> list[Trace]:
+        """The module's own statements, then the functions."""
+        sites = {trace: site_of(trace.root.node) for trace in self.program.traces if trace.root is not None}
+        return [self.program.traces[0], *sorted(sites, key=lambda trace: sites[trace].start)]
+
+    def _function(self, trace: Trace) -> FunctionTrace:
+        optimizers = _optimizers(trace)
+        holdings = tuple(map(self._holding, optimizers))
+        rows = tuple(self._rows(trace.items, 0, optimizers))
+        if trace.root is None:
+            return FunctionTrace("", None, False, holdings, rows)
+        span = self.tree.span(site_of(trace.root.node))
+        return FunctionTrace(_name(trace.root), span, trace.called, holdings, rows)
+
+    def _holding(self, optimizer: Value) -> Holding:
+        held, complete = parameters_of(optimizer)
+        ids = [self.values.id_of(value) for value in sorted(held, key=_lineage)]
+        return Holding(self.values.id_of(optimizer), tuple(ids), complete)
+
+    # -- rows ---------------------------------------------------------------------------------------
+
+    def _rows(self, items: list[Item], depth: int, optimizers: list[Value]) -> Iterator[Row]:
+        for item in items:
+            if isinstance(item, Event):
+                yield Row(depth, _kind(item), self.tree.span(item.site), self._facts(item, optimizers))
+            elif isinstance(item, Exit):
+                yield Row(depth, "exit", None, {"by": item.kind})
+            else:
+                yield Row(depth, _kind(item), self.tree.span(item.site), _form(item))
+                yield from self._inside(item, depth + 1, optimizers)
+
+    def _inside(self, item: Branch | Try | Loop | Inlined, depth: int, optimizers: list[Value]) -> Iterator[Row]:
+        if isinstance(item, (Loop, Inlined)):
+            yield from self._rows(item.body, depth, optimizers)
+            return
+        for number, arm in enumerate(item.arms if isinstance(item, Branch) else [item.body, *item.handlers]):
+            yield Row(depth, "arm", None, {"number": number})
+            yield from self._rows(arm, depth + 1, optimizers)
+
+    def _facts(self, event: Event, optimizers: list[Value]) -> Facts:
+        facts = {name: self._plain(fact) for name, fact in _stated(event).items()}
+        if event.mode is not GradMode.ON:
+            facts["mode"] = event.mode.value
+        return {**facts, **self._position(event), **self._answers(event, optimizers)}
+
+    def _position(self, event: Event) -> Facts:
+        """What an event stands in, and what control has come past, as the rules are told it."""
+        places = {
+            "loops": [self._place(loop.site) for loop in event.loops],
+            "calls": [self._place(call) for call in event.calls],
+            "path": self._arms(event.path),
+            "passed": self._arms(event.passed),
+            "undecided": self._arms(event.undecided),
+            "escaped": self._arms(event.escaped),
+        }
+        return {name: found for name, found in places.items() if found}
+
+    def _plain(self, fact: object) -> object:
+        if isinstance(fact, Value):
+            return self.values.id_of(fact)
+        return [self._plain(item) for item in fact] if isinstance(fact, tuple) else fact
+
+    # -- answers ------------------------------------------------------------------------------------
+
+    def _answers(self, event: Event, optimizers: list[Value]) -> Facts:
+        """What the model says of an event when it is asked; answers of no are left out."""
+        if isinstance(event, Backward):
+            return self._by_optimizer("reaches", {item: self._reaches(event, item) for item in optimizers})
+        facts = self._by_optimizer("clears", {item: self._clears(event, item) for item in optimizers})
+        if isinstance(event, (Compute, Call)) and is_forward(event.value):
+            facts["forward"] = True
+        if isinstance(event, Call) and self.model.protocol.may_go_backward(event):
+            facts["may_go_backward"] = True
+        return facts
+
+    def _by_optimizer(self, name: str, answers: Mapping[Value, Answer]) -> Facts:
+        sure = {self.values.id_of(item): answer.value for item, answer in answers.items() if answer is not Answer.NO}
+        return {name: sure} if sure else {}
+
+    def _reaches(self, event: Backward, optimizer: Value) -> Answer:
+        if self.model.protocol.surely_reaches(event, optimizer):
+            return Answer.YES
+        return Answer.UNKNOWN if self.model.protocol.reaches(event, optimizer) else Answer.NO
+
+    def _clears(self, event: Event, optimizer: Value) -> Answer:
+        if isinstance(event, Clear):
+            return self.model.protocol.clears(event.target, optimizer)
+        if not self.model.protocol.may_clear(event, optimizer):
+            return Answer.NO
+        return Answer.YES if isinstance(event, Fresh) else Answer.UNKNOWN
+
+
+def _optimizers(trace: Trace) -> list[Value]:
+    """The optimizers that a function steps, clears or makes, in this order."""
+    stepped = [resolved(event.optimizer) for event in trace.events if isinstance(event, Step)]
+    cleared = [resolved(event.target) for event in trace.events if isinstance(event, Clear) and event.target]
+    made = [event.value for event in trace.events if isinstance(event, Fresh)]
+    others = [value for value in (*cleared, *made) if isinstance(value, Optimizer) or surely_optimizer(value)]
+    return list(dict.fromkeys([*stepped, *others]))
+
+
+def _lineage(value: Value) -> list[tuple[int, str]]:
+    """When a value was made, its name, and those of what it is a part of: tells values apart, the same in each run."""
+    found: list[tuple[int, str]] = []
+    while len(found) < _GENERATIONS:
+        found.append((value.order, value.label))
+        if not value.parents:
+            break
+        value = value.parents[0]
+    return found
+
+
+def _branching(arm: tuple[object, int]) -> Site:
+    """The site of what an arm is one of."""
+    branch, _ = arm
+    assert isinstance(branch, (Branch, Try))
+    return branch.site
+
+
+def _kind(item: object) -> str:
+    """`GradRead` -> `grad-read`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", type(item).__name__).lower()
+
+
+def _form(item: Branch | Try | Loop | Inlined) -> Facts:
+    if isinstance(item, Loop) and item.implicit:
+        return {"form": "closure"}
+    return {"form": _FORMS[item.site.kind]} if isinstance(item, (Branch, Loop)) else {}
+
+
+def _stated(event: Event) -> dict[str, object]:
+    """What an event says beside its place, as far as that is not the default."""
+    own = [item for item in dataclasses.fields(event) if item.init and item.name not in ("site", "expression")]
+    return {item.name: value for item in own if (value := getattr(event, item.name)) != item.default}
+
+
+def _name(info: FunctionInfo) -> str:
+    """`Trainer.fit`, and of a nested function `fit.closure`."""
+    around = info.owner.name if info.owner is not None else _name(info.enclosing) if info.enclosing is not None else ""
+    return f"{around}.{info.name}" if around else info.name

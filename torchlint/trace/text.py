@@ -1,0 +1,59 @@
+"""Traces for people: each function with its optimizers and events, and what was not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchlint.colours import Paint
+from torchlint.outputs import counted
+from torchlint.outputs.escaping import printable
+from torchlint.trace.columns import wrapped
+from torchlint.trace.document import FileTrace
+from torchlint.trace.function_text import FunctionText
+from torchlint.trace.wording import Wording
+
+_LISTED = 20
+"""So many functions of which there is nothing to tell are named."""
+
+
+def render(trace: FileTrace, paint: Paint, *, everything: bool = False, off: Sequence[str] = ()) -> str:
+    """The trace of a file. With `everything` also operators, calls and reads that decide nothing.
+
+    `off` names the rules that the file's configuration leaves out.
+    """
+    words = Wording(trace.values)
+    told = [FunctionText(trace.source, function, words, everything=everything) for function in trace.functions]
+    lines = [paint(printable(trace.source.path), "title"), *_about_rules(trace, off)]
+    for function in told:
+        lines += [] if function.is_empty else ["", *function.lines(paint)]
+    lines += ["", *_about_the_rest(trace, told)]
+    return "".join(f"{line}\n" for line in lines).rstrip("\n") + "\n"
+
+
+def _about_rules(trace: FileTrace, off: Sequence[str]) -> Iterator[str]:
+    if trace.rules:
+        yield from wrapped(f"Rules that look into it: {', '.join(trace.rules)}.")
+    else:
+        yield from wrapped("No rule looks into it: there is nothing that one could find.")
+    if trace.is_test:
+        yield "It is a test, of which some rules expect less."
+    if off:
+        yield from wrapped(f"Rules that are off here: {', '.join(off)}.")
+
+
+def _about_the_rest(trace: FileTrace, told: Sequence[FunctionText]) -> Iterator[str]:
+    functions = zip(trace.functions, told, strict=True)
+    yield from _named("Nothing to tell of", [function.name for function, text in functions if text.is_empty])
+    yield from _named("Not interpreted, for no rule could find anything there", [name for name, _ in trace.skipped])
+    if hidden := sum(text.hidden for text in told):
+        yield from wrapped(f"Not shown, for they decide nothing: {counted(hidden, 'event')}. --all shows them.")
+    if trace.cut_short:
+        yield from wrapped(
+            "There is more to follow than torchlint takes on: some calls of local functions are unknown."
+        )
+
+
+def _named(what: str, names: Sequence[str]) -> list[str]:
+    names = [name for name in names if name]
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return wrapped(f"{what}: {', '.join(names[:_LISTED])}{more}.") if names else []
