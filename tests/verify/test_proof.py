@@ -94,6 +94,14 @@ def test_a_proof(name: str) -> None:
     assert [proof.outcome for proof in prove([was], before, [now], after)] == [outcome]
 
 
+def test_a_sum_that_is_left_is_no_proof_that_the_program_is_right() -> None:
+    """Both backwards of sharpness-aware minimization still add up."""
+    cleared = refuted("none used stale gradients", {"summed_steps": 40})
+    (proof,) = prove([confirmed("", {})], Run([evidence()]), [cleared], Run([evidence()]))
+    assert proof.outcome is Outcome.PROVEN
+    assert proof.reason.startswith("this evidence is gone")
+
+
 def test_half_of_a_symptom_proves_neither_of_two_fixes() -> None:
     proofs = prove([EMPTIED, EMPTIED], Run([evidence(calls=80)]), [GONE, GONE], Run([evidence(calls=40)]))
     assert {proof.outcome for proof in proofs} == {Outcome.NOT_PROVEN}
