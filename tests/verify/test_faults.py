@@ -63,12 +63,12 @@ def test_an_endless_loop_without_a_step_is_ended(verify: Verify, training: str) 
     deaf += "    signal.signal(getattr(signal, name), signal.SIG_IGN)\n"
     deaf += "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
     before = time.monotonic()
-    done = verify(training + "train(5)\n" + deaf + "while True:\n    pass\n", "--max-seconds", "8")
+    done = verify(training + "train(5)\n" + deaf + "while True:\n    pass\n", "--max-seconds", "15")
     assert (done.code, done.verdicts) == (1, ["confirmed"])
-    assert done.report["program"]["seconds"] < 8 + 3
+    assert done.report["program"]["seconds"] < 15 + 3
     assert done.report["program"]["exit_code"] is None
     assert done.report["program"]["steps"] == 5
-    assert any("did not end within 8 seconds" in note for note in done.report["notes"])
+    assert any("did not end within 15 seconds" in note for note in done.report["notes"])
     assert time.monotonic() - before < 60
 
 
@@ -124,7 +124,7 @@ if __name__ == "__main__":
     done = verify(program)
     assert (done.code, done.verdicts) == (1, ["confirmed"])
     assert len(done.report["processes"]) == 1
-    assert done.report["program"]["ended"] == "stopped after 9 steps"
+    assert done.report["program"]["exit_code"] == 0
 
 
 def test_another_folder_and_threads(verify: Verify, training: str) -> None:
@@ -138,7 +138,7 @@ def test_a_thread_that_is_stopped_does_not_hang_the_program(verify: Verify, trai
     program = "import threading\n" + training + "thread = threading.Thread(target=train, args=(10**9,))\n"
     done = verify(program + "thread.start()\nthread.join()\n", "--max-steps", "9")
     assert (done.code, done.verdicts) == (1, ["confirmed"])
-    assert done.report["program"]["exit_code"] == 0
+    assert done.report["program"]["ended"] == "stopped after 9 steps"
 
 
 def test_two_ranks(verify: Verify, training: str) -> None:
