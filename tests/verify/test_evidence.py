@@ -17,9 +17,17 @@ KEY = b"k" * 32
 
 def body() -> dict[str, Any]:
     process = {"pid": 1, "rank": "", "python": "3.12", "torch": "2.13", "device": "cpu", "compiled": 0}
-    anomaly = {"on_sites": [], "off_sites": [], "steps_on": 0, "steps_off": 0, "on_ms": [], "off_ms": []}
+    anomaly = {
+        "on_sites": [],
+        "off_sites": [],
+        "library_sites": [],
+        "steps_on": 0,
+        "steps_off": 0,
+        "on_ms": [],
+        "off_ms": [],
+    }
     backward = {"site": 1, "count": 2, "retained": 0, "errors": {}, "first_error": 0}
-    lists = ("optimizers", "forwards", "reads", "retention", "caches", "reached", "keeps", "changes")
+    lists = ("optimizers", "forwards", "reads", "cuts", "retention", "caches", "reached", "keeps", "changes")
     empty: dict[str, Any] = {name: [] for name in lists}
     return {
         "format": 1,
@@ -27,6 +35,7 @@ def body() -> dict[str, Any]:
         "status": "finished",
         "stopped": "",
         "error": "",
+        "compiling": [],
         "trouble": "",
         "seconds": 1,
         "steps": 2,

@@ -36,10 +36,10 @@ class Training:
     def backward(self, site: int = 1, **keywords: Any) -> None:
         loss = self.model(torch.randn(4, 3)).pow(2).mean()
         with torch.no_grad():
-            self.ledger.before_backward()
+            self.ledger.before_backward(True)
         loss.backward(**keywords)  # torchlint: ignore[missing-zero-grad] - some tests want just that
         with torch.no_grad():
-            self.ledger.after_backward(site)
+            self.ledger.after_backward(site, 1)
 
     def step(self) -> None:
         with torch.no_grad():
@@ -224,14 +224,13 @@ def watched() -> Iterator[Callable[[Callable[[], Any], int], Visits]]:
         line = function.__code__.co_firstlineno + below
         visits = Visits()
         lines = Lines(Sites(str(Path(__file__).parent), [__file__], "/"))
-        lines.add(Watch(0, (line, line), visits, exact=True))
-        lines.start()
+        lines.watch([Watch(0, (line, line), visits)])
         try:
             function()
         except ZeroDivisionError:
             pass
         finally:
-            lines.stop()
+            lines.watch([])
         return visits
 
     return watch  # type: ignore[return-value]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -17,9 +18,11 @@ from statistics import median
 
 import pytest
 
+from tests.verify.nursery import Nursery
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Position, Severity, Span
 from torchlint.verify.folder import Limits
+from torchlint.verify.launch import launch
 from torchlint.verify.session import Subject, Verification, verify
 from torchlint.verify.verdict import VERIFIABLE
 
@@ -46,19 +49,41 @@ def subjects(path: Path) -> tuple[list[Subject], list[str]]:
     return found, expected
 
 
-def run(path: Path) -> Verification:
-    command = [sys.executable, str(path)]
-    if DEVICE != "cpu":
-        command = [sys.executable, "-c", ON_DEVICE, str(path)]
-    return verify(command, subjects(path)[0], path.parent, Limits(max_seconds=60))
+class Runner:
+    """Runs programs: on a CPU in forks of a process for each thread, so that not each of them imports torch."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self._nurseries: list[Nursery] = []
+
+    def run(self, path: Path) -> Verification:
+        limits = Limits(max_seconds=60)
+        if DEVICE != "cpu":
+            command = [sys.executable, "-c", ON_DEVICE, str(path)]
+            return verify(command, subjects(path)[0], path.parent, limits)
+        launcher = self._nursery().launch if hasattr(os, "fork") else launch
+        return verify([sys.executable, str(path)], subjects(path)[0], path.parent, limits, launcher=launcher)
+
+    def _nursery(self) -> Nursery:
+        if not hasattr(self._local, "nursery"):
+            self._local.nursery = Nursery()
+            self._nurseries.append(self._local.nursery)
+        nursery: Nursery = self._local.nursery
+        return nursery
+
+    def close(self) -> None:
+        for nursery in self._nurseries:
+            nursery.close()
 
 
 @pytest.fixture(scope="session")
 def verifications() -> Iterator[dict[Path, Future[Verification]]]:
     """All programs, run side by side; with one thread each, or small ones would wait for each other."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    runner = Runner()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {path: pool.submit(run, path) for path in PROGRAMS}
+        yield {path: pool.submit(runner.run, path) for path in PROGRAMS}
+    runner.close()
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)

@@ -33,7 +33,15 @@ def evidence(steps: int = 40, calls: int = 0, losses: Sequence[float] = (), erro
     empty: dict[str, Any] = {field.name: [] for field in dataclasses.fields(Evidence)}
     texts = dict.fromkeys(("status", "stopped", "error", "trouble", "unwatched"), "")
     process = {"pid": 7, "rank": "", "python": "3.12.1", "torch": "2.13.0", "device": "cpu", "compiled": 0}
-    anomaly = {"on_sites": [], "off_sites": [], "steps_on": 0, "steps_off": 0, "on_ms": [], "off_ms": []}
+    anomaly = {
+        "on_sites": [],
+        "off_sites": [],
+        "library_sites": [],
+        "steps_on": 0,
+        "steps_off": 0,
+        "on_ms": [],
+        "off_ms": [],
+    }
     backwards = [{"site": 0, "count": 9, "retained": 0, "errors": {"an error": errors}, "first_error": 0}]
     own = {
         "format": 1,
@@ -84,6 +92,14 @@ PROOFS = {
 def test_a_proof(name: str) -> None:
     was, before, now, after, outcome = PROOFS[name]
     assert [proof.outcome for proof in prove([was], before, [now], after)] == [outcome]
+
+
+def test_a_sum_that_is_left_is_no_proof_that_the_program_is_right() -> None:
+    """Both backwards of sharpness-aware minimization still add up."""
+    cleared = refuted("none used stale gradients", {"summed_steps": 40})
+    (proof,) = prove([confirmed("", {})], Run([evidence()]), [cleared], Run([evidence()]))
+    assert proof.outcome is Outcome.PROVEN
+    assert proof.reason.startswith("this evidence is gone")
 
 
 def test_half_of_a_symptom_proves_neither_of_two_fixes() -> None:

@@ -44,7 +44,15 @@ def evidence(device: str = "cpu") -> Evidence:
         series.append({"step": step, "ms": 2.0 + wobble, "memory": memory, "graphs": step + wobble, **norms})
     series = [{**record, "anomaly": record["step"] % 2} for record in series]
     process = {"pid": 7, "rank": "", "python": "3.12.1", "torch": "2.13.0", "device": device, "compiled": 0}
-    anomaly = {"on_sites": [], "off_sites": [], "steps_on": 15, "steps_off": 15, "on_ms": [], "off_ms": []}
+    anomaly = {
+        "on_sites": [],
+        "off_sites": [],
+        "library_sites": [],
+        "steps_on": 15,
+        "steps_off": 15,
+        "on_ms": [],
+        "off_ms": [],
+    }
     names = [field.name for field in dataclasses.fields(Evidence)]
     empty: dict[str, Any] = {name: [] for name in names}
     texts = {"status": "finished", "stopped": "30 steps", "error": EVIL, "trouble": "", "unwatched": ""}
@@ -107,6 +115,31 @@ def test_text_names_place_verdict_and_reason() -> None:
     assert "\x1b[" in render("text", verification(), True)
 
 
+def test_text_tells_what_was_confirmed_first_and_what_was_not_reached_in_one_line() -> None:
+    text = render("text", verification(), False)
+    verdicts = [line.split()[0] for line in text.splitlines() if line.startswith(("conf", "inco", "refu", "not-"))]
+    assert verdicts == [*["confirmed"] * 3, "inconclusive", "refuted", "not-reached"]
+    assert "not-reached   1, their code did not run: dir/tr\u00e4in <x>.py:2 TL302" in text
+    assert "next: run more steps, for example with --max-steps 200" in text
+
+
+def test_text_of_a_run_in_which_nothing_was_observed_lists_no_verdicts() -> None:
+    text = render("text", dataclasses.replace(verification(), evidence=()), False)
+    assert "TL101" not in text
+    assert "note: Note" in text
+
+
+def test_a_run_that_was_stopped_has_no_exit_code() -> None:
+    stopped = dataclasses.replace(verification(), ended=Ended(0, 3.25, stopped="40 steps"))
+    assert render("text", stopped, False).endswith("the program: stopped after 40 steps.\n")
+    assert json.loads(render("json", stopped, False))["program"]["exit_code"] is None
+
+
+def test_steps_are_counted_from_one_in_all_reports() -> None:
+    findings = json.loads(render("json", verification(), False))["findings"]
+    assert [item["first_step"] for item in findings if item["code"] == "TL101"] == [2]
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_renders_a_verification_of_nothing(name: str) -> None:
     nothing = dataclasses.replace(verification(), ended=None, evidence=(), judged=(), notes=("Nothing.",))
@@ -137,11 +170,23 @@ def test_the_page_is_escaped_and_fetches_nothing() -> None:
     assert not re.search(r"url\(\s*['\"]?http", text)
 
 
+def test_the_page_has_an_index_and_switches() -> None:
+    pytest.importorskip("matplotlib")
+    shown = dataclasses.replace(verification().judged[0], verdict=refuted("`loss` is used again", {}))
+    text = page.render(dataclasses.replace(verification(), judged=(*verification().judged, shown)))
+    parsed = _Page(text)
+    targets = {attributes["id"] for tag, attributes in parsed.tags if tag == "article"}
+    assert [attributes["href"] for tag, attributes in parsed.tags if tag == "a"] == [f"#{i}" for i in sorted(targets)]
+    switches = {attributes["id"] for tag, attributes in parsed.tags if tag == "input"}
+    assert switches == {"show-confirmed", "show-refuted", "show-not-reached", "show-inconclusive"}
+    assert "<code>loss</code> is used again" in text.lower()
+
+
 def test_the_plots_have_data() -> None:
     pytest.importorskip("matplotlib")
     text = page.render(verification())
     curves = re.findall(r'<g id="plot-(\d)-curve-\d">\s*<path d="([^"]+)"', text)
-    assert {number for number, _ in curves} == {"0", "1", "4", "5"} | ({"2"} & {number for number, _ in curves})
+    assert {number for number, _ in curves} == {"0", "1", "2", "4"} | ({"3"} & {number for number, _ in curves})
     assert all(len(path.split()) >= 14 * 3 for _, path in curves)
 
 

@@ -12,6 +12,7 @@ from torchlint.verify.evidence import (
     Anomaly,
     Backwards,
     Changed,
+    Cut,
     Emptied,
     Evidence,
     Forward,
@@ -29,7 +30,10 @@ OPTIMIZER = Optimizer(
     parameters=4,
     trainable=4,
     without_gradient=0,
+    contested=False,
+    made=20,
     steps=[[1, 20]],
+    evaluations=[],
     stale=[],
     wiped=[],
     hungry=[],
@@ -37,6 +41,7 @@ OPTIMIZER = Optimizer(
     added=[[1, 20]],
     added_stale=[],
     first_stale=-1,
+    summed=0,
     clears=19,
     moved=3,
     still=0,
@@ -46,11 +51,16 @@ KEPT = Kept(
     claim=0,
     visits=20,
     backwards=list(range(20)),
+    steps=list(range(20)),
     lives=[],
     tensors=20,
-    items=0,
+    clean=0,
+    graphs=19,
     container="list",
+    shown="losses",
     bound=-1,
+    holder="",
+    weights=[],
 )
 CHANGED = Changed(
     claim=0,
@@ -59,12 +69,15 @@ CHANGED = Changed(
     tracked=10,
     passed=10,
     share=1.0,
+    leaves=0,
+    silent={},
+    untried=0,
     errors={},
     matched={},
     first_error=-1,
     backwards_after=10,
 )
-ANOMALY = Anomaly(on_sites=[], off_sites=[], steps_on=0, steps_off=20, on_ms=[], off_ms=[])
+ANOMALY = Anomaly(on_sites=[], off_sites=[], library_sites=[], steps_on=0, steps_off=20, on_ms=[], off_ms=[])
 
 
 def claim(rule: str, **fields: Any) -> Claim:
@@ -91,6 +104,7 @@ def seen(**fields: Any) -> Evidence:
         "status": "finished",
         "stopped": "",
         "error": "",
+        "compiling": [],
         "trouble": "",
         "seconds": 1.0,
         "steps": 20,
@@ -100,6 +114,7 @@ def seen(**fields: Any) -> Evidence:
         "optimizers": [OPTIMIZER],
         "forwards": [],
         "reads": [],
+        "cuts": [],
         "retention": [],
         "caches": [],
         "anomaly": ANOMALY,
@@ -118,9 +133,9 @@ def answer(rule: str, evidence: Evidence, **fields: Any) -> str:
     return verdict(claim(rule, **fields), [evidence]).answer.value
 
 
-def lives(born: range, executed: int, died: int | None) -> list[list[int]]:
+def lives(born: range, executed: int, died: int | None, held: int = 1) -> list[list[int]]:
     """Graphs that die so many visits after their birth, or never."""
-    return [[birth, executed, -1 if died is None else birth + died] for birth in born]
+    return [[birth, executed, -1 if died is None else birth + died, held] for birth in born]
 
 
 @pytest.mark.parametrize("rule", VERIFIABLE)
@@ -196,17 +211,20 @@ NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad_
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [
-        ({"forwards": [Forward("Encoder", 1, 20, 4, 4, 0)]}, "confirmed"),
-        ({"forwards": [Forward("Teacher", 1, 20, 4, 0, 0)]}, "refuted"),
-        ({"forwards": [Forward("Net", 1, 20, 4, 4, 4)]}, "refuted"),
-        ({"forwards": [Forward("Elsewhere", 3, 20, 4, 4, 0)]}, "refuted"),
+        ({"forwards": [Forward("Encoder", 1, 20, 4, 4, ["weight"], 0)]}, "confirmed"),
+        ({"forwards": [Forward("Teacher", 1, 20, 4, 0, [], 0)]}, "refuted"),
+        ({"forwards": [Forward("Net", 1, 20, 4, 4, [], 4)]}, "refuted"),
+        ({"forwards": [Forward("Elsewhere", 3, 20, 4, 4, ["weight"], 0)]}, "confirmed"),  # it is about a backward
+        ({"forwards": [Forward("Elsewhere", 3, 20, 4, 4, [], 4)]}, "refuted"),
+        ({"cuts": [Cut(3, "mu", "z", 1, 9)]}, "confirmed"),
+        ({"cuts": [Cut(3, "mu", "z", 3, 9)]}, "refuted"),  # in another backward
         ({"reads": [Read(0, "self.centres", False)]}, "confirmed"),
         ({"reads": [Read(0, "self.centres", True)]}, "refuted"),
         ({"optimizers": [replace(OPTIMIZER, without_gradient=1)]}, "inconclusive"),
         (
             {
                 "optimizers": [replace(OPTIMIZER, without_gradient=4)],
-                "forwards": [Forward("Elsewhere", 3, 20, 4, 4, 0)],
+                "forwards": [Forward("Elsewhere", 3, 20, 4, 4, ["weight"], 0)],
             },
             "confirmed",
         ),
@@ -224,25 +242,64 @@ BY_TEN = [visit // 10 for visit in range(20)]
 """Of a line that runs ten times for each backward: what they collect lives until it is bound again."""
 
 
+def passes(length: int) -> list[list[int]]:
+    """Graphs that go backward at once, and are let go at the end of a pass of so many visits."""
+    return [[birth, birth - 1, -(-birth // length) * length, 1] for birth in range(1, 21)]
+
+
+CLEAN: dict[str, Any] = {"clean": 18, "graphs": 0}
+TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
+
+
 @pytest.mark.parametrize(
     ("kept", "expected"),
     [
         ({"lives": lives(range(1, 21), -1, None)}, "confirmed"),
-        ({"lives": [[birth, birth, -1] for birth in range(1, 21)]}, "confirmed"),
+        ({"lives": [[birth, birth, -1, 1] for birth in range(1, 21)]}, "confirmed"),
         ({"lives": lives(range(1, 21), -1, 1)}, "refuted"),
         ({"lives": lives(range(1, 21), -1, 5)}, "refuted"),  # a deque of five
-        ({"lives": [[birth, -1, 12] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
-        ({"lives": [[birth, 18, 19] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
-        ({"lives": [[birth, birth // 10, birth + 10] for birth in range(1, 21)], "backwards": BY_TEN}, "refuted"),
+        ({"lives": [[birth, -1, 12, 1] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
+        ({"lives": passes(6)}, "confirmed"),
+        ({"lives": passes(3)}, "inconclusive"),  # passes too short to tell
+        ({"lives": [[birth, 10 * (birth - 1), -1, 1] for birth in range(1, 5)], **TENTH}, "confirmed"),
+        ({"lives": [[birth, 18, 19, 1] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
+        ({"lives": [[birth, birth // 10, birth + 10, 1] for birth in range(1, 21)], "backwards": BY_TEN}, "refuted"),
         ({"lives": lives(range(1, 21), -1, 15), "bound": 30}, "inconclusive"),
-        ({"lives": [], "visits": 3, "backwards": [0, 1, 2]}, "inconclusive"),
-        ({"lives": [], "tensors": 0}, "inconclusive"),
-        ({"lives": [], "tensors": 0, "items": 20}, "refuted"),
+        ({"lives": lives(range(1, 21), -1, 15), "bound": 100_000}, "confirmed"),
+        ({"lives": [], "visits": 3, "backwards": [0, 1, 2], "steps": [0, 1, 2]}, "inconclusive"),
+        ({"lives": [], "tensors": 0, "graphs": 0}, "inconclusive"),
+        ({"lives": [], "tensors": 0, **CLEAN}, "refuted"),
         ({"lives": []}, "refuted"),
+        ({"lives": lives(range(1, 21), 0, None, held=0), **CLEAN, "holder": "total"}, "refuted"),
+        ({"lives": lives(range(1, 21), 0, None, held=0), **CLEAN}, "inconclusive"),  # nobody knows who holds them
+        ({"lives": lives(range(1, 21), 0, None, held=0), "graphs": 0, "holder": "total"}, "inconclusive"),
+        ({"lives": lives(range(1, 21), 0, None, held=0), "holder": "=meter.deep.list[...]"}, "confirmed"),
     ],
 )
 def test_undetached_accumulation(kept: dict[str, Any], expected: str) -> None:
     assert answer("undetached-accumulation", seen(keeps=[replace(KEPT, **kept)])) == expected
+
+
+def test_what_may_still_go_backward_is_no_pile_yet() -> None:
+    """Where others were used late, or the last backward is not long ago, and the program was stopped."""
+    late = [*[[birth, 9, 10, 1] for birth in range(1, 9)], *lives(range(11, 21), -1, None)]
+    kept = replace(KEPT, lives=late)
+    assert answer("undetached-accumulation", seen(keeps=[kept], stopped="20 steps")) == "inconclusive"
+    young = replace(KEPT, lives=lives(range(14, 21), -1, None))
+    assert answer("undetached-accumulation", seen(keeps=[young], stopped="20 steps")) == "inconclusive"
+    assert answer("undetached-accumulation", seen(keeps=[young])) == "confirmed"
+
+
+def test_a_deque_that_is_full_is_no_pile() -> None:
+    """However long it took to fill it; one that is far from full may still become a pile."""
+    held = lives(range(1, 24), 0, 5)
+    full = replace(KEPT, visits=24, backwards=list(range(24)), steps=list(range(24)), lives=held, bound=5)
+    assert answer("undetached-accumulation", seen(keeps=[full])) == "refuted"
+
+
+def test_what_one_thread_keeps_is_enough() -> None:
+    piles = replace(KEPT, lives=lives(range(1, 21), 0, None))
+    assert answer("undetached-accumulation", seen(keeps=[replace(KEPT, **CLEAN), piles])) == "confirmed"
 
 
 def test_growth_on_a_gpu_is_told_in_bytes() -> None:
@@ -257,13 +314,13 @@ def test_growth_on_a_gpu_is_told_in_bytes() -> None:
 @pytest.mark.parametrize(
     ("retained", "expected"),
     [
-        (Retained(1, 20, 12, 12, 0, [9] * 12), "confirmed"),
-        (Retained(1, 20, 12, 12, 12, [9] * 12), "refuted"),
-        (Retained(1, 20, 12, 12, 6, [9] * 12), "refuted"),
-        (Retained(1, 20, 12, 12, 12, [9 * size for size in range(1, 13)]), "confirmed"),
-        (Retained(1, 20, 12, 12, 12, [90, 120, 60, 130, 70, 140]), "refuted"),
-        (Retained(1, 1, 1, 1, 0, [9]), "inconclusive"),
-        (Retained(1, 20, 12, 12, 2, [9] * 12), "inconclusive"),
+        (Retained(1, 20, 12, 0, [9] * 12), "confirmed"),
+        (Retained(1, 20, 12, 12, [9] * 12), "refuted"),
+        (Retained(1, 20, 12, 6, [9] * 12), "refuted"),
+        (Retained(1, 20, 12, 12, [9 * size for size in range(1, 13)]), "confirmed"),
+        (Retained(1, 20, 12, 12, [90, 120, 60, 130, 70, 140]), "refuted"),
+        (Retained(1, 1, 1, 0, [9]), "inconclusive"),
+        (Retained(1, 20, 12, 2, [9] * 12), "inconclusive"),
     ],
 )
 def test_retain_graph_in_loop(retained: Retained, expected: str) -> None:
@@ -278,10 +335,39 @@ def test_retain_graph_in_loop(retained: Retained, expected: str) -> None:
         ({"matched": {"modified by an inplace operation": 1}, "passed": 9}, "confirmed"),
         ({}, "refuted"),
         ({"bumps": 0, "share": 0.0}, "inconclusive"),
+        ({"bumps": 0, "share": 0.0, "leaves": 9}, "inconclusive"),  # without `.data` PyTorch might still raise
     ],
 )
 def test_changes_in_place(rule: str, changed: dict[str, Any], expected: str) -> None:
     assert answer(rule, seen(changes=[replace(CHANGED, **changed)])) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"silent": {"TanhBackward0": 1}}, "confirmed"),
+        ({"bumps": 0, "silent": {"TanhBackward0": 3}}, "confirmed"),
+        ({"untried": 1}, "inconclusive"),
+    ],
+)
+def test_changes_that_autograd_does_not_notice(changed: dict[str, Any], expected: str) -> None:
+    assert answer("inplace-on-saved-tensor", seen(changes=[replace(CHANGED, **changed)])) == expected
+
+
+def test_data_of_a_leaf_is_no_part_of_the_graph() -> None:
+    about = replace(claim("inplace-on-leaf"), names=(("p", ".data"),))
+    unchanged = replace(CHANGED, bumps=0, share=0.0, leaves=9)
+    assert verdict(about, [seen(changes=[unchanged])]).answer.value == "refuted"
+
+
+def test_a_program_that_dies_in_the_compiler_of_the_defect() -> None:
+    """Not of another line, and not of another error."""
+    broken = {"error": "BackendCompilerFailed: one of the variables needed, modified by an inplace operation: [8]"}
+    about = claim("inplace-on-saved-tensor")
+    number, line = 0, about.statement[0]
+    assert verdict(about, [seen(changes=[], compiling=[[number, line]], **broken)]).answer.value == "confirmed"
+    assert verdict(about, [seen(changes=[], compiling=[[number, line + 1]], **broken)]).answer.value == "not-reached"
+    assert verdict(about, [seen(changes=[], compiling=[[number, line]])]).answer.value == "not-reached"
 
 
 def test_an_overwritten_name_is_not_refuted_by_a_backward_that_passes() -> None:
@@ -325,6 +411,8 @@ def test_empty_cache_in_loop(device: str, emptied: Emptied, expected: str) -> No
         ({"on_sites": [[1, 20]], "steps_on": 20, "steps_off": 0}, [0], "confirmed"),
         ({"on_sites": [[3, 20]], "steps_on": 20, "steps_off": 0}, [], "not-reached"),
         ({"off_sites": [1]}, [0], "refuted"),
+        ({"on_sites": [[3, 20]], "library_sites": [3]}, [0], "confirmed"),  # an option of a library's trainer
+        ({"on_sites": [[3, 20]], "library_sites": []}, [0], "refuted"),  # another line of the program
         ({"on_sites": [[1, 1]], "steps_on": 1}, [0], "refuted"),
         ({"on_sites": [[1, 5]], "steps_on": 5, "steps_off": 2}, [0], "inconclusive"),
     ],

@@ -9,6 +9,7 @@ from statistics import median
 
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.launch import Ended
+from torchlint.verify.verdict import size
 
 _WARMING_UP = 2
 """Steps whose time is left out: they hold what is done once."""
@@ -24,17 +25,36 @@ class Quantity:
     unit: str
     before: float | None
     after: float | None
+    noise_before: float | None = None
+    noise_after: float | None = None
+    """By how much half of the single values differ from these or more; None where that says nothing."""
+
+    @property
+    def shown_before(self) -> str:
+        """For people, with the noise."""
+        return shown(self.before, self.unit, self.noise_before)
+
+    @property
+    def shown_after(self) -> str:
+        """The same, with the fixes."""
+        return shown(self.after, self.unit, self.noise_after)
 
     @property
     def label(self) -> str:
-        """For people: the name with the unit."""
-        return f"{self.name} ({self.unit})" if self.unit else self.name
+        """For people: the name with the unit, if that is not shown with the number."""
+        return f"{self.name} ({self.unit})" if self.unit not in ("", "bytes") else self.name
 
 
-def shown(value: float | None) -> str:
-    """A number for people; `-` where there is none."""
+def shown(value: float | None, unit: str = "", noise: float | None = None) -> str:
+    """A number for people, with its noise; `-` where there is none."""
     if value is None:
         return "-"
+    if unit == "bytes":
+        return size(value)
+    return _number(value) if noise is None else f"{_number(value)} \u00b1 {noise:.2g}"
+
+
+def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
 
 
@@ -52,7 +72,11 @@ class Comparison:
     @property
     def quantities(self) -> tuple[Quantity, ...]:
         """What is compared."""
-        return tuple(Quantity(name, unit, of(self.before), of(self.after)) for (name, unit), of in _QUANTITIES.items())
+        noise = _noise(self.before), _noise(self.after)
+        return tuple(
+            Quantity(name, unit, of(self.before), of(self.after), *(noise if unit == "ms" else ()))
+            for (name, unit), of in _QUANTITIES.items()
+        )
 
 
 def points(evidence: Evidence, key: str) -> Points:
@@ -72,6 +96,13 @@ def _values(processes: Sequence[Evidence], key: str, skipped: int = 0) -> list[f
 def _median(processes: Sequence[Evidence], key: str, skipped: int = 0) -> float | None:
     values = _values(processes, key, skipped)
     return median(values) if values else None
+
+
+def _noise(processes: Sequence[Evidence]) -> float | None:
+    """The median distance of a step's time from the median."""
+    values = _values(processes, "ms", _WARMING_UP)
+    middle = median(values) if values else 0.0
+    return median(abs(value - middle) for value in values) if len(values) > 1 else None
 
 
 def _peak(processes: Sequence[Evidence]) -> float | None:

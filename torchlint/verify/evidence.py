@@ -52,16 +52,21 @@ class Backwards:
 class Optimizer:
     """Gradients of one optimizer; of leaves updated by hand where `name` is empty.
 
-    `steps`, `stale` (used before, never cleared, added to), `leftover` (of a backward that another optimizer has
-    already stepped on), `wiped` (cleared after the backward) and `hungry` (no backward) are counts of steps by site;
-    `added` and `added_stale` of backwards.
+    Of the `made` steps some are looked at. `steps`, `stale` (used before, never cleared, added to), `leftover` (of a
+    backward that another optimizer has already stepped on), `wiped` (cleared after the backward) and `hungry` (no
+    backward) are counts of those by site, where a closure is given of its `evaluations`; `added` and `added_stale` of
+    backwards. `summed` steps used the sum of what backwards from several places gave. Where it is `contested`, threads
+    got into each other's way.
     """
 
     name: str
     parameters: int
     trainable: int
     without_gradient: int
+    contested: bool
+    made: int
     steps: list[list[int]]
+    evaluations: list[list[int]]
     stale: list[list[int]]
     wiped: list[list[int]]
     hungry: list[list[int]]
@@ -69,6 +74,7 @@ class Optimizer:
     added: list[list[int]]
     added_stale: list[list[int]]
     first_stale: int
+    summed: int
     clears: int
     moved: int
     still: int
@@ -82,13 +88,17 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Forward:
-    """A module that ran with gradients off: its trainable parameters, those of an optimizer, those with a gradient."""
+    """A module that ran with gradients off: its trainable parameters, those of an optimizer, those with a gradient.
+
+    `unfed` are the names of some that an optimizer has and that never got a gradient.
+    """
 
     module: str
     site: int
     calls: int
     trainable: int
     owned: int
+    unfed: list[str]
     fed: int
 
 
@@ -102,12 +112,25 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Backwards from `site` through values named `sources` and a layer that worked on `results`.
+
+    Those were made of the values without gradients, `at` another site.
+    """
+
+    at: int
+    sources: str
+    results: str
+    site: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Retained:
     """Graphs that one site retained: of those that a later backward was seen after, how many it met."""
 
     site: int
     calls: int
-    looked_at: int
     judged: int
     reused: int
     sizes: list[int]
@@ -125,10 +148,14 @@ class Emptied:
 
 @dataclass(frozen=True)
 class Anomaly:
-    """Steps with anomaly detection on, by the site that switched it on, and step times with and without."""
+    """Steps with anomaly detection on, by the site that switched it on, and step times with and without.
+
+    At `library_sites` the program called a library that did it.
+    """
 
     on_sites: list[list[int]]
     off_sites: list[int]
+    library_sites: list[int]
     steps_on: int
     steps_off: int
     on_ms: list[float]
@@ -137,25 +164,37 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Kept:
-    """Tensors seen at a line that keeps them.
+    """Graphs seen at a line that keeps them, in one thread.
 
-    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet.
-    `backwards` is how many there had been at each visit; `tensors` had a graph, `items` were in the container.
+    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet; and
+    1 if it was seen in the container. `backwards` and `steps` are how many there had been at each visit; `tensors` on
+    the line had a graph. At `clean` visits the container held items without a graph only, at `graphs` visits others.
+    `holder` is a path to who else holds graphs of earlier visits, after `=` if it leads through the container;
+    `weights` are bytes that the kept graphs held at two visits.
     """
 
     claim: int
     visits: int
     backwards: list[int]
+    steps: list[int]
     lives: list[list[int]]
     tensors: int
-    items: int
+    clean: int
+    graphs: int
     container: str
+    shown: str
     bound: int
+    holder: str
+    weights: list[int]
 
 
 @dataclass(frozen=True)
 class Changed:
-    """Changes in place by one line."""
+    """Changes in place by one line. At `leaves` of its visits that passed, a leaf that requires gradients was named.
+
+    `silent` are nodes that went backward with changed values that make other gradients, without an error; `untried` are
+    changes whose effect on a custom Function could not be tried.
+    """
 
     claim: int
     hits: int
@@ -163,6 +202,9 @@ class Changed:
     tracked: int
     passed: int
     share: float
+    leaves: int
+    silent: dict[str, int]
+    untried: int
     errors: dict[str, int]
     matched: dict[str, int]
     first_error: int
@@ -178,6 +220,8 @@ class Evidence:
     status: str
     stopped: str
     error: str
+    compiling: list[list[int]]
+    """File and line of the operations that `torch.compile` was at work on when the program died of the error."""
     trouble: str
     """What went wrong in the probe itself, or empty."""
     seconds: float
@@ -188,6 +232,7 @@ class Evidence:
     optimizers: list[Optimizer]
     forwards: list[Forward]
     reads: list[Read]
+    cuts: list[Cut]
     retention: list[Retained]
     caches: list[Emptied]
     anomaly: Anomaly
@@ -211,10 +256,15 @@ class Evidence:
             for frame_file, line in self.stacks[site]
         )
 
+    def was_compiling(self, file: str, lines: Lines) -> bool:
+        """Whether the program died while `torch.compile` was at work on one of these lines."""
+        number = self._numbers.get(file)
+        return any(at == number and lines[0] <= line <= lines[1] for at, line in self.compiling)
+
     @property
     def has_anything(self) -> bool:
         """Whether something happened that a verdict could rest on."""
-        return bool(self.steps or self.backwards or self.reached)
+        return bool(self.steps or self.backwards or self.reached or self.compiling)
 
 
 def total(counts: Iterable[Sequence[int]]) -> int:
@@ -253,21 +303,31 @@ def _check_sites(evidence: Evidence, name: str) -> None:
     sites = [
         *(item.site for item in evidence.backwards),
         *(item.site for item in evidence.forwards),
+        *(site for item in evidence.cuts for site in (item.at, item.site)),
         *(item.site for item in evidence.retention),
         *(item.site for item in evidence.caches),
         *(site for site, *_ in evidence.anomaly.on_sites),
         *evidence.anomaly.off_sites,
+        *evidence.anomaly.library_sites,
     ]
     for optimizer in evidence.optimizers:
-        for counts in (optimizer.steps, optimizer.stale, optimizer.wiped, optimizer.hungry, optimizer.leftover):
+        for counts in (
+            optimizer.steps,
+            optimizer.evaluations,
+            optimizer.stale,
+            optimizer.wiped,
+            optimizer.hungry,
+            optimizer.leftover,
+        ):
             sites += [site for site, _ in counts]
         sites += [site for site, _ in (*optimizer.added, *optimizer.added_stale)]
     if not all(0 <= site < len(evidence.stacks) for site in sites):
         raise EvidenceError(f"{name}: evidence refers to a place that it does not hold")
     for kept in evidence.keeps:
-        if len(kept.backwards) != kept.visits or not all(len(life) == 3 and life[0] >= 0 for life in kept.lives):
+        lengths = {kept.visits, len(kept.backwards), len(kept.steps)}
+        if len(lengths) > 1 or not all(len(life) == 4 and life[0] >= 0 for life in kept.lives):
             raise EvidenceError(f"{name}: evidence tells of visits that it does not hold")
-    for stack in evidence.stacks:
+    for stack in (*evidence.stacks, evidence.compiling):
         if not all(len(frame) == 2 and 0 <= frame[0] < len(evidence.files) for frame in stack):
             raise EvidenceError(f"{name}: evidence refers to a file that it does not hold")
 

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +85,7 @@ class Folder:
             "claims": _planned(claims),
             "max_steps": limits.max_steps,
             "max_seconds": limits.max_seconds,
+            "deadline": time.monotonic() + limits.max_seconds if limits.max_seconds else 0,
             "stop": limits.stop,
             "compared": conditions is not None,
         }
@@ -121,7 +123,7 @@ class Folder:
                 problems.append(str(error))
                 continue
             found.append(evidence)
-        busy = [evidence for evidence in found if evidence.steps or evidence.backwards]
+        busy = [evidence for evidence in found if evidence.steps or evidence.backwards or evidence.compiling]
         return (busy or found), problems
 
     def release(self) -> None:

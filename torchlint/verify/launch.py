@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -19,9 +19,12 @@ from torchlint.verify.folder import Folder, Limits
 BOOT = Path(__file__).parent / "boot"
 _PLAN = "TORCHLINT_VERIFY"
 _POLL = 0.05
-_PATIENCE = 20.0
+_PATIENCE = 1.5
 """Seconds beyond the budget in which the probe may end the program itself."""
-_STEPS_OF_FORCE = (("SIGINT", 5.0), ("SIGTERM", 3.0), ("SIGKILL", 2.0))
+_POLITE = (("SIGINT", 5.0), ("SIGTERM", 3.0), ("SIGKILL", 2.0))
+"""Signals, and seconds to wait after each, where the user has interrupted the program,"""
+_PROMPT = (("SIGINT", 0.5), ("SIGTERM", 0.3), ("SIGKILL", 2.0))
+"""and where its time is up."""
 
 
 class LaunchError(Exception):
@@ -37,6 +40,13 @@ class Ended:
     timed_out: bool = False
     signal: int = 0
     """The signal that the launcher itself was sent, or 0."""
+    stopped: str = ""
+    """The budget after which the probe ended it; empty if it did not."""
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether it would have gone on: then its exit code is not its own."""
+        return self.timed_out or bool(self.stopped and not self.code)
 
     @property
     def description(self) -> str:
@@ -45,9 +55,15 @@ class Ended:
             return f"interrupted by {signal.Signals(self.signal).name}"
         if self.timed_out:
             return "stopped when its time was up"
+        if self.was_ended:
+            return f"stopped after {self.stopped}"
         if self.code < 0:
             return f"killed by {_signal_name(-self.code)}"
         return f"exit code {self.code}"
+
+
+Launcher = Callable[[Sequence[str], Folder, Limits, Mapping[str, str] | None], Ended]
+"""What runs a program: `launch`, but for tests."""
 
 
 def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Mapping[str, str] | None = None) -> Ended:
@@ -59,14 +75,14 @@ def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Ma
     started = time.monotonic()
     with _signals_noted() as noted:
         try:
-            process = _start(command, {**_environment(os.environ, folder), **(variables or {})})
+            process = _start(command, {**environment(os.environ, folder), **(variables or {})})
         except OSError as error:
             raise LaunchError(f"cannot run {command[0]}: {error.strerror}") from None
         with _terminal_of(process):
             timed_out = not _wait(process, limits, started, noted)
             if process.poll() is None:
-                _end(process)
-        _sweep(process, folder)
+                _end(process, _POLITE if noted else _PROMPT)
+        _sweep(process, folder, 2.0 if noted or not timed_out else 0.3)
     seconds = time.monotonic() - started
     return Ended(process.returncode, seconds, timed_out and not noted, noted[0] if noted else 0)
 
@@ -80,9 +96,10 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
     return subprocess.Popen(command, env=environment, stdout=sys.stderr.fileno(), **options)
 
 
-def _environment(environment: Mapping[str, str], folder: Folder) -> dict[str, str]:
-    paths = [str(BOOT), *filter(None, [environment.get("PYTHONPATH")])]
-    return {**environment, "PYTHONPATH": os.pathsep.join(paths), _PLAN: str(folder.path)}
+def environment(variables: Mapping[str, str], folder: Folder) -> dict[str, str]:
+    """These variables, and what lets Python find the probe and the probe its plan."""
+    paths = [str(BOOT), *filter(None, [variables.get("PYTHONPATH")])]
+    return {**variables, "PYTHONPATH": os.pathsep.join(paths), _PLAN: str(folder.path)}
 
 
 def _in_own_group() -> None:
@@ -146,9 +163,9 @@ def _wait(process: subprocess.Popen[bytes], limits: Limits, started: float, note
     return True
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], steps: Sequence[tuple[str, float]]) -> None:
     """Ask the group to end, ever more firmly."""
-    for name, patience in _STEPS_OF_FORCE:
+    for name, patience in steps:
         _signal_group(process.pid, getattr(signal, name, signal.SIGTERM))
         try:
             process.wait(patience)
@@ -162,8 +179,11 @@ def _signal_group(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _sweep(process: subprocess.Popen[bytes], folder: Folder) -> None:
-    """End what the program left behind: its group, and processes with the boot hook that left the group."""
+def _sweep(process: subprocess.Popen[bytes], folder: Folder, patience: float) -> None:
+    """End what the program left behind: its group, and processes with the boot hook that left the group.
+
+    They have so many seconds of `patience` to end themselves.
+    """
     if os.name != "posix":
         return
     _signal_group(process.pid, signal.SIGTERM)
@@ -173,12 +193,12 @@ def _sweep(process: subprocess.Popen[bytes], folder: Folder) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
         if number == signal.SIGTERM:
-            _wait_for(left, folder)
+            _wait_for(left, folder, patience)
     _signal_group(process.pid, signal.SIGKILL)
 
 
-def _wait_for(pids: list[int], folder: Folder) -> None:
-    deadline = time.monotonic() + 2.0
+def _wait_for(pids: list[int], folder: Folder, patience: float) -> None:
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline and any(_is_ours(pid, folder) for pid in pids):
         time.sleep(_POLL)
 

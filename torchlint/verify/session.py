@@ -13,9 +13,9 @@ from torchlint.verify.claims import Claim, claim
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.folder import Conditions, Folder, FolderError, Limits
-from torchlint.verify.launch import Ended, launch
+from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.proof import Proof
-from torchlint.verify.verdict import VERIFIABLE, Answer, Verdict, inconclusive, verdict
+from torchlint.verify.verdict import MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, verdict
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED_EARLY = range(5)
 
@@ -64,6 +64,12 @@ class Verification:
         return sum(item.verdict.answer is answer for item in self.judged)
 
     @property
+    def ranked(self) -> tuple[Judged, ...]:
+        """The findings in the order in which people want to read them: what was confirmed, then what is open."""
+        order = (Answer.CONFIRMED, Answer.INCONCLUSIVE, Answer.REFUTED, Answer.NOT_REACHED)
+        return tuple(sorted(self.judged, key=lambda item: order.index(item.verdict.answer)))
+
+    @property
     def steps(self) -> int:
         return max((evidence.steps for evidence in self.evidence), default=0)
 
@@ -74,13 +80,14 @@ def verify(
     root: Path,
     limits: Limits,
     announce: Callable[[str], None] = lambda text: None,
+    launcher: Launcher = launch,
 ) -> Verification:
     """Run the program, if that can tell anything, and judge the findings; raises `LaunchError`.
 
     `root` is the folder of the user's own code; `announce` is told where the evidence is while the program runs.
     """
     nothing = nothing_to_verify(command, subjects)
-    return nothing if nothing is not None else run(command, subjects, root, limits, announce)
+    return nothing if nothing is not None else run(command, subjects, root, limits, announce, launcher=launcher)
 
 
 def nothing_to_verify(command: Sequence[str], subjects: Sequence[Subject]) -> Verification | None:
@@ -98,6 +105,7 @@ def run(
     limits: Limits,
     announce: Callable[[str], None],
     conditions: Conditions | None = None,
+    launcher: Launcher = launch,
 ) -> Verification:
     """Run the program, under the conditions of a comparison if it is for one, and judge the findings."""
     case = _Case.of(subjects)
@@ -106,7 +114,7 @@ def run(
         folder.write_plan(list(case.claims.values()), root, limits, conditions)
         announce(f"evidence is in {folder.path} until the report")
         variables = {} if conditions is None else conditions.variables(os.environ)
-        ended = launch(command, folder, limits, variables)
+        ended = launcher(command, folder, limits, variables)
         verification = _judged(case, folder, tuple(command), ended, limits)
         return verification if conditions is None else replace(verification, replaced=folder.replaced(conditions))
     finally:
@@ -159,14 +167,19 @@ class _Case:
 
     def _verdict(self, index: int, evidence: Sequence[Evidence], refused: Sequence[str]) -> Verdict:
         if index in self.problems:
-            return inconclusive(self.problems[index])
+            return inconclusive(self.problems[index], advice="")
         if refused and not evidence:
-            return inconclusive("the evidence was refused")
-        return verdict(self.claims[index], evidence)
+            return inconclusive("the evidence was refused", advice="run the verification again")
+        found = verdict(self.claims[index], evidence)
+        if found.advice == MORE_STEPS and not any(item.stopped for item in evidence):
+            return replace(found, advice="the program ended by itself: let it train for longer")
+        return found
 
 
 def _judged(case: _Case, folder: Folder, command: tuple[str, ...], ended: Ended | None, limits: Limits) -> Verification:
     evidence, refused = folder.evidence()
+    if ended is not None:
+        ended = replace(ended, stopped=min((item.stopped for item in evidence if item.stopped), default=""))
     judged = case.judged(evidence, refused)
     code, message = _outcome(judged, ended, evidence, bool(folder.booted()))
     said = (*message, *_notes(ended, evidence, limits), *refused)
@@ -199,9 +212,9 @@ def _outcome(
 
 def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) -> list[str]:
     notes = []
-    stopped = sorted({item.stopped for item in evidence if item.stopped})
+    stopped = min((item.stopped for item in evidence if item.stopped), default="")
     if stopped:
-        notes.append(f"The program was stopped after {stopped[0]}: what it saved at its end is of a truncated run.")
+        notes.append(f"The program was stopped after {stopped}: what it saved at its end is of a truncated run.")
     if ended is None:
         notes.append("The verification was killed before its report; this is what was seen until then.")
     elif ended.timed_out:

@@ -24,7 +24,8 @@ class Answer(str, Enum):
 class Verdict:
     """An answer, the reason in one sentence, and the numbers behind it.
 
-    `first_step` is the optimizer step, from 0, at which the defect showed first; None where it did not.
+    `first_step` is the optimizer step, from 0, at which the defect showed first; None where it did not. `advice` says
+    what to do next where nothing was decided. A `doubtful` verdict has seen something that speaks for the finding.
     """
 
     answer: Answer
@@ -32,6 +33,8 @@ class Verdict:
     numbers: Mapping[str, float] = field(default_factory=dict)
     first_step: int | None = None
     device: str = ""
+    advice: str = ""
+    doubtful: bool = False
 
 
 Judge = Callable[[Claim, Evidence], Verdict]
@@ -42,7 +45,7 @@ _JUDGES = {
     "step-without-backward": "gradients:step_without_backward",
     "training-under-no-grad": "gradmode:training_under_no_grad",
     "undetached-accumulation": "graphs:undetached_accumulation",
-    "retain-graph-in-loop": "graphs:retain_graph_in_loop",
+    "retain-graph-in-loop": "retention:retain_graph_in_loop",
     "inplace-on-saved-tensor": "inplace:inplace_on_saved_tensor",
     "inplace-on-leaf": "inplace:inplace_on_leaf",
     "empty-cache-in-loop": "switches:empty_cache_in_loop",
@@ -51,7 +54,9 @@ _JUDGES = {
 VERIFIABLE = tuple(_JUDGES)
 """The names of the rules whose findings a run can judge."""
 
-_ORDER = (Answer.CONFIRMED, Answer.REFUTED, Answer.INCONCLUSIVE, Answer.NOT_REACHED)
+MORE_STEPS = "run more steps, for example with --max-steps 200"
+READ = "read the code around it"
+CUDA = "run it on a machine with a CUDA GPU"
 
 
 def confirmed(reason: str, numbers: Mapping[str, float], first_step: int | None = None) -> Verdict:
@@ -64,9 +69,11 @@ def refuted(reason: str, numbers: Mapping[str, float]) -> Verdict:
     return Verdict(Answer.REFUTED, reason, numbers)
 
 
-def inconclusive(reason: str, numbers: Mapping[str, float] | None = None) -> Verdict:
+def inconclusive(
+    reason: str, numbers: Mapping[str, float] | None = None, advice: str = MORE_STEPS, *, doubtful: bool = False
+) -> Verdict:
     """The code ran, but what was seen decides nothing."""
-    return Verdict(Answer.INCONCLUSIVE, reason, numbers or {})
+    return Verdict(Answer.INCONCLUSIVE, reason, numbers or {}, advice=advice, doubtful=doubtful)
 
 
 def not_reached(reason: str = "the flagged code did not run") -> Verdict:
@@ -77,7 +84,7 @@ def not_reached(reason: str = "the flagged code did not run") -> Verdict:
 def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
     """What all processes of a run together say of a claim: one that saw the defect is enough."""
     if claim.rule not in _JUDGES:
-        return inconclusive("findings of this rule are not verifiable yet")
+        return inconclusive("findings of this rule are not verifiable yet", advice="")
     module, _, name = _JUDGES[claim.rule].partition(":")
     judge: Judge = getattr(import_module(f"torchlint.verify.judges.{module}"), name)
     verdicts = [replace(_judged(judge, claim, evidence), device=evidence.process.device) for evidence in processes]
@@ -85,18 +92,35 @@ def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
 
 
 def strongest(verdicts: Sequence[Verdict]) -> Verdict:
-    """What processes or runs say together: one that saw the defect is enough."""
-    return min(verdicts, key=lambda item: _ORDER.index(item.answer), default=not_reached("nothing was observed"))
+    """What processes or runs say together: one that saw the defect is enough, and one that doubts refutes no more."""
+    return min(verdicts, key=_rank, default=not_reached("nothing was observed"))
+
+
+def _rank(verdict: Verdict) -> int:
+    order = (Answer.CONFIRMED, Answer.REFUTED, Answer.INCONCLUSIVE, Answer.NOT_REACHED)
+    return order.index(verdict.answer) * 2 - verdict.doubtful * 3
 
 
 def _judged(judge: Judge, claim: Claim, evidence: Evidence) -> Verdict:
     """A judge's verdict, unless it is about lines that may have run in compiled code."""
     found = judge(claim, evidence)
     if found.answer is Answer.NOT_REACHED and evidence.process.compiled:
-        return inconclusive("not seen to run, but torch.compile was used: compiled lines cannot be watched")
+        reason = "not seen to run, but torch.compile was used: compiled lines cannot be watched"
+        return inconclusive(reason, advice="run the program without torch.compile (TORCHDYNAMO_DISABLE=1)")
     return found
 
 
 def times(count: float, what: str) -> str:
     """A count with its noun: `1 step`, `12 steps`."""
     return f"{count:,.0f} {what}{'' if count == 1 else 's'}"
+
+
+def size(count: float) -> str:
+    """Bytes for people: `512 bytes`, `3.4 kB`, `12 MB`."""
+    if abs(count) < 1000:
+        return times(count, "byte")
+    for unit in ("kB", "MB", "GB"):
+        count /= 1000
+        if abs(count) < 1000 or unit == "GB":
+            break
+    return f"{count:.1f} {unit}" if abs(count) < 10 else f"{count:,.0f} {unit}"

@@ -105,7 +105,10 @@ def _boot(folder: str) -> None:
         from torchlint_probe import conditions
 
         callbacks = [*conditions.meet(os.path.join(folder, CONDITIONS)), *callbacks]
-    sys.meta_path.insert(0, _AfterImport(callbacks))
+    for name, callback in callbacks:
+        if name in sys.modules:  # a .pth file of the environment was quicker
+            callback(sys.modules[name])
+    sys.meta_path.insert(0, _AfterImport([item for item in callbacks if item[0] not in sys.modules]))
 
 
 if os.environ.get(PLAN):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from torchlint.verify.claims import Claim
-from torchlint.verify.evidence import Evidence, Optimizer, total
+from torchlint.verify.evidence import Cut, Evidence, Forward, Optimizer, total
 from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted, times
 
 _ENOUGH = 3
+_NAMES = 4
+"""So many parameters are named."""
 _NO_GRAPH = "does not require grad"
 
 
@@ -22,24 +24,47 @@ def training_under_no_grad(claim: Claim, evidence: Evidence) -> Verdict:
         return confirmed(reason, {"failed_backwards": count}, min(item.first_error for item in failed))
     stepped = [item for item in evidence.optimizers if item.steps]
     steps = sum(total(item.steps) for item in stepped)
-    untrained = {item.module: item.owned for item in forwards if item.owned and not item.fed}
-    untrained |= {f"`{item.name}`": 1 for item in evidence.reads if item.claim == claim.index and not item.fed}
-    if not untrained and stepped and not any(item.fed for item in stepped):
-        untrained = {item.module: item.owned for item in evidence.forwards if item.owned}
-    if untrained and steps >= _ENOUGH:
-        return _untrained(untrained, steps)
+    untrained = {item.module: item for item in forwards if item.owned and not item.fed}
+    reads = [item.name for item in evidence.reads if item.claim == claim.index and not item.fed]
+    if not untrained and not reads and (_is_backward(claim, evidence) or not any(item.fed for item in stepped)):
+        untrained = {item.module: item for item in evidence.forwards if item.owned and not item.fed}
+    if (untrained or reads) and steps >= _ENOUGH:
+        return _untrained(list(untrained.values()), reads, steps)
+    cut = max((item for item in evidence.cuts if _is_about(claim, evidence, item)), key=_count, default=None)
+    if cut is not None and cut.count >= _ENOUGH:
+        return _cut_off(cut)
     return _trained(evidence, stepped, steps)
 
 
-def _untrained(parameters: dict[str, int], steps: int) -> Verdict:
-    """`parameters` of an optimizer, counted by the module or name that runs without gradients."""
-    count = sum(parameters.values())
+def _untrained(forwards: list[Forward], reads: list[str], steps: int) -> Verdict:
+    """Parameters of an optimizer, of modules or by their own name, that run without gradients."""
+    count = sum(item.owned for item in forwards) + len(reads)
+    names = [f"{item.module}.{name}" for item in forwards for name in item.unfed] + reads
+    shown = ", ".join(f"`{name}`" for name in names[:_NAMES])
+    more = f" and {count - _NAMES:,} more" if count > _NAMES else ""
     return confirmed(
-        f"{times(count, 'parameter')} of {', '.join(sorted(parameters))}, which runs without gradients, had none in "
-        f"{times(steps, 'step')} of the optimizer",
+        f"{times(count, 'parameter')} never got a gradient in {times(steps, 'step')} of the optimizer, because the "
+        f"code runs without gradients: {shown}{more}",
         {"parameters": count, "steps": steps},
         0,
     )
+
+
+def _is_about(claim: Claim, evidence: Evidence, cut: Cut) -> bool:
+    return evidence.is_at(cut.at, claim.file, claim.blocks) or evidence.is_at(cut.site, claim.file, (claim.statement,))
+
+
+def _count(cut: Cut) -> int:
+    return cut.count
+
+
+def _cut_off(cut: Cut) -> Verdict:
+    """A part of the loss that does not reach what it is made of; other parts may train the same parameters."""
+    reason = (
+        f"a part of the loss does not reach `{cut.sources}`: `{cut.results}` is made of it without gradients, and goes "
+        f"into a layer of the same loss ({times(cut.count, 'backward')} looked at)"
+    )
+    return confirmed(reason, {"backwards": cut.count}, 0)
 
 
 def _trained(evidence: Evidence, stepped: list[Optimizer], steps: int) -> Verdict:
@@ -56,6 +81,11 @@ def _trained(evidence: Evidence, stepped: list[Optimizer], steps: int) -> Verdic
             numbers,
         )
     return inconclusive(f"the code ran, but only {times(steps, 'step')} with gradients were seen", numbers)
+
+
+def _is_backward(claim: Claim, evidence: Evidence) -> bool:
+    """Whether the claim is about a backward: the code that has no gradient is elsewhere."""
+    return any(evidence.is_at(item.site, claim.file, (claim.statement,)) for item in evidence.backwards)
 
 
 def _is_near(claim: Claim, evidence: Evidence, site: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchlint.verify.claims import Claim
 from torchlint.verify.evidence import Changed, Evidence
-from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted, times
+from torchlint.verify.verdict import READ, Verdict, confirmed, inconclusive, not_reached, refuted, times
 
 _ENOUGH = 3
 _VERSION = "modified by an inplace operation"
@@ -13,6 +13,9 @@ _VERSION = "modified by an inplace operation"
 def inplace_on_saved_tensor(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by an error of PyTorch about what this line changed; refuted by backwards that passed it."""
     change = _change(claim, evidence)
+    if _VERSION in evidence.error and evidence.was_compiling(claim.file, claim.statement):
+        message = evidence.error[evidence.error.index("one of the variables") :].split(". Hint:")[0]
+        return confirmed(f"torch.compile failed on this code: {message}", {"errors": 1}, 0)
     if change is None or not change.hits:
         return not_reached()
     error = _error(change)
@@ -21,6 +24,11 @@ def inplace_on_saved_tensor(claim: Claim, evidence: Evidence) -> Verdict:
     numbers = _numbers(change)
     if not claim.raises:
         return _overwritten(change, numbers)
+    if change.silent:
+        return _silent(change, numbers)
+    if change.untried:
+        reason = "the line changes what a custom Function holds, and whether its backward uses that could not be tried"
+        return inconclusive(reason, numbers, READ, doubtful=True)
     passed = change.passed if change.tracked else change.backwards_after
     if change.bumps >= _ENOUGH and passed >= _ENOUGH and not _unexplained(evidence):
         return refuted(
@@ -28,12 +36,22 @@ def inplace_on_saved_tensor(claim: Claim, evidence: Evidence) -> Verdict:
             numbers,
         )
     if not change.bumps and change.share:
-        return inconclusive("the line changes values without autograd noticing: look at the gradients", numbers)
+        return inconclusive("the line changes values without autograd noticing: look at the gradients", numbers, READ)
     if not change.bumps:
-        return inconclusive(f"in {times(change.hits, 'visit')} no named tensor was seen to change", numbers)
+        return inconclusive(f"in {times(change.hits, 'visit')} no named tensor was seen to change", numbers, READ)
     return inconclusive(
         f"changed {times(change.bumps, 'time')}, with {times(passed, 'backward')} through it: too few", numbers
     )
+
+
+def _silent(change: Changed, numbers: dict[str, float]) -> Verdict:
+    count = max(change.silent.values())
+    names = ", ".join(f"`{name}`" for name in change.silent)
+    reason = (
+        f"gradients are wrong, and PyTorch does not notice: {names} went backward with the changed values, and gives "
+        f"other gradients for them ({times(count, 'backward')} tried)"
+    )
+    return confirmed(reason, {**numbers, "wrong_backwards": count}, 0)
 
 
 def _overwritten(change: Changed, numbers: dict[str, float]) -> Verdict:
@@ -54,6 +72,9 @@ def inplace_on_leaf(claim: Claim, evidence: Evidence) -> Verdict:
     numbers = _numbers(change)
     if change.bumps or change.share:  # PyTorch raises or it does not: that needs no statistics
         return refuted(f"ran {times(change.hits, 'time')} and changed values, and PyTorch did not raise", numbers)
+    if change.leaves >= _ENOUGH and any(path[-1] == ".data" for path in claim.names):
+        reason = f"ran {times(change.leaves, 'time')} on a leaf that requires gradients, and PyTorch did not raise"
+        return refuted(f"{reason}: `.data` is no part of the graph", numbers)
     return inconclusive(
         f"ran {times(change.hits, 'time')} without an error, and was not seen to change anything", numbers
     )

@@ -6,7 +6,7 @@ from statistics import median
 
 from torchlint.verify.claims import Claim
 from torchlint.verify.evidence import Evidence
-from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted, times
+from torchlint.verify.verdict import CUDA, Verdict, confirmed, inconclusive, not_reached, refuted, times
 
 _RARE = 0.2
 """Calls a step up to which emptying the cache is no habit."""
@@ -29,7 +29,7 @@ def empty_cache_in_loop(claim: Claim, evidence: Evidence) -> Verdict:
         return refuted(f"{times(calls, 'call')} in {times(steps, 'step')}: not in every iteration", numbers)
     if evidence.process.device == "cpu":
         return inconclusive(
-            f"{times(calls, 'call')} in {times(steps, 'step')}; what they cost shows on a GPU only", numbers
+            f"{times(calls, 'call')} in {times(steps, 'step')}; what they cost shows on a GPU only", numbers, CUDA
         )
     spent = sum(item.seconds for item in seen) * 1000
     released = sum(item.released for item in seen)
@@ -49,6 +49,8 @@ def anomaly_detection_left_on(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps that ran with it, refuted by steps that did not although the line ran."""
     anomaly = evidence.anomaly
     on = sum(steps for site, steps in anomaly.on_sites if evidence.is_at(site, claim.file, claim.lines[:1]))
+    if not on and claim.index in evidence.reached:  # an option for a library that switches it on elsewhere
+        on = sum(steps for site, steps in anomaly.on_sites if site in anomaly.library_sites)
     numbers: dict[str, float] = {"steps_on": on, "steps_off": anomaly.steps_off}
     if on >= _ON:
         reason = f"on in {times(on, 'step')}"

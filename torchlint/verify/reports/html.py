@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from html import escape
@@ -9,7 +10,7 @@ from importlib.metadata import version
 
 from torchlint.files.source import SourceError
 from torchlint.outputs.page import page
-from torchlint.verify.comparison import Comparison, shown
+from torchlint.verify.comparison import Comparison
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.proof import Outcome
 from torchlint.verify.reports.plots import Plot, comparisons, plot, svg
@@ -21,19 +22,31 @@ _CONTEXT = 3
 
 _CSS = """
 pre mark { display: block; }
+nav ol { column-width: 26rem; padding-left: 1.4rem; } nav label { margin-right: 1rem; white-space: nowrap; }
 .verdict { color: var(--colour); font-weight: 700; }
 .confirmed { --colour: var(--red); } .refuted { --colour: var(--green); }
 .inconclusive { --colour: var(--yellow); } .not-reached { --colour: var(--dim); }
 dl { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .5rem 0; }
 dt { color: var(--dim); } dl div { display: flex; gap: .4rem; } dd { margin: 0; font-variant-numeric: tabular-nums; }
 figure { margin: 0; } svg { height: auto; max-width: 100%; }
+body:has(#show-confirmed:not(:checked)) article.confirmed, body:has(#show-refuted:not(:checked)) article.refuted,
+body:has(#show-inconclusive:not(:checked)) article.inconclusive,
+body:has(#show-not-reached:not(:checked)) article.not-reached { display: none; }
 table { border-collapse: collapse; } td, th { padding: .1rem .8rem .1rem 0; text-align: left; }
 """
 
 
 def render(verification: Verification) -> str:
     """The page."""
-    body = "\n".join([_head(verification), *_comparison(verification.comparison), *_articles(verification), _foot()])
+    body = "\n".join(
+        [
+            _head(verification),
+            *_comparison(verification.comparison),
+            *_index(verification),
+            *_articles(verification),
+            _foot(),
+        ]
+    )
     return page("torchlint verify", body, _CSS)
 
 
@@ -43,7 +56,7 @@ def _head(verification: Verification) -> str:
         for answer in Answer
         if verification.count(answer)
     )
-    notes = "".join(f"<p>{escape(note)}</p>" for note in verification.notes)
+    notes = "".join(f"<p>{_text(note)}</p>" for note in verification.notes)
     return (
         f"<h1>torchlint verify</h1>\n<p><code>{escape(shlex.join(verification.command))}</code></p>\n"
         f"<p>{counts or 'No findings.'}</p>\n{notes}\n{_table(verification)}"
@@ -68,7 +81,7 @@ def _comparison(comparison: Comparison | None) -> Iterator[str]:
     if comparison is None:
         return
     rows = "".join(
-        f'<tr><td class="dim">{escape(item.label)}</td><td>{shown(item.before)}</td><td>{shown(item.after)}</td></tr>'
+        f'<tr><td class="dim">{escape(item.label)}</td><td>{item.shown_before}</td><td>{item.shown_after}</td></tr>'
         for item in comparison.quantities
     )
     yield (
@@ -81,9 +94,26 @@ def _comparison(comparison: Comparison | None) -> Iterator[str]:
     yield "</section>"
 
 
+def _index(verification: Verification) -> Iterator[str]:
+    """Which findings there are, and switches for those that are shown: without a script, by their state."""
+    answers = [answer for answer in Answer if verification.count(answer)]
+    if len(verification.judged) < 2:
+        return
+    switches = "".join(
+        f'<label><input type="checkbox" id="show-{answer.value}" checked> {answer.value}</label>' for answer in answers
+    )
+    links = "".join(
+        f'<li class="{item.verdict.answer.value}"><a href="#finding-{number}">{escape(item.finding.path)}:'
+        f"{item.finding.span.start.line} {escape(item.finding.name)}</a> "
+        f'<span class="verdict">{item.verdict.answer.value}</span></li>'
+        for number, item in enumerate(verification.ranked)
+    )
+    yield f"<nav>\n<p>{switches if len(answers) > 1 else ''}</p>\n<ol>{links}</ol>\n</nav>"
+
+
 def _articles(verification: Verification) -> Iterator[str]:
     busiest = max(verification.evidence, key=lambda evidence: evidence.steps, default=None)
-    for number, judged in enumerate(verification.judged):
+    for number, judged in enumerate(verification.ranked):
         yield _article(judged, number, busiest)
 
 
@@ -92,13 +122,22 @@ def _article(judged: Judged, number: int, evidence: Evidence | None) -> str:
     first = "" if verdict.first_step is None else f" First at step {verdict.first_step + 1:,}."
     device = f" On {verdict.device}." if verdict.device else ""
     return (
-        f'<article class="{verdict.answer.value}">\n'
+        f'<article class="{verdict.answer.value}" id="finding-{number}">\n'
         f'<h2><span class="verdict">{verdict.answer.value}</span> {escape(finding.code)} {escape(finding.name)} '
         f'<span class="dim">{escape(finding.path)}:{finding.span.start.line}</span></h2>\n'
-        f"<p>{escape(finding.message)}</p>\n{_code(judged)}\n"
-        f"<p><b>{escape(_sentence(verdict.reason))}</b>{first}{escape(device)}</p>\n"
+        f"<p>{_text(finding.message)}</p>\n{_code(judged)}\n"
+        f"<p><b>{_text(_sentence(verdict.reason))}</b>{first}{escape(device)}{_advice(verdict.advice)}</p>\n"
         f"{_fix(judged)}{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"
     )
+
+
+def _text(text: str) -> str:
+    """Escaped, with code between back ticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def _advice(advice: str) -> str:
+    return f" Next: {_text(advice)}." if advice else ""
 
 
 def _fix(judged: Judged) -> str:
@@ -107,7 +146,7 @@ def _fix(judged: Judged) -> str:
     outcome, fix = judged.proof.outcome, judged.finding.fix
     about = "" if fix is None else f" ({fix.safety.value}: {fix.message})"
     title = "No fix" if outcome is Outcome.NO_FIX else f"Fix {outcome.value}"
-    return f"<p><b>{escape(title)}</b>{escape(about)}: {escape(judged.proof.reason)}.</p>\n"
+    return f"<p><b>{escape(title)}</b>{_text(about)}: {_text(judged.proof.reason)}.</p>\n"
 
 
 def _sentence(text: str) -> str:

@@ -27,7 +27,7 @@ def report(verification: Verification) -> dict[str, Any]:
         "program": None
         if ended is None
         else {
-            "exit_code": ended.code,
+            "exit_code": None if ended.was_ended else ended.code,
             "ended": ended.description,
             "seconds": round(ended.seconds, 3),
             "steps": verification.steps,
@@ -68,8 +68,9 @@ def _finding(judged: Judged) -> dict[str, Any]:
         "verdict": verdict.answer.value,
         "reason": verdict.reason,
         "evidence": dict(verdict.numbers),
-        "first_step": verdict.first_step,
+        "first_step": None if verdict.first_step is None else verdict.first_step + 1,
         "device": verdict.device,
+        "advice": verdict.advice,
         "fix": _fix(judged),
     }
 
@@ -91,9 +92,20 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     return {
         "order": list(comparison.order),
         "seed": comparison.seed,
-        "fixed_program": {"exit_code": ended.code, "ended": ended.description, "seconds": round(ended.seconds, 3)},
+        "fixed_program": {
+            "exit_code": None if ended.was_ended else ended.code,
+            "ended": ended.description,
+            "seconds": round(ended.seconds, 3),
+        },
         "quantities": [
-            {"name": item.name, "unit": item.unit, "before": item.before, "after": item.after}
+            {
+                "name": item.name,
+                "unit": item.unit,
+                "before": item.before,
+                "after": item.after,
+                "noise_before": item.noise_before,
+                "noise_after": item.noise_after,
+            }
             for item in comparison.quantities
         ],
         "losses": {"before": _losses(comparison.before), "after": _losses(comparison.after)},

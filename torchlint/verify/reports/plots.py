@@ -72,7 +72,7 @@ def _memory(evidence: Evidence) -> Plot:
         "Live graphs and memory at each step",
         "autograd graphs alive",
         (
-            Curve("graphs that went backward and are alive", _series(evidence, "graphs")),
+            Curve("graphs alive", _series(evidence, "graphs")),
             Curve(f"{what} (MB, right)", _series(evidence, "memory", 1e-6), right=True),
         ),
     )
@@ -105,16 +105,27 @@ def comparisons(comparison: Comparison) -> tuple[Plot, ...]:
         ("Gradient norm at each measured step", "norm of sampled gradients", "norm", True),
         ("Autograd graphs alive at each step", "graphs", "graphs", True),
     )
-    forms = (("as it is", busiest(comparison.before)), ("with the fixes", busiest(comparison.after)))
+    found = (("as it is", busiest(comparison.before)), ("with the fixes", busiest(comparison.after)))
+    forms = [(name, form) for name, form in found if form is not None]
     return tuple(
         Plot(
             title,
             unit,
-            tuple(Curve(name, points(form, key), dots=key == "norm") for name, form in forms if form is not None),
+            tuple(
+                Curve(name, [point for point in points(form, key) if point[0] in steps], dots=key == "norm")
+                for name, form in forms
+            ),
             from_zero,
         )
         for title, unit, key, from_zero in drawn
+        for steps in [_common_steps([form for _, form in forms], key)]
     )
+
+
+def _common_steps(forms: Sequence[Evidence], key: str) -> set[float]:
+    """The steps at which all have been measured."""
+    measured = [{step for step, _ in points(form, key)} for form in forms]
+    return set.intersection(*measured) if measured else set()
 
 
 def svg(plot: Plot, name: str) -> str:
@@ -136,7 +147,7 @@ def svg(plot: Plot, name: str) -> str:
             lines += _draw(target, curve, number, name)
         if plot.from_zero:
             axes.set_ylim(bottom=0)
-        axes.legend(handles=lines, loc="best", frameon=False)
+        axes.legend(handles=lines, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(lines), frameon=False)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()

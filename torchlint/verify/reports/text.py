@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.colours import Paint, painter
 from torchlint.outputs.escaping import printable
-from torchlint.verify.comparison import Comparison, shown
+from torchlint.verify.comparison import Comparison
 from torchlint.verify.proof import Outcome
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import Answer
@@ -23,13 +23,15 @@ OUTCOMES = {
     Outcome.NOTHING_TO_PROVE: "dim",
     Outcome.NO_FIX: "dim",
 }
+_PLACES = 5
+"""Of findings that were not reached, so many are named."""
 _WIDTH = max(len(answer.value) for answer in Answer)
 
 
 def render(verification: Verification, colour: bool) -> str:
     """A block a finding, what the user should know, and a summary."""
     paint = painter(colour)
-    lines = [line for judged in verification.judged for line in _of(judged, paint)]
+    lines = list(_findings(verification, paint))
     if lines:
         lines.append("")
     lines += [f"{paint('note:', 'hint')} {printable(note)}" for note in verification.notes]
@@ -37,6 +39,21 @@ def render(verification: Verification, colour: bool) -> str:
         lines += [*_compared(verification.comparison, paint), ""]
     lines.append(_summary(verification))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _findings(verification: Verification, paint: Paint) -> Iterator[str]:
+    """A block for each that something was seen of, and a line for all others; nothing where nothing ran."""
+    if not any(evidence.has_anything for evidence in verification.evidence):
+        return
+    for judged in verification.ranked:
+        if judged.verdict.answer is not Answer.NOT_REACHED:
+            yield from _of(judged, paint)
+    missed = [item.finding for item in verification.ranked if item.verdict.answer is Answer.NOT_REACHED]
+    if missed:
+        places = ", ".join(f"{printable(item.path)}:{item.span.start.line} {item.code}" for item in missed[:_PLACES])
+        places += f" and {len(missed) - _PLACES:,} more" if len(missed) > _PLACES else ""
+        answer = paint(f"{Answer.NOT_REACHED.value:<{_WIDTH}}", ROLES[Answer.NOT_REACHED])
+        yield f"{answer}  {len(missed):,}, their code did not run: {places}"
 
 
 def _of(judged: Judged, paint: Paint) -> Iterator[str]:
@@ -49,6 +66,8 @@ def _of(judged: Judged, paint: Paint) -> Iterator[str]:
         yield f"{'':{_WIDTH}}    {paint(printable(text), 'code')}"
     first = "" if verdict.first_step is None else f" (first at step {verdict.first_step + 1:,})"
     yield f"{'':{_WIDTH}}    {printable(verdict.reason)}{first}"
+    if verdict.advice:
+        yield f"{'':{_WIDTH}}    next: {printable(verdict.advice)}"
     if judged.proof is not None:
         yield f"{'':{_WIDTH}}    {_fix(judged, paint)}"
 
@@ -66,7 +85,7 @@ def _compared(comparison: Comparison, paint: Paint) -> Iterator[str]:
     """Which runs there were, and a table of what was measured in them."""
     yield f"runs: {', '.join(comparison.order)}; seed {comparison.seed}"
     quantities = comparison.quantities
-    rows = [(item.label, shown(item.before), shown(item.after)) for item in quantities]
+    rows = [(item.label, item.shown_before, item.shown_after) for item in quantities]
     rows.insert(0, ("", "as it is", "with fixes"))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for number, (name, before, after) in enumerate(rows):

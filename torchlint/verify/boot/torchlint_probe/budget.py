@@ -7,14 +7,18 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from torchlint_probe.plan import Plan
 
 _ATTEMPTS = 3
+"""So often each thread is asked to end."""
 _GRACE = 15.0
-"""Seconds in which the program may end by itself, once it has been asked to."""
+"""Seconds in which the program may end by itself, once it has been asked to;"""
+_LATEST = 1.0
+"""but no more than so many after its time is up."""
 
 
 class EnoughSeen(SystemExit):
@@ -29,16 +33,17 @@ class Budget:
 
     def __init__(self, plan: Plan, flush: Callable[[], None]) -> None:
         self._steps = plan.max_steps
+        self._seconds = plan.max_seconds
         # Ranks must stop at the same step, or the others wait for ever: their clock is the launcher's.
-        self._deadline = 0.0 if "RANK" in os.environ else plan.max_seconds
+        self._deadline = float("inf") if "RANK" in os.environ else plan.deadline
         self._hard = plan.hard
         self._start = 0.0
         self._flush = flush
-        self._attempts = 0
+        self._attempts: Counter[int] = Counter()
         self.reason = ""
 
     def start(self) -> None:
-        """The first backward or step: from here on the seconds count."""
+        """The first backward or step."""
         self._start = self._start or time.monotonic()
 
     @property
@@ -54,20 +59,27 @@ class Budget:
         """Raise if the budget is spent."""
         if self._steps and steps >= self._steps:
             self._stop(f"{steps} steps")
-        elif self._deadline and self.seconds > self._deadline:
-            self._stop(f"{self._deadline:g} seconds")
+        elif time.monotonic() > self._deadline:
+            self._stop(f"{self._seconds:g} seconds")
 
     def _stop(self, reason: str) -> None:
+        is_first = not self.reason
         self.reason = self.reason or reason
         self._flush()
-        self._attempts += 1
-        if self._hard or self._attempts > _ATTEMPTS:
+        thread = threading.get_ident()
+        self._attempts[thread] += 1
+        if self._hard or self._attempts[thread] > _ATTEMPTS:
             _leave()
-        if self._attempts == 1:
-            timer = threading.Timer(_GRACE, self._end)
+        if is_first:
+            timer = threading.Timer(self._grace(), self._end)
             timer.daemon = True
             timer.start()
+        if threading.current_thread() is not threading.main_thread():
+            raise SystemExit(0)  # itself: Python prints the tracebacks of its subclasses
         raise _pytest_exit() or EnoughSeen()
+
+    def _grace(self) -> float:
+        return min(_GRACE, max(self._deadline - time.monotonic(), 0.0) + _LATEST)
 
     def _end(self) -> None:
         self._flush()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType, MemberDescriptorType
@@ -28,6 +30,11 @@ class Claim:
     names: tuple[Path, ...]
     container: tuple[Path, ...]
 
+    @property
+    def shown(self) -> str:
+        """The container as it is written in the code."""
+        return "".join(_as_written(part) for path in self.container for part in path)
+
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Claim:
         return cls(
@@ -42,9 +49,15 @@ class Claim:
         )
 
 
+def _as_written(part: str) -> str:
+    if part.startswith("'"):
+        return f"[{part[1:]!r}]"
+    return f"[{part[1:]}]" if part.startswith("=") else part
+
+
 def values_of(paths: tuple[Path, ...], frame: FrameType) -> Iterator[Any]:
     """The values of paths in a frame, without running any code of the program."""
-    variables, module = frame.f_locals, frame.f_globals
+    variables, module = variables_of(frame), frame.f_globals
     for path in paths:
         value = variables.get(path[0], _MISSING)
         if value is _MISSING:
@@ -53,6 +66,21 @@ def values_of(paths: tuple[Path, ...], frame: FrameType) -> Iterator[Any]:
             value = _follow(value, part)
         if value is not _MISSING:
             yield value
+
+
+def variables_of(frame: FrameType, is_current: bool = True) -> dict[str, Any]:
+    """The local variables. Before Python 3.13 a frame's own copy of them is emptied, or it would keep tensors alive.
+
+    Not that of the `current` frame of a trace function, which would empty the variables themselves.
+    """
+    held = frame.f_locals
+    if sys.version_info >= (3, 13) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return held
+    if is_current and sys.version_info < (3, 12):
+        return held
+    variables = dict(held)
+    held.clear()
+    return variables
 
 
 def _follow(value: Any, part: str) -> Any:

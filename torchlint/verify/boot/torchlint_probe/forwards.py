@@ -2,73 +2,84 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.compiler import is_compiling
 
+from torchlint_probe.graphs import LiveGraphs
 from torchlint_probe.ledger import Ledger, Slot
 from torchlint_probe.sites import Sites
 
 _MODULES = 200
 
 
+class _Inside(threading.local):
+    """Whether this thread is in a call of a module, and in one that began with gradients off."""
+
+    module = False
+    off = False
+    root: torch.nn.Module | None = None
+    """The outermost module."""
+
+
 class Forwards:
     """Outermost calls of modules, and outermost ones while gradients are off."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: Sites, graphs: LiveGraphs) -> None:
         self.calls: Counter[tuple[int, int]] = Counter()
         """How often a module, by number, ran at a site."""
         self.modules: list[weakref.ref[torch.nn.Module]] = []
         self.names: list[str] = []
         self.trainable: list[int] = []
-        self.slots: list[list[Slot]] = []
-        """Of each module's parameters, those that an optimizer has."""
-        self._numbers: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
-        self._sites = sites
+        self.slots: list[dict[str, Slot]] = []
+        """Of each module's parameters, by name, those that an optimizer has."""
         self.entered = 0
         """How many outermost calls of modules there were."""
-        self._local = threading.local()
+        self.inside = _Inside()
+        self._graphs = graphs
+        self._numbers: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
+        self._sites = sites
 
     def resolve(self, ledgers: list[Ledger]) -> None:
         """Find out which parameters are an optimizer's, while the modules are alive."""
+        if not self.modules:
+            return
         owned = {
             id(leaf): slot for ledger in ledgers for slot in ledger.slots if (leaf := slot.parameter()) is not None
         }
         for number, reference in enumerate(self.modules):
             module = reference()
             if module is not None:
-                trainable = [leaf for leaf in module.parameters() if leaf.requires_grad]
+                trainable = {name: leaf for name, leaf in module.named_parameters() if leaf.requires_grad}
                 self.trainable[number] = len(trainable)
-                self.slots[number] = [owned[id(leaf)] for leaf in trainable if id(leaf) in owned]
+                self.slots[number] = {name: owned[id(leaf)] for name, leaf in trainable.items() if id(leaf) in owned}
 
-    @property
-    def is_inside(self) -> bool:
-        """Whether this thread is in a call of a module."""
-        return getattr(self._local, "inside", False)
-
-    def call(self, original: Any, module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        """`nn.Module.__call__`, which also counts; Dynamo may trace it, and sees the original only."""
-        if is_compiling():
-            return original(module, *args, **kwargs)
-        local = self._local
-        outermost = not getattr(local, "inside", False)
-        off = not torch.is_grad_enabled() and not getattr(local, "off", False)
-        if not outermost and not off:
-            return original(module, *args, **kwargs)
-        self.entered += outermost
+    def call(self, original: Any, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+        """A call that is an outermost one, of all or of those without gradients."""
+        inside = self.inside
+        was_inside, was_off = inside.module, inside.off
+        off = not was_off and not torch.is_grad_enabled()
+        if not was_inside:
+            self.entered += 1
+            inside.root = module
         if off:
             self._count(module)
-        local.inside = True
-        local.off = off or getattr(local, "off", False)
+        inside.module, inside.off = True, was_off or off
         try:
-            return original(module, *args, **kwargs)
+            output = original(module, *args, **kwargs)
         finally:
-            local.inside = not outermost
-            local.off = local.off and not off
+            inside.module, inside.off = was_inside, was_off
+            if not was_inside:
+                inside.root = None
+        if self._graphs.wanted and not was_inside:
+            self._graphs.come_out(output)
+        return output
 
     def _count(self, module: torch.nn.Module) -> None:
         number = self._numbers.get(module)
@@ -77,7 +88,32 @@ class Forwards:
                 return
             number = self._numbers[module] = len(self.modules)
             self.modules.append(weakref.ref(module))
-            self.names.append(type(module).__name__)
+            self.names.append(self._name(module))
             self.trainable.append(0)
-            self.slots.append([])
+            self.slots.append({})
         self.calls[number, self._sites.here()] += 1
+
+    def _name(self, module: torch.nn.Module) -> str:
+        """Its place in the outermost module, or the variable that holds it; else its class."""
+        root = self.inside.root
+        if root is not None and root is not module:
+            name = next((name for name, part in root.named_modules() if part is module), "")
+        else:
+            name = self._sites.variable(module)
+        return name or type(module).__name__
+
+
+def counted(original: Any, probe: Any) -> Callable[..., Any]:
+    """`nn.Module.__call__`, which also counts; Dynamo may trace it, and sees the original only."""
+
+    @functools.wraps(original)
+    def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(module, *args, **kwargs)
+        seen: Forwards = probe.forwards
+        inside = seen.inside
+        if inside.module and (inside.off or torch.is_grad_enabled()):
+            return original(module, *args, **kwargs)
+        return seen.call(original, module, args, kwargs)
+
+    return call

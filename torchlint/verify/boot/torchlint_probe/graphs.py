@@ -8,32 +8,59 @@ from typing import Any
 import torch
 
 KEY = "torchlint"
+_PASSED = "torchlint-passed"
 NODES = 5_000
 """Walks through a graph end after so many nodes."""
 
 
-class Count:
-    """How many tagged graphs are alive."""
+class LiveGraphs:
+    """How many graphs are alive: of what models gave, and of losses that no model had a part in."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted
         self.alive = 0
+        self._has_output = False
+
+    def come_out(self, output: Any) -> None:
+        """An outermost module has returned this."""
+        self._has_output |= self._tag(tensors_in(output))
+
+    def go_backward(self, roots: list[torch.Tensor], passed: int) -> None:
+        """These go backward, after so many others have."""
+        if not self.wanted:
+            return
+        if not self._has_output:
+            self._tag(roots)
+        self._has_output = False
+        for root in roots:
+            if root.grad_fn is not None:
+                root.grad_fn.metadata[_PASSED] = passed
+
+    def _tag(self, tensors: list[torch.Tensor]) -> bool:
+        for tensor in tensors:
+            node = tensor.grad_fn
+            if node is not None:
+                if KEY not in node.metadata:
+                    node.metadata[KEY] = _Life(self)
+                return True
+        return False
 
 
-class Root:
-    """Lies in the root node of a graph that went backward."""
+class _Life:
+    """Lies in the node of a tensor; counts as long as the node is alive."""
 
-    __slots__ = ("_count",)
+    __slots__ = ("_graphs",)
 
-    def __init__(self, count: Count) -> None:
-        self._count = count
-        count.alive += 1
+    def __init__(self, graphs: LiveGraphs) -> None:
+        self._graphs = graphs
+        graphs.alive += 1
 
     def __del__(self) -> None:
-        self._count.alive -= 1
+        self._graphs.alive -= 1
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """The tensors that `backward` or `grad` was handed."""
+    """The tensors that `backward` or `grad` was handed, or that a module returned."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
@@ -57,6 +84,13 @@ def nodes(roots: list[torch.Tensor], limit: int = NODES) -> list[Any]:
                 seen.add(following)
                 queue.append(following)
     return found
+
+
+def last_backward(node: Any) -> int:
+    """How many backwards there were before the one that began at a node, or at one that it rests on; or -1."""
+    near = [node, *(following for following, _ in node.next_functions if following is not None)]
+    near += [following for item in near[1:] for following, _ in item.next_functions if following is not None]
+    return max((item.metadata.get(_PASSED, -1) for item in near), default=-1)
 
 
 def leaves(graph: list[Any]) -> list[torch.Tensor]:

@@ -17,11 +17,8 @@ class Hooks:
         self._around_steps: list[tuple[Any, Any]] = []
         self._handles: list[Any] = []
 
-    def replace(self, owner: Any, name: str, hook: Callable[..., Any], *, traceable: bool = False) -> None:
-        """Let `owner.name` be a function that calls `hook`, with the original as its first argument.
-
-        Dynamo must not see it, unless it is `traceable`: then it compiles to nothing but the original.
-        """
+    def replace(self, owner: Any, name: str, hook: Callable[..., Any]) -> None:
+        """Let `owner.name` be a function that calls `hook`, with the original as its first argument."""
         original = getattr(owner, name)
 
         @functools.wraps(original)
@@ -29,8 +26,7 @@ class Hooks:
             return hook(original, *args, **kwargs)
 
         setattr(owner, name, wrapper)
-        if not traceable:
-            self._replaced.append((owner, name, wrapper))
+        self._replaced.append((owner, name, wrapper))
 
     def around_steps(self, before: Callable[..., Any], after: Callable[..., Any]) -> None:
         """Call `before` and `after` each `step` of any optimizer."""
@@ -41,7 +37,26 @@ class Hooks:
         self._handles = [register(hook) for register, hook in self._around_steps]
 
     def hide_from_dynamo(self, dynamo: Any) -> None:
-        """Keep Dynamo from tracing into them: an attribute that says so is not enough."""
+        """Keep Dynamo from tracing into the hooks, from the first time on that something is to be compiled.
+
+        Importing any optimizer imports Dynamo, and a hook that is hidden costs more than what it does.
+        """
+        context = getattr(getattr(dynamo, "eval_frame", None), "OptimizeContext", None)
+        if context is None:
+            self._hide(dynamo)
+            return
+        original = context.__init__
+
+        @functools.wraps(original)
+        def first(*args: Any, **kwargs: Any) -> None:
+            context.__init__ = original
+            self._hide(dynamo)
+            original(*args, **kwargs)
+
+        context.__init__ = first
+
+    def _hide(self, dynamo: Any) -> None:
+        """An attribute that says so is not enough."""
         for owner, name, wrapper in self._replaced:
             if getattr(owner, name) is wrapper:  # the program may have replaced it again
                 setattr(owner, name, dynamo.disable(wrapper))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import Counter
 from types import FrameType
@@ -11,6 +12,7 @@ import torch
 
 from torchlint_probe.claim import Claim, values_of
 from torchlint_probe.graphs import nodes
+from torchlint_probe.spots import Spot, next_sequence
 
 _HITS = 30
 _MOST_HITS = 600
@@ -49,7 +51,7 @@ class _Passage:
 class _Subject:
     """A tensor that the line may change. `alias` has its storage and version counter, not its graph."""
 
-    __slots__ = ("alias", "bumped", "copy", "passage", "tensor", "version")
+    __slots__ = ("alias", "bumped", "copy", "is_leaf", "passage", "sequence", "tensor", "version")
 
     def __init__(self, tensor: torch.Tensor, copied: bool) -> None:
         self.alias = tensor.detach()
@@ -58,16 +60,18 @@ class _Subject:
         self.passage.watch(tensor)
         self.version = tensor._version
         self.copy = self.alias.clone() if copied and tensor.numel() <= _COPY_LIMIT else None
+        self.sequence = 0 if self.copy is None else next_sequence()
         self.bumped = False
+        self.is_leaf = tensor.is_leaf and tensor.requires_grad
 
-    def settle(self) -> float | None:
-        """See whether the line changed it; returns the share of elements that did, if it is known."""
+    def settle(self) -> tuple[float, Spot | None]:
+        """See whether the line changed it; the share of elements that did, and how to find them in a backward."""
         self.bumped = self.alias._version > self.version
-        if self.copy is None:
-            return None
-        changed = float((self.alias != self.copy).float().mean()) if self.copy.numel() else 0.0
-        self.copy = None
-        return changed
+        before, self.copy = self.copy, None
+        if before is None or not before.numel():
+            return 0.0, None
+        changed = float((self.alias != before).float().mean())
+        return changed, Spot(self.alias, before, self.sequence) if changed else None
 
 
 class Change:
@@ -80,11 +84,17 @@ class Change:
         self.tracked = 0
         self.passed = 0
         self.share = 0.0
-        self.silent = 0
+        self.leaves = 0
+        """Visits that passed without an error, where a leaf that requires gradients was named."""
         self.errors: Counter[str] = Counter()
         self.matched: Counter[str] = Counter()
         self.first_error: int | None = None
         self.backwards_after = 0
+        self.silent: Counter[str] = Counter()
+        """By the name of a node, how often it went backward with changed values, and with other gradients for it."""
+        self.untried = 0
+        """Changes of tensors that hang on a custom Function whose backward cannot be tried."""
+        self._spots: list[Spot] = []
         self._subjects: list[_Subject] = []
         self._passages: list[_Passage] = []
         self._steps = self._backwards = 0
@@ -101,12 +111,14 @@ class Change:
 
     def leave(self, frame: FrameType, error: BaseException | None) -> bool:
         """The line has run."""
-        shares = [subject.settle() for subject in self._subjects]
+        settled = [subject.settle() for subject in self._subjects]
         if isinstance(error, RuntimeError) and any(part in str(error) for part in LEAF_ERRORS):
             self._fail(self.errors, error)
             return True
+        self.leaves += error is None and any(subject.is_leaf for subject in self._subjects)
         changed = [subject for subject in self._subjects if subject.bumped]
-        self.share = max([self.share, *(share for share in shares if share is not None)])
+        self.share = max([self.share, *(share for share, _ in settled)])
+        self._spots += [spot for _, spot in settled if spot is not None]
         self._subjects = changed
         if changed:
             self.bumps += 1
@@ -133,6 +145,15 @@ class Change:
             self.first_error = self._steps
 
     # -- around a backward
+
+    def before_backward(self, roots: list[torch.Tensor]) -> None:
+        """A backward is about to run: will it go on with values that the line has changed?"""
+        spots, self._spots = self._spots, []
+        for spot in spots:
+            if spot.meet(roots):
+                self._spots.append(spot)
+            self.silent.update(set(spot.wrong))
+            self.untried += spot.untried
 
     def backward_passed(self, steps: int) -> None:
         """A backward has ended without an error."""
@@ -171,9 +192,20 @@ def _changeable(value: Any) -> list[torch.Tensor]:
     """The tensors that a name stands for; an optimizer's are its parameters."""
     if isinstance(value, torch.Tensor):
         return [] if value.is_sparse else [value]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return _as_tensor(value)
     if isinstance(value, torch.optim.Optimizer):
         return [parameter for group in value.param_groups for parameter in group["params"]]
     return []
+
+
+def _as_tensor(array: Any) -> list[torch.Tensor]:
+    """A tensor with the memory of an array."""
+    try:
+        return [torch.from_numpy(array)] if array.flags.writeable else []
+    except (TypeError, ValueError):  # of a type that PyTorch has not, or with negative strides
+        return []
 
 
 def _complaints(node: Any) -> list[str]:

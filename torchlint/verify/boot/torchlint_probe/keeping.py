@@ -1,150 +1,177 @@
-"""undetached-accumulation: do the graphs of tensors at a flagged line outlive the iterations that made them?"""
+"""undetached-accumulation: do the graphs that a flagged line keeps outlive the iterations that made them?"""
 
 from __future__ import annotations
 
-from collections import deque
-from types import FrameType, FunctionType, MemberDescriptorType, ModuleType
-from typing import Any
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torchlint_probe.claim import Claim, values_of
-from torchlint_probe.forwards import Forwards
-from torchlint_probe.graphs import KEY
+from torchlint_probe.contents import Contents
+from torchlint_probe.graphs import KEY, last_backward, nodes
+from torchlint_probe.holders import path_to, variables
+from torchlint_probe.saved import saved_bytes
+
+if TYPE_CHECKING:
+    from torchlint_probe.probe import Probe
 
 _TAGS = 600
 """So many tensors are followed for one finding,"""
-
 _VISITS = 100
 """in so many visits of its line."""
-
-_TAIL = 3
-"""Of a container, so many of its last items are looked at."""
-
-_BREADTH = 40
-_ITEMS = 200
-_PLAIN = (bool, int, float, complex, str, bytes)
-_SLOT = MemberDescriptorType
+_WEIGHED = (6, 14)
+"""At these visits the bytes are counted that the graphs hold."""
+_SEARCHED = (8, 20, 50)
+"""At these visits somebody who holds the graphs is searched for, if the container does not."""
+_PILE = 4
+_STEPS = 40
+"""From a tensor so many nodes are looked at to find one of an earlier visit."""
 
 
 class Tag:
-    """Lies in the node of one tensor that was seen at the line, and tells when it goes backward and dies.
+    """Lies in the node of one tensor, and tells when it goes backward and dies.
 
     It is the node's hook as well, and nothing else keeps it alive.
     """
 
-    __slots__ = ("_keep", "_number")
+    __slots__ = ("_keep", "number")
 
     def __init__(self, keep: Keep, number: int) -> None:
         self._keep = keep
-        self._number = number
+        self.number = number
 
     def __call__(self, gradients: Any) -> None:
-        self._keep.went_backward(self._number)
+        self._keep.went_backward(self.number)
 
     def __del__(self) -> None:
-        self._keep.died(self._number)
+        self._keep.died(self.number)
 
 
 class Keep:
-    """What is seen of one finding.
+    """What is seen of one finding, in one thread.
 
     Time is counted in visits of the line, in the code of a module in calls of the outermost module: what one forward
     pass collects is one graph.
     """
 
-    def __init__(self, claim: Claim, forwards: Forwards) -> None:
+    def __init__(self, claim: Claim, probe: Probe) -> None:
         self.claim = claim
         self.visits = 0
         self.backwards: list[int] = []
-        """How many backwards there had been at each visit."""
+        """How many backwards there had been at each visit,"""
+        self.steps: list[int] = []
+        """and how many steps."""
         self.lives: list[list[int]] = []
-        """The visit at which it was born, the backward that used it last, the visit before which it died; or -1."""
-        self._forwards = forwards
-        self._forward = -1
-        self._passed = 0
+        """The visit of its birth, the backward that used it last, the visit before which it died, or -1; whether it was
+        seen in the container."""
         self.tensors = 0
-        """Tensors with a graph that were seen."""
-        self.items = 0
-        """What was seen in the container, with a graph or without."""
+        """Tensors with a graph that were seen on the line."""
+        self.clean = self.graphs = 0
+        """At how many visits the container held items without a graph only, and at how many some with one."""
         self.container = ""
         self.bound: int | None = None
+        self.holder = ""
+        """Who else holds graphs of earlier visits."""
+        self.weights: list[int] = []
+        self._key = (KEY, claim.index, threading.get_ident())
+        self._probe = probe
+        self._forward = -1
 
     def enter(self, frame: FrameType) -> bool:
         """The line is about to run; returns whether the next visit is of interest."""
-        if not self._forwards.is_inside or self._forwards.entered != self._forward:
-            self._forward = self._forwards.entered
+        forwards = self._probe.forwards
+        if not forwards.inside.module or forwards.entered != self._forward:
+            self._forward = forwards.entered
             self.visits += 1
-            self.backwards.append(self._passed)
+            self.backwards.append(self._probe.passed)
+            self.steps.append(self._probe.steps)
+        self._look_into_container(frame)
         for value in values_of(self.claim.names, frame):
-            for tensor in Contents(value, 2).tensors:
-                self._tag(tensor)
-        for value in values_of(self.claim.container, frame):
-            self._look_into(value)
+            tensors = [value] if isinstance(value, torch.Tensor) else Contents(value, 2).tensors
+            for tensor in tensors:
+                self._tag(tensor, held=not self.claim.container and tensor is not value)
+        if self.visits in _SEARCHED and not self.holder and self._has_unexplained_pile():
+            self._search(frame)
         return len(self.lives) < _TAGS and self.visits < _VISITS
 
-    def _tag(self, tensor: torch.Tensor) -> None:
+    def _look_into_container(self, frame: FrameType) -> None:
+        """What was put there before: the items at its ends, or at those of what an object holds."""
+        for value in values_of(self.claim.container, frame):
+            self.container = type(value).__name__
+            self.bound = getattr(value, "maxlen", None) if self.bound is None else self.bound
+            contents = Contents(value, 3)
+            held = [tensor for tensor in contents.tensors if tensor.grad_fn is not None]
+            self.graphs += bool(held)
+            self.clean += bool(contents.count and not held)
+            for tensor in held:
+                self._tag(tensor, held=True)
+            if self.visits in _WEIGHED and held and not self._probe.saved_hooks:
+                self.weights.append(saved_bytes(held) // (1 if isinstance(value, torch.Tensor) else len(held)))
+
+    def _tag(self, tensor: torch.Tensor, held: bool) -> None:
         """Follow the node of a tensor, if it has one."""
         node = tensor.grad_fn
         if node is None:
             return
-        self.tensors += 1
-        key = (KEY, self.claim.index)
-        if len(self.lives) >= _TAGS or key in node.metadata:
+        self.tensors += not held
+        tag = node.metadata.get(self._key)
+        if tag is not None:
+            self.lives[tag.number][3] |= held
+            return
+        if len(self.lives) >= _TAGS:
             return
         tag = Tag(self, len(self.lives))
-        self.lives.append([self.visits, -1, -1])
-        node.metadata[key] = tag
+        self.lives.append([self.visits - held, last_backward(node), -1, int(held)])
+        node.metadata[self._key] = tag
         node.register_prehook(tag)
 
-    def backward_passed(self) -> None:
-        """A backward has ended without an error."""
-        self._passed += 1
-
     def went_backward(self, number: int) -> None:
-        self.lives[number][1] = self._passed
+        self.lives[number][1] = self._probe.passed
 
     def died(self, number: int) -> None:
         self.lives[number][2] = self.visits
 
-    def _look_into(self, value: Any) -> None:
-        """What was put there before: the last items of a container, or of those that an object holds."""
-        self.container = type(value).__name__
-        self.bound = getattr(value, "maxlen", None) if self.bound is None else self.bound
-        contents = Contents(value, 3)
-        self.items += contents.plain + len(contents.tensors)
-        for tensor in contents.tensors:
-            self._tag(tensor)
+    # -- who holds it
+
+    def _is_old(self, number: int) -> bool:
+        return self.lives[number][0] <= self.visits - _PILE
+
+    def _has_unexplained_pile(self) -> bool:
+        """Whether graphs of earlier visits are alive that were never seen in the container."""
+        old = [life for number, life in enumerate(self.lives) if life[2] < 0 and not life[3] and self._is_old(number)]
+        return len(old) >= _PILE
+
+    def _search(self, frame: FrameType) -> None:
+        """Deep in the container itself, then anywhere near."""
+        own = path_to(((self.claim.shown, value) for value in values_of(self.claim.container, frame)), self._leads_back)
+        if own:
+            self.holder = f"={own}"
+            return
+        self.holder = path_to(variables(frame, self._probe.sites), self._leads_back)
+
+    def _leads_back(self, tensor: torch.Tensor) -> bool:
+        """Whether the graph of a tensor holds that of an earlier visit."""
+        if tensor.grad_fn is None:
+            return False
+        tags = (node.metadata.get(self._key) for node in nodes([tensor], _STEPS))
+        return any(tag is not None and self._is_old(tag.number) for tag in tags)
 
 
-class Contents:
-    """The tensors in the last items of a value, and how many of those items are plain numbers and texts.
+class Keeps:
+    """All that is seen of one finding: what one thread keeps is no business of another."""
 
-    It looks through containers and objects of the program, as deep as `depth`, and runs no code of theirs.
-    """
+    def __init__(self, claim: Claim, probe: Probe) -> None:
+        self.claim = claim
+        self.by_thread: dict[int, Keep] = {}
+        self._probe = probe
 
-    def __init__(self, value: Any, depth: int) -> None:
-        self.tensors: list[torch.Tensor] = []
-        self.plain = 0
-        self._room = _ITEMS
-        self._look(value, depth)
-
-    def _look(self, value: Any, depth: int) -> None:
-        self._room -= 1
-        if isinstance(value, torch.Tensor):
-            self.tensors.append(value)
-        elif value is None or isinstance(value, _PLAIN):
-            self.plain += 1
-        elif depth and self._room > 0 and not isinstance(value, (torch.nn.Module, type, ModuleType, FunctionType)):
-            for item in _items(value):
-                self._look(item, depth - 1)
-
-
-def _items(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())[-_BREADTH:]
-    if isinstance(value, (list, tuple, deque)):
-        return [value[index] for index in range(max(0, len(value) - _TAIL), len(value))]
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    in_slots = [getattr(value, name) for name in slots if isinstance(getattr(type(value), name, None), _SLOT)]
-    return (list(getattr(value, "__dict__", {}).values()) + in_slots)[:_BREADTH]
+    def enter(self, frame: FrameType) -> bool:
+        """The line is about to run in this thread."""
+        thread = threading.get_ident()
+        keep = self.by_thread.get(thread)
+        if keep is None:
+            keep = self.by_thread.setdefault(thread, Keep(self.claim, self._probe))
+        wanted = keep.enter(frame)
+        return wanted or len(self.by_thread) > 1

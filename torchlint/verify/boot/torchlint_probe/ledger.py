@@ -6,6 +6,7 @@ cleared it and however it is cleared elsewhere.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import weakref
 from collections import Counter
@@ -23,7 +24,6 @@ _NORM_LIMIT = 1_000_000
 
 _MOVES = 3
 """At so many steps it is checked whether the parameters move."""
-
 
 _LOOKS = 20
 """So often an optimizer's gradients are looked at for having been wiped in place."""
@@ -67,13 +67,20 @@ _Mark = tuple[Slot, int, int]
 
 
 class Ledger:
-    """The gradients of one optimizer, or of the leaves that a program updates by hand."""
+    """The gradients of one optimizer, or of the leaves that a program updates by hand.
+
+    A round is what happens from one step to the next. `made` counts all steps, all else is of rounds that were
+    followed from their beginning.
+    """
 
     def __init__(self, owner: Any, name: str) -> None:
         self.owner = weakref.ref(owner) if owner is not None else None
         self.name = name
         self.slots: list[Slot] = []
+        self.made = 0
         self.steps: Counter[int] = Counter()
+        self.evaluations: Counter[int] = Counter()
+        """How often closures of steps used gradients."""
         self.stale: Counter[int] = Counter()
         self.wiped: Counter[int] = Counter()
         self.hungry: Counter[int] = Counter()
@@ -81,20 +88,29 @@ class Ledger:
         self.added: Counter[int] = Counter()
         self.added_stale: Counter[int] = Counter()
         self.first_stale: int | None = None
+        self.summed = 0
+        """Steps that used the sum of what backwards from different places gave."""
         self.clears = 0
         self.moved = self.still = 0
         self.ratios: list[float] = []
         self.norm: float | None = None
         self.fresh: float | None = None
+        self.contested = False
+        """Whether threads get into each other's way: then nothing that was counted means anything."""
+        self.feeders: set[int] = set()
+        """The threads whose backwards have added to the gradients in this round."""
         self._signature: tuple[int, ...] = ()
+        self._is_followed = True
         self._cleared = False
         self._fed = self._has_leftover = False
         self._fed_by: set[int] = set()
+        self._added_up: set[int] = set()
         self._spent: set[int] = set()
         self._looks = 0
         self._stale_sites: set[int] = set()
         self._kept: list[tuple[Slot, torch.Tensor, int]] = []
         self._samples: list[Slot] = []
+        self._unfed: list[Slot] = []
         self._given: list[_Mark] = []
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._values: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -102,6 +118,11 @@ class Ledger:
     @property
     def alive(self) -> bool:
         return self.owner is None or self.owner() is not None
+
+    @property
+    def looked_at(self) -> int:
+        """How many steps were."""
+        return sum(self.steps.values())
 
     def watch(self, parameters: list[torch.Tensor]) -> None:
         """Take the optimizer's parameters as they are now."""
@@ -127,9 +148,34 @@ class Ledger:
             slot.sampled = True
         self._samples = chosen
 
+    # -- not looking
+
+    def lose(self) -> None:
+        """The round can be followed no longer; the next one begins with the next step."""
+        self._is_followed = False
+        self._kept, self._given, self._before = [], [], []
+        self._forget_round()
+        self._cleared = False
+        for slot in self.slots:
+            slot.state = CLEAN
+
+    def rest(self) -> None:
+        """Nothing is looked at for a while, but whether parameters without a gradient get one."""
+        self.lose()
+        self._unfed = [slot for slot in self.slots if not slot.had_gradient]
+
+    def pass_by(self, look: bool) -> None:
+        """A step is made that is not followed; parameters without a gradient may be looked at."""
+        self.made += 1
+        if look and self._unfed:
+            for slot in self._unfed:
+                parameter = slot.parameter()
+                slot.had_gradient = parameter is not None and parameter.grad is not None
+            self._unfed = [slot for slot in self._unfed if not slot.had_gradient]
+
     # -- around a backward
 
-    def before_backward(self) -> None:
+    def before_backward(self, measure: bool) -> None:
         """See what was cleared since the last step, and remember what was not."""
         kept: list[tuple[Slot, torch.Tensor]] = []
         for slot in self.slots:
@@ -142,14 +188,16 @@ class Ledger:
         if kept:
             kept = self._settled(kept)
         self._note_clearing()
-        if self._spent and self._samples_are_clear():
+        if self._added_up and (self._spent or self.summed < _LOOKS) and self._samples_are_clear():
             self._fed_by.clear()
+            self._added_up.clear()
             self._spent.clear()
         self._kept = [(slot, gradient, gradient._version) for slot, gradient in kept]
-        self._before = [(gradient, gradient.detach().clone()) for slot, gradient in self._measured(kept)]
+        if measure and kept:
+            self._before = [(gradient, gradient.detach().clone()) for slot, gradient in self._measured(kept)]
         self._given = self._marks()
 
-    def after_backward(self, site: int) -> bool:
+    def after_backward(self, site: int, thread: int) -> bool:
         """See which gradients grew, and whether any did; those that had been used are stale now."""
         stale = False
         for slot, gradient, version in self._kept:
@@ -168,6 +216,8 @@ class Ledger:
         if grew:
             self._fed = True
             self._fed_by.add(site)
+            self._added_up.add(site)
+            self.feeders.add(thread)
             self.added[site] += 1
         if stale:
             self._stale_sites.add(site)
@@ -218,15 +268,23 @@ class Ledger:
         """
         if not evaluates:
             self.consume(site, step)
-        self.steps[site] += 1
+        if self._is_followed:
+            self.steps[site] += 1
         if self.moved + self.still < _MOVES:
             self._values = [
                 (parameter, parameter.detach().reshape(-1)[:64].clone())
                 for slot in self._samples
                 if (parameter := slot.parameter()) is not None and parameter.grad is not None
             ]
-        if measure and not self.stale[site]:
+        if measure and self.norm is None:
             self._measure_norm()
+
+    def evaluated(self, site: int, step: int) -> None:
+        """A closure has returned to the step that called it: the step uses what it gave."""
+        if self._is_followed:
+            self.evaluations[site] += 1
+        self.consume(site, step)
+        self.use()
 
     def consume(self, site: int, step: int) -> None:
         """Gradients are about to be used, by a step or by a closure that one of its evaluations returns from."""
@@ -248,6 +306,8 @@ class Ledger:
                     self._clear(slot)
                 else:
                     stale.append((slot, gradient))
+        if not self._is_followed:
+            return
         if stale and any(gradient._version != slot.version for slot, gradient in stale):
             stale = self._settled(stale)
         if stale:
@@ -255,6 +315,7 @@ class Ledger:
         if self._has_leftover:
             self.leftover[site] += 1
             self._note_stale(step)
+        self.summed += len(self._added_up) > 1
         if empty or self._wiped_in_place():
             (self.wiped if self._fed else self.hungry)[site] += 1
         self._note_clearing()
@@ -265,6 +326,7 @@ class Ledger:
 
     def count(self, site: int, step: int, stale: bool) -> None:
         """A step that was not announced has happened, with or without stale gradients."""
+        self.made += 1
         self.steps[site] += 1
         if stale:
             self._count_stale(site, step)
@@ -284,13 +346,17 @@ class Ledger:
         for slot in self.slots:
             slot.use()
             self._cleared |= self._fed and slot.had_gradient and slot.state == CLEAN
+        self._is_followed = True
+        self._forget_round()
+
+    def _forget_round(self) -> None:
         self._fed = self._has_leftover = False
-        self._fed_by.clear()
-        self._spent.clear()
-        self._stale_sites.clear()
+        for sites in (self._fed_by, self._added_up, self._spent, self._stale_sites, self.feeders):
+            sites.clear()
 
     def after_step(self) -> None:
         """The step has used what is there."""
+        self.made += 1
         self.use()
         if self._values:
             moved = any(
@@ -377,7 +443,22 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
 
 def _are_zero(gradients: list[torch.Tensor]) -> list[bool]:
     """Which gradients hold nothing but zeros."""
+    if all(_begins_with_a_number(gradient) for gradient in gradients):
+        return [False] * len(gradients)
     flags = [_dense(gradient).detach().any() for gradient in gradients]
     if len({flag.device for flag in flags}) == 1 and flags[0].device.type != "cpu":
         return [not flag for flag in torch.stack(flags).tolist()]  # one wait for the device, not one each
     return [not bool(flag) for flag in flags]
+
+
+def _begins_with_a_number(gradient: torch.Tensor) -> bool:
+    """Whether the first element in memory is something else than zero: quicker than any operator, and often enough."""
+    if type(gradient) is not torch.Tensor or gradient.layout is not torch.strided or not gradient.is_cpu:
+        return False
+    if not gradient.numel():
+        return False
+    return bool(ctypes.string_at(gradient.data_ptr(), gradient.element_size()).strip(_ZEROS))
+
+
+_ZEROS = b"\x00\x80"
+"""What zeros of either sign consist of."""

@@ -1,32 +1,74 @@
-"""The ledgers of all optimizers, and of the leaves that belong to none."""
+"""The ledgers of all optimizers, and of the leaves that belong to none; and which thread may look at which when.
+
+The engine writes gradients without Python's lock, so nobody looks at gradients that another thread's backward may be
+writing. What a thread's backward writes is known from the leaves of its graph.
+"""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
 
-from torchlint_probe.graphs import leaves, nodes
+from torchlint_probe.graphs import NODES, leaves, nodes
 from torchlint_probe.ledger import Ledger
 from torchlint_probe.manual import ManualUpdates
 
 _WALKS = 3
-"""The graphs of the first so many backwards are searched for leaves."""
+"""Where one thread trains, the graphs of its first so many backwards are searched for leaves; of several all."""
+_ENOUGH = 12
+"""So many steps of an optimizer should be looked at, at least."""
+
+
+class Flight:
+    """A backward that runs. `ledgers` are those that it may write to; None if that is not known."""
+
+    __slots__ = ("ledgers", "manual", "site")
+
+    def __init__(self, site: int, ledgers: list[Ledger] | None, manual: ManualUpdates | None) -> None:
+        self.site = site
+        self.ledgers = ledgers
+        self.manual = manual
+
+    def may_write(self, ledger: Ledger) -> bool:
+        return self.ledgers is None or ledger in self.ledgers
+
+
+_UNSEEN = Flight(0, None, None)
 
 
 class Ledgers:
     """Tells each ledger what happens to its gradients, and to those of the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: bool) -> None:
+        """Steps are counted even where nothing about gradients is `wanted`."""
+        self._wanted = wanted
         self.of_optimizers: list[Ledger] = []
-        self.manual = ManualUpdates()
+        self._living: list[Ledger] = []
+        self.looking = wanted
+        self._lock = threading.RLock()
+        self._manual: dict[int, ManualUpdates] = {}
         self._by_optimizer: dict[int, Ledger] = {}
+        self._flights: dict[int, Flight] = {}
+        self._threads: set[int] = set()
+        self._steppers: set[int] = set()
         self._walks = 0
 
     @property
     def all(self) -> list[Ledger]:
-        """Those of optimizers, and the one of updates by hand."""
-        return [*self.of_optimizers, self.manual.ledger]
+        """Those of optimizers, and those of updates by hand, one a thread."""
+        return [*self.of_optimizers, *(manual.ledger for manual in list(self._manual.values()))]
+
+    @property
+    def manual(self) -> Ledger:
+        """The ledger of updates that this thread makes by hand."""
+        return self._manual_of(threading.get_ident()).ledger
+
+    def _manual_of(self, thread: int) -> ManualUpdates:
+        if thread not in self._manual:
+            self._manual[thread] = ManualUpdates()
+        return self._manual[thread]
 
     def of(self, optimizer: Any) -> Ledger:
         """The ledger of an optimizer, with the parameters that it has now."""
@@ -35,40 +77,192 @@ class Ledgers:
             ledger = Ledger(optimizer, type(optimizer).__name__)
             self._by_optimizer[id(optimizer)] = ledger
             self.of_optimizers.append(ledger)
+            self._living.append(ledger)
         ledger.watch([parameter for group in optimizer.param_groups for parameter in group["params"]])
         return ledger
 
-    def known(self, optimizer: Any) -> Ledger:
-        """The ledger of an optimizer whose step has begun."""
-        return self._by_optimizer[id(optimizer)]
-
     def add(self, optimizer: Any) -> None:
         """An optimizer has got parameters."""
-        self.manual.release(self.of(optimizer).slots)
+        with self._lock:
+            ledger = self.of(optimizer)
+            for manual in self._manual.values():
+                manual.release(ledger.slots)
 
-    def _living(self) -> list[Ledger]:
-        return [ledger for ledger in self.of_optimizers if ledger.alive]
+    # -- threads
 
-    def before_backward(self, roots: list[torch.Tensor], site: int, step: int) -> None:
-        """A backward is about to add to gradients."""
-        for ledger in self._living():
-            ledger.before_backward()
-        if self._walks < _WALKS:
-            self._walks += 1
-            owned = {id(slot.parameter()) for ledger in self.of_optimizers for slot in ledger.slots}
-            self.manual.take([leaf for leaf in leaves(nodes(roots)) if id(leaf) not in owned])
-        self.manual.before_backward(site, step)
+    def _thread(self) -> int:
+        """This thread; in a hook that the engine calls in a thread of its own, the one whose backward it is."""
+        thread = threading.get_ident()
+        if thread not in self._threads and len(self._flights) == 1 and torch._C._current_graph_task_id() != -1:
+            return next(iter(self._flights))
+        return thread
 
-    def after_backward(self, site: int) -> None:
-        """A backward has ended well."""
-        fed = [ledger for ledger in self._living() if ledger.after_backward(site)]
-        if len(fed) == 1:
-            fed[0].fed_alone()
-        self.manual.after_backward(site)
+    def _enter(self, thread: int) -> None:
+        """A thread trains. When a second one does, no round that has begun can be told from those of the other."""
+        if thread in self._threads:
+            return
+        self._threads.add(thread)
+        if len(self._threads) > 1:
+            self._flights = dict.fromkeys(self._flights, _UNSEEN)
+            for ledger in self.of_optimizers:
+                ledger.lose()
 
-    def stepped(self, ledger: Ledger) -> None:
-        """The optimizer of a ledger has stepped."""
-        for other in self.of_optimizers:
-            if other is not ledger:
-                other.spend(ledger)
-        ledger.after_step()
+    def _others(self, thread: int) -> list[Flight]:
+        if len(self._flights) <= (thread in self._flights):
+            return []
+        return [flight for other, flight in self._flights.items() if other != thread]
+
+    # -- backwards
+
+    def before_backward(self, roots: list[torch.Tensor], site: int, step: int, measure: bool) -> None:
+        """A backward of this thread is about to add to gradients."""
+        if not self._wanted:
+            return
+        thread = self._thread()
+        with self._lock:
+            self._enter(thread)
+            if not self.looking:
+                self._flights[thread] = _UNSEEN
+                return
+            flight = self._begin(thread, roots, site)
+            others = self._others(thread)
+            self._flights[thread] = flight
+            for ledger in flight.ledgers or ():
+                if not any(other.may_write(ledger) for other in others):
+                    ledger.before_backward(measure)
+            if flight.manual is not None:
+                flight.manual.before_backward(site, step)
+
+    def _begin(self, thread: int, roots: list[torch.Tensor], site: int) -> Flight:
+        manual = self._manual_of(thread)
+        alone = len(self._threads) == 1
+        living = self._living = [ledger for ledger in self._living if ledger.alive]
+        if alone and self._walks >= _WALKS:
+            return Flight(site, living, manual)
+        self._walks += 1
+        graph = nodes(roots)
+        met = {id(leaf): leaf for leaf in leaves(graph)}
+        self._take(manual, met)
+        if alone:
+            return Flight(site, living, manual)
+        if len(graph) >= NODES:
+            return Flight(site, None, None)
+        return Flight(site, [ledger for ledger in living if _has_any(ledger, met)], manual)
+
+    def _take(self, manual: ManualUpdates, met: dict[int, torch.Tensor]) -> None:
+        """Follow the leaves of no optimizer; one that two threads use is followed by neither."""
+        owned = {id(slot.parameter()) for ledger in self.of_optimizers for slot in ledger.slots}
+        shared = [
+            slot
+            for other in self._manual.values()
+            if other is not manual
+            for slot in other.ledger.slots
+            if id(slot.parameter()) in met
+        ]
+        for other in self._manual.values() if shared else ():
+            other.release(shared)
+        owned |= {id(slot.parameter()) for slot in shared}
+        manual.take([leaf for key, leaf in met.items() if key not in owned])
+
+    def after_backward(self, passed: bool) -> None:
+        """The backward of this thread has ended, well if it `passed`."""
+        thread = self._thread()
+        with self._lock:
+            flight = self._flights.pop(thread, None)
+            if flight is None or not self.looking:
+                return
+            if flight.ledgers is None:
+                return
+            others = self._others(thread)
+            fed = [ledger for ledger in flight.ledgers if self._end(ledger, flight, others, thread, passed)]
+            if len(fed) == 1:
+                fed[0].fed_alone()
+            if flight.manual is not None and passed:
+                flight.manual.after_backward(flight.site, thread)
+
+    @staticmethod
+    def _end(ledger: Ledger, flight: Flight, others: list[Flight], thread: int, passed: bool) -> bool:
+        """Whether the backward has added to a ledger. The last of several that do so at once tells of all."""
+        writing = [other for other in others if other.may_write(ledger)]
+        if any(other.ledgers is None for other in writing):
+            ledger.lose()
+            return False
+        if writing:
+            ledger.feeders.add(thread)
+            return False
+        return passed and ledger.after_backward(flight.site, thread)
+
+    # -- steps
+
+    def before_step(self, optimizer: Any, site: int, step: int, measure: bool, evaluates: bool) -> Ledger:
+        """An optimizer is about to step."""
+        thread = self._thread()
+        with self._lock:
+            self._enter(thread)
+            self._steppers.add(thread)
+            ledger = self.of(optimizer)
+            if not self.looking:
+                return ledger
+            self._contest(ledger, thread)
+            ledger.before_step(site, step, measure, evaluates)
+            return ledger
+
+    def _contest(self, ledger: Ledger, thread: int) -> None:
+        """See whether this thread steps on what others are adding to, or have added to for steps of their own."""
+        if len(self._threads) == 1:
+            return
+        inside = torch._C._current_graph_task_id() != -1  # a step in a hook of the backward itself
+        writing = [other for other in self._others(thread) if other.may_write(ledger)]
+        if writing and not inside:
+            ledger.lose()
+            ledger.contested |= any(other.ledgers is not None for other in writing)
+        ledger.contested |= bool((ledger.feeders - {thread}) & self._steppers)
+
+    def evaluated(self, ledger: Ledger, site: int, step: int) -> None:
+        """A closure has returned to the step that called it."""
+        with self._lock:
+            if self.looking:
+                ledger.evaluated(site, step)
+
+    def stepped(self, optimizer: Any) -> Ledger:
+        """An optimizer has stepped."""
+        with self._lock:
+            ledger = self._by_optimizer[id(optimizer)]
+            if not self.looking:
+                return self.pass_by(optimizer)
+            for other in self._living:
+                if other is not ledger:
+                    other.spend(ledger)
+            ledger.after_step()
+            return ledger
+
+    # -- rests
+
+    def look(self, looks: bool) -> None:
+        """Begin to look at what happens, or let it pass. Where several threads train, an end is an end."""
+        with self._lock:
+            if self.looking and not looks:
+                for ledger in self.all:
+                    ledger.rest()
+                for manual in self._manual.values():
+                    manual.lose()
+            self.looking = looks and self._wanted and (self.looking or len(self._threads) < 2)
+
+    def has_enough(self, ledger: Ledger) -> bool:
+        """Whether enough steps of an optimizer have been looked at."""
+        return not self._wanted or ledger.owner is None or ledger.looked_at >= _ENOUGH
+
+    def fly(self) -> None:
+        """A backward of this thread is about to run, unseen: others must not look at what it may write."""
+        if self._wanted:
+            self._flights[threading.get_ident()] = _UNSEEN
+
+    def pass_by(self, optimizer: Any) -> Ledger:
+        """An optimizer has made a step that was not looked at."""
+        ledger = self._by_optimizer.get(id(optimizer)) or self.of(optimizer)
+        ledger.pass_by(look=self._wanted and len(self._threads) < 2)
+        return ledger
+
+
+def _has_any(ledger: Ledger, parameters: dict[int, torch.Tensor]) -> bool:
+    return any(id(slot.parameter()) in parameters for slot in ledger.slots)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
@@ -15,13 +14,17 @@ from torchlint_probe.sites import Sites
 _TOOLS = (4, 3)
 """Tool identifiers of `sys.monitoring` that are nobody's by convention."""
 
+_COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
+"""Before Python 3.12 they are functions of their own, and still part of the statement around them."""
+
 
 class Watcher(Protocol):
-    """Wants to know of a statement. `enter` and `leave` return whether they want to be called again."""
+    """Wants to know of a statement; `enter` returns whether of the next time as well.
+
+    One that has `leave`, with the same arguments and the exception or None, wants to know of its end.
+    """
 
     def enter(self, frame: FrameType) -> bool: ...
-
-    def leave(self, frame: FrameType, error: BaseException | None) -> bool: ...
 
 
 class Watch:
@@ -33,46 +36,81 @@ class Watch:
         lines: tuple[int, int],
         watcher: Watcher,
         *,
-        exact: bool = False,
         patience: float = float("inf"),
     ) -> None:
-        """`exact` watches are told when the lines are left; after `patience` lines of their code they end."""
+        """After `patience` of its lines the watch ends."""
         self.file = file
         self.lines = lines
         self.watcher = watcher
-        self.exact = exact
+        self.leave: Callable[[FrameType, BaseException | None], bool] | None = getattr(watcher, "leave", None)
         self.active = True
         self._patience = patience
         self._inside: dict[FrameType, int] = {}
+        """Where frames entered the lines, if their end is of interest."""
+        self._last: dict[int, tuple[int, int]] = {}
+        """By thread, the frame that entered the lines last, and where."""
 
-    def line(self, frame: FrameType, number: int) -> None:
-        """A line of the frame is about to run."""
+    def line(self, frame: FrameType) -> None:
+        """One of the lines is about to run in the frame; a statement of several is entered by the first of them."""
         self._patience -= 1
-        if self.lines[0] <= number <= self.lines[1]:
-            last = self._inside.get(frame)
-            if last is not None and frame.f_lasti > last:
+        self.active &= self._patience >= 0
+        if self.leave is None:
+            thread, place = threading.get_ident(), frame.f_lasti
+            known, last = self._last.get(thread, (0, 0))
+            if known == id(frame) and place > last:
                 return
-            if last is not None:
+            self._last[thread] = id(frame), place
+        else:
+            entered = self._inside.get(frame)
+            if entered is not None and frame.f_lasti > entered:
+                return
+            if entered is not None:
                 self.left(frame, None)
             self._inside[frame] = frame.f_lasti
-            self._keep(self.watcher.enter(frame))
-        elif frame in self._inside:
-            self.left(frame, None)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether nobody wants to know of more."""
-        return not self.active or self._patience < 0
+        self._keep(self.watcher.enter(frame))
 
     def left(self, frame: FrameType, error: BaseException | None) -> None:
         """The frame has gone on, or is about to be left."""
-        if self._inside.pop(frame, None) is not None and self.exact:
-            self._keep(self.watcher.leave(frame, error))
+        if self.leave is not None and self._inside.pop(frame, None) is not None:
+            self._keep(self.leave(frame, error))
+
+    def is_inside(self, frame: FrameType) -> bool:
+        return frame in self._inside
 
     def _keep(self, wanted: bool) -> None:
         if not wanted:
             self.active = False
             self._inside.clear()
+
+
+class _Watched:
+    """The active watches of one code object."""
+
+    def __init__(self, code: CodeType, watches: list[Watch]) -> None:
+        self.code = code  # kept, as its identity is what it is known by
+        self.by_line: dict[int, list[Watch]] = {}
+        self.exact: list[Watch] = []
+        if watches and code.co_name not in _COMPREHENSIONS:
+            self._find(watches)
+
+    def _find(self, watches: list[Watch]) -> None:
+        own = {line for _, _, line in self.code.co_lines() if line}
+        for watch in watches:
+            for line in own.intersection(range(watch.lines[0], watch.lines[1] + 1)):
+                self.by_line.setdefault(line, []).append(watch)
+        self.exact = [watch for watch in watches if watch.leave is not None and self._has(watch)]
+
+    def _has(self, watch: Watch) -> bool:
+        return any(watch in watches for watches in self.by_line.values())
+
+    def __bool__(self) -> bool:
+        return bool(self.by_line)
+
+    def prune(self) -> None:
+        """Forget watches that have ended."""
+        self.exact = [watch for watch in self.exact if watch.active]
+        kept = {line: [watch for watch in watches if watch.active] for line, watches in self.by_line.items()}
+        self.by_line = {line: watches for line, watches in kept.items() if watches}
 
 
 class Lines:
@@ -82,69 +120,63 @@ class Lines:
         self._sites = sites
         self._watches: dict[int, list[Watch]] = defaultdict(list)
         self._all: list[Watch] = []
-        self._codes: dict[CodeType, list[Watch]] = {}
+        self._codes: dict[int, _Watched] = {}
+        """By the identity of a code object: to hash one takes longer than all else here."""
         self._source: _Source = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
 
-    def add(self, watch: Watch) -> None:
-        self._watches[watch.file].append(watch)
-        self._all.append(watch)
-
-    def start(self) -> None:
-        """Watch code that runs from now on, and the frames that are running."""
-        if self._watches:
-            self._source.start()
-
-    def stop(self) -> None:
-        """Hear of no more lines."""
+    def watch(self, watches: list[Watch]) -> None:
+        """Watch these and no others, in code that runs from now on, and in the frames that are running."""
         self._source.stop()
+        self._watches = defaultdict(list)
+        self._codes = {}
+        self._all = list(watches)
+        for watch in watches:
+            self._watches[watch.file].append(watch)
+        if watches:
+            self._source.start(any(watch.leave for watch in watches))
 
     @property
     def why_not(self) -> str:
         """Why lines cannot be watched; empty where they can."""
         return self._source.why_not
 
-    def is_watched(self, code: CodeType) -> bool:
-        """Whether lines of `code` are watched, as far as it has run already."""
-        return bool(self._codes.get(code))
-
-    def watches_of(self, code: CodeType) -> list[Watch]:
+    def of(self, code: CodeType) -> _Watched:
         """The active watches of lines that belong to `code` itself."""
-        watches = self._codes.get(code)
-        if watches is None:
-            watches = self._codes[code] = list(self._of(code))
-        return watches
+        known = self._codes.get(id(code))
+        if known is None:
+            watches = [watch for watch in self._watches.get(self._sites.file(code), ()) if watch.active]
+            known = self._codes[id(code)] = _Watched(code, watches)
+        return known
 
-    def _of(self, code: CodeType) -> Iterator[Watch]:
-        watches = self._watches.get(self._sites.file(code))
-        if watches:
-            own = {line for _, _, line in code.co_lines() if line}
-            for watch in watches:
-                if any(watch.lines[0] <= line <= watch.lines[1] for line in own):
-                    yield watch
+    def known(self, code: CodeType) -> _Watched | None:
+        """The same, if the code has run already."""
+        return self._codes.get(id(code))
 
-    def line(self, frame: FrameType, number: int) -> bool:
-        """Tell the watches of a line; returns whether any is left that wants to know of more."""
-        watches = self._codes[frame.f_code]
-        done = False
-        for watch in watches:
-            watch.line(frame, number)
-            done |= watch.is_done
-        if done:
-            watches[:] = [watch for watch in watches if not watch.is_done]
-            if all(watch.is_done for watch in self._all):
-                self.stop()  # from here on nothing in the program is slower
-        return bool(watches)
+    def line(self, frame: FrameType, number: int) -> _Watched:
+        """Tell the watches of a line; returns those of its code that want to know of more."""
+        watched = self.of(frame.f_code)
+        here = watched.by_line.get(number, ())
+        for watch in watched.exact:
+            if watch not in here and watch.is_inside(frame):
+                watch.left(frame, None)
+        for watch in here:
+            watch.line(frame)
+        if not all(watch.active for watch in (*here, *watched.exact)):
+            watched.prune()
+            if not any(watch.active for watch in self._all):
+                self._source.stop()  # from here on nothing in the program is slower
+        return watched
 
     def leave(self, frame: FrameType, error: BaseException | None) -> None:
         """A frame returns, or raises `error`."""
-        for watch in self._codes.get(frame.f_code, ()):
+        for watch in self.of(frame.f_code).exact:
             watch.left(frame, error)
 
 
 class _Source(Protocol):
     why_not: str
 
-    def start(self) -> None: ...
+    def start(self, exact: bool) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -159,7 +191,7 @@ class _Monitoring:
         self.why_not = ""
         self._monitoring: Any = getattr(sys, "monitoring", None)
 
-    def start(self) -> None:
+    def start(self, exact: bool) -> None:
         monitoring = self._monitoring
         self._tool = next((tool for tool in _TOOLS if monitoring.get_tool(tool) is None), -1)
         if self._tool < 0:
@@ -171,11 +203,10 @@ class _Monitoring:
         monitoring.register_callback(self._tool, events.LINE, self._line)
         monitoring.register_callback(self._tool, events.PY_RETURN, self._returned)
         monitoring.register_callback(self._tool, events.RAISE, self._raised)
-        monitoring.set_events(self._tool, events.PY_START | events.RAISE)
-        frame: FrameType | None = sys._getframe()
-        while frame is not None:
+        monitoring.set_events(self._tool, events.PY_START | (events.RAISE if exact else 0))
+        monitoring.restart_events()
+        for frame in _running():
             self._watch(frame.f_code)
-            frame = frame.f_back
 
     def stop(self) -> None:
         tool, self._tool = self._tool, -1
@@ -183,12 +214,15 @@ class _Monitoring:
             self._monitoring.set_events(tool, 0)
             for code in self._watched:
                 self._monitoring.set_local_events(tool, code, 0)
+            self._watched = []
             self._monitoring.free_tool_id(tool)
 
     def _watch(self, code: CodeType) -> None:
-        if self._lines.watches_of(code):
+        watched = self._lines.of(code)
+        if watched:
             events = self._monitoring.events
-            self._monitoring.set_local_events(self._tool, code, events.LINE | events.PY_RETURN)
+            wanted = events.LINE | (events.PY_RETURN if watched.exact else 0)
+            self._monitoring.set_local_events(self._tool, code, wanted)
             self._watched.append(code)
 
     def _started(self, code: CodeType, offset: int) -> Any:
@@ -196,26 +230,19 @@ class _Monitoring:
         return self._monitoring.DISABLE
 
     def _line(self, code: CodeType, number: int) -> Any:
-        frame = sys._getframe(1)
-        if not self._lines.line(frame, number):
-            if self._tool >= 0:
-                self._monitoring.set_local_events(self._tool, code, 0)
-            return self._monitoring.DISABLE
-        _forget_locals(frame)
-        return None
+        """A line that nobody waits for is disabled; the end of a statement is any line of its code."""
+        watched = self._lines.line(sys._getframe(1), number)
+        if not watched and self._tool >= 0:
+            self._monitoring.set_local_events(self._tool, code, 0)
+        return None if watched.exact or number in watched.by_line else self._monitoring.DISABLE
 
     def _returned(self, code: CodeType, offset: int, value: Any) -> None:
         self._lines.leave(sys._getframe(1), None)
 
     def _raised(self, code: CodeType, offset: int, error: BaseException) -> None:
-        if self._lines.is_watched(code):
+        watched = self._lines.known(code)
+        if watched is not None and watched.exact:
             self._lines.leave(sys._getframe(1), error)
-
-
-def _forget_locals(frame: FrameType) -> None:
-    """Before Python 3.13 a frame's `f_locals` is a copy that would keep the tensors in it alive."""
-    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        frame.f_locals.clear()
 
 
 class _Tracing:
@@ -225,25 +252,23 @@ class _Tracing:
         self._lines = lines
         self.why_not = ""
 
-    def start(self) -> None:
+    def start(self, exact: bool) -> None:
         if sys.gettrace() is not None:
             self.why_not = "a debugger or coverage tool has taken sys.settrace"
             return
         threading.settrace(self._called)
         sys.settrace(self._called)
-        frame: FrameType | None = sys._getframe()
-        while frame is not None:
-            if self._lines.watches_of(frame.f_code):
+        for frame in _running():
+            if self._lines.of(frame.f_code):
                 frame.f_trace = self._traced
-            frame = frame.f_back
 
     def stop(self) -> None:
-        threading.settrace(None)
         if sys.gettrace() == self._called:
+            threading.settrace(None)
             sys.settrace(None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._traced if self._lines.watches_of(frame.f_code) else None
+        return self._traced if self._lines.of(frame.f_code) else None
 
     def _traced(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
@@ -254,3 +279,11 @@ class _Tracing:
         elif event == "exception":
             self._lines.leave(frame, argument[1])
         return self._traced
+
+
+def _running() -> Iterator[FrameType]:
+    """The frames of this thread."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Writes the evidence of this process: a signed JSON file, replaced as a whole, once a second and at the end."""
+"""Writes the evidence of this process: a signed JSON file, replaced as a whole, every second or so and at the end."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import hmac
 import json
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 _INTERVAL = 1.0
+_SHARE = 0.005
+"""Writing takes no more than this share of the time."""
 _exit = os._exit  # which the probe will replace
 
 
 class Log:
     """The evidence file, a thread that writes it, and the watch on the launcher's life."""
 
-    def __init__(self, folder: str, key: bytes, snapshot: Callable[[], dict[str, Any] | None]) -> None:
+    def __init__(self, folder: str, key: bytes, deadline: float, snapshot: Callable[[], dict[str, Any] | None]) -> None:
+        """Evidence is written at the deadline in any case: soon after it the program is killed."""
         self._folder = folder
+        self._deadline = deadline
         self._key = key
         self._snapshot = snapshot
         self._lock = threading.Lock()
@@ -45,10 +50,17 @@ class Log:
         self._thread = None
 
     def _run(self, wake: threading.Event) -> None:
-        while not wake.wait(_INTERVAL):
+        interval = _INTERVAL
+        while not wake.wait(min(interval, self._until_deadline())):
+            start = time.thread_time()
             self.write()
             if self._launcher_is_gone():
                 _exit(1)
+            interval = max(_INTERVAL, (time.thread_time() - start) / _SHARE)
+
+    def _until_deadline(self) -> float:
+        left = self._deadline - time.monotonic()
+        return left if left > 0 else _INTERVAL
 
     def _launcher_is_gone(self) -> bool:
         """The launcher holds a lock for as long as it lives."""

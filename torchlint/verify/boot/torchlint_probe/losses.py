@@ -27,6 +27,10 @@ class Losses:
             self._pending.append((record, self._running))
             self._running = []
 
+    def drop(self) -> None:
+        """The step is over, and its loss is not wanted."""
+        self._running = []
+
     def settle(self, wait: bool) -> None:
         """Read what is there already; all if `wait`."""
         pending, self._pending = self._pending, []

@@ -64,6 +64,11 @@ class ManualUpdates:
         if self._leaves:
             self._watch([leaf for leaf in held if id(leaf) not in owned])
 
+    def lose(self) -> None:
+        """Nothing is looked at for a while."""
+        for leaf in self._leaves:
+            leaf.gradient = None
+
     def _watch(self, leaves: list[torch.Tensor]) -> None:
         self.ledger.watch(leaves)
         known = {id(leaf.slot): leaf for leaf in self._leaves}
@@ -79,10 +84,10 @@ class ManualUpdates:
             leaf.slot.state = USED
             leaf.slot.had_gradient = True
             leaf.slot.gradient, leaf.slot.version = leaf.gradient, leaf.gradient_version
-        self.ledger.before_backward()
+        self.ledger.before_backward(False)
 
-    def after_backward(self, site: int) -> None:
+    def after_backward(self, site: int, thread: int) -> None:
         """Remember how the backward leaves them."""
-        self.ledger.after_backward(site)
+        self.ledger.after_backward(site, thread)
         for leaf in self._leaves:
             leaf.remember()

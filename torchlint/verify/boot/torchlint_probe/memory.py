@@ -18,21 +18,29 @@ class Meter:
         self.device = "cpu"
         self._last = time.perf_counter()
         self._event: Any = None
+        self._lap: tuple[Any, Any] = (None, None)
         self._pending: list[tuple[Any, Any, dict[str, Any]]] = []
         self._page = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 0
         self._statm = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC) if os.path.exists(_STATM) else -1
 
-    def step(self) -> dict[str, Any]:
-        """A step has ended: its time in milliseconds, and memory in bytes. GPU times are filled in later."""
+    def lap(self) -> float:
+        """A step has ended: the milliseconds since the one before it, by the clock of the process."""
         now = time.perf_counter()
-        record: dict[str, Any] = {"ms": (now - self._last) * 1000}
-        self._last = now
+        last, self._last = self._last, now
+        self._lap = self._event, None
         if torch.cuda.is_initialized():
+            self._event = torch.cuda.Event(enable_timing=True)
+            self._event.record()
+            self._lap = self._lap[0], self._event
+        return (now - last) * 1000
+
+    def measure(self, record: dict[str, Any]) -> None:
+        """Put memory in bytes into the record of the step that has ended, and on a GPU its time there, in time."""
+        if self._lap[1] is not None:
             self._gpu(record)
         elif self._statm >= 0:
             resident = os.pread(self._statm, 64, 0).split()[1]
             record["memory"] = int(resident) * self._page
-        return record
 
     def _gpu(self, record: dict[str, Any]) -> None:
         if self.device == "cpu":
@@ -42,11 +50,9 @@ class Meter:
         record["peak"] = stats.get("allocated_bytes.all.peak", 0)
         record["segments"] = stats.get("segment.all.current", 0)
         record["retries"] = stats.get("num_alloc_retries", 0)
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        if self._event is not None:
-            self._pending.append((self._event, event, record))
-        self._event = event
+        start, end = self._lap
+        if start is not None:
+            self._pending.append((start, end, record))
         self.settle()
 
     def settle(self, wait: bool = False) -> None:

@@ -11,7 +11,9 @@ from torchlint_probe.claim import Claim
 
 @dataclass(frozen=True)
 class Plan:
-    """`key` signs the evidence; `max_seconds` and `max_steps` are 0 where there is no limit.
+    """`key` signs the evidence. `max_steps` is 0, and `deadline` endless, where there is no limit.
+
+    The deadline is a time of `time.monotonic`, which all processes of a machine share.
 
     What the program computes is `compared` with what another run of it does.
     """
@@ -24,6 +26,7 @@ class Plan:
     claims: list[Claim]
     max_steps: int
     max_seconds: float
+    deadline: float
     hard: bool
     compared: bool
 
@@ -40,6 +43,7 @@ class Plan:
             [Claim.from_json(claim) for claim in data["claims"]],
             data["max_steps"],
             data["max_seconds"],
+            data["deadline"] or float("inf"),
             data["stop"] == "hard",
             data["compared"],
         )

@@ -1,26 +1,27 @@
-"""Hooks into torch, and what they tell the observers."""
+"""One process under observation: which hooks there are, and which observers hear of what."""
 
 from __future__ import annotations
 
 import atexit
-import functools
 import os
 import platform
 import sys
 import threading
-from collections import Counter
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 from torch.optim.optimizer import Optimizer
 
+from torchlint_probe.backwards import BackwardHook, Backwards, GradHook
 from torchlint_probe.budget import Budget
-from torchlint_probe.forwards import Forwards
-from torchlint_probe.graphs import KEY, Count, Root, tensors_in
+from torchlint_probe.compiling import compiled_lines
+from torchlint_probe.contained import contained
+from torchlint_probe.cuts import BlockHook, Cuts, DecoratorHook
+from torchlint_probe.forwards import Forwards, counted
+from torchlint_probe.graphs import LiveGraphs
 from torchlint_probe.hooks import Hooks
 from torchlint_probe.inplace import Change
-from torchlint_probe.keeping import Keep
+from torchlint_probe.keeping import Keeps
 from torchlint_probe.ledger import Ledger
 from torchlint_probe.ledgers import Ledgers
 from torchlint_probe.lines import Lines, Watch
@@ -31,8 +32,10 @@ from torchlint_probe.plan import Plan
 from torchlint_probe.reach import Reach
 from torchlint_probe.reads import Reads
 from torchlint_probe.retention import Retention
+from torchlint_probe.sampling import Sampling
 from torchlint_probe.sites import Sites
 from torchlint_probe.snapshot import evidence
+from torchlint_probe.steps import StepHooks
 from torchlint_probe.timeline import Timeline
 from torchlint_probe.upkeep import Anomaly, Caches
 
@@ -43,53 +46,31 @@ _ALTERNATING = 10
 """On the last so many steps before the stop, anomaly detection alternates."""
 _PATIENCE = 200
 """So many lines of a function that trains without gradients are followed for the parameters that it names."""
-_ERRORS = 10
-"""So many different errors of one backward are kept."""
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def _contained(method: Method) -> Method:
-    """A fault of the probe's own is noted and not the program's problem."""
-
-    @functools.wraps(method)
-    def contained(self: Probe, *args: Any) -> Any:
-        try:
-            return method(self, *args)
-        except Exception as error:
-            self.trouble = self.trouble or f"{type(error).__name__} in {method.__name__}: {error}"[:300]
-            return None
-
-    return cast("Method", contained)
+_GRADIENTS = {"missing-zero-grad", "cleared-before-step", "step-without-backward", "training-under-no-grad"}
+_GRAPHS = {"undetached-accumulation", "retain-graph-in-loop"}
+_FORWARDS = {"training-under-no-grad", "undetached-accumulation"}
 
 
-class Backwards:
-    """What is known of the backwards from one site."""
+class _Local(threading.local):
+    """What one thread is doing."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.retained = 0
-        self.errors: Counter[str] = Counter()
-        self.first_error = 0
+        self.in_backward = False
+        self.stepping: list[Any] = []
+        """The optimizers whose `step` is running, outermost first."""
 
 
 class Probe:
-    """One process under observation."""
+    """What is seen belongs to this process; a forked child begins anew."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.rules = {claim.rule for claim in plan.claims}
         self.sites = Sites(plan.root, plan.files, plan.start)
         self.lines = Lines(self.sites)
-        self.log = Log(plan.folder, plan.key, self._evidence)
-        self.meter = Meter()
-        self.reach = {claim.index: Reach() for claim in plan.claims}
-        self.forwards = Forwards(self.sites)
-        self.keeps = [Keep(claim, self.forwards) for claim in plan.claims if claim.rule == "undetached-accumulation"]
-        self.reads = {claim.index: Reads(claim) for claim in plan.claims if claim.rule == "training-under-no-grad"}
-        self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
-        self.rules = {claim.rule for claim in plan.claims}
+        self.log = Log(plan.folder, plan.key, plan.deadline, self._evidence)
         self.hooks = Hooks()
-        self._local = threading.local()
         self._reset()
 
     @classmethod
@@ -97,52 +78,80 @@ class Probe:
         return cls(Plan.read(folder))
 
     def _reset(self) -> None:
-        """Nothing has been seen yet; a forked child begins here as well."""
+        """Nothing has been seen yet."""
+        plan = self.plan
         self.pid = os.getpid()
         self.steps = 0
-        self.ledgers = Ledgers()
+        self.local = _Local()
+        self.looking = True
+        self.passed = 0
+        """Backwards that have ended well."""
+        self._sampling = Sampling()
+        self._lock = threading.RLock()
+        self.meter = Meter()
+        self.ledgers = Ledgers(bool(self.rules & _GRADIENTS) or plan.compared)
         self.backwards: dict[int, Backwards] = {}
-        self.graphs = Count()
+        self.graphs = LiveGraphs(bool(self.rules & _GRAPHS) or plan.compared)
+        self.forwards = Forwards(self.sites, self.graphs)
+        self.cuts = Cuts(self)
         self.retention = Retention()
         self.caches = Caches()
         self.anomaly = Anomaly()
         self.timeline = Timeline()
         self.losses = Losses()
+        self.reach = {claim.index: Reach() for claim in plan.claims}
+        self.keeps = [Keeps(claim, self) for claim in plan.claims if claim.rule == "undetached-accumulation"]
+        self.reads = {claim.index: Reads(claim) for claim in plan.claims if claim.rule == "training-under-no-grad"}
+        self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
+        self.saved_hooks = False
+        """Whether saved tensors may be packed: to ask a graph for them would then run code of the program."""
         self.error = self.trouble = ""
+        self.compiling: list[tuple[int, int]] = []
+        """The lines that `torch.compile` was at work on when the program died."""
         self.finished = False
-        self.budget = Budget(self.plan, self.log.write)
+        self.budget = Budget(plan, self.log.write)
+
+    @property
+    def trouble_of(self) -> Probe:
+        return self
 
     # -- installing
 
     def install(self) -> None:
         """Put the hooks in place."""
         hooks = self.hooks
-        hooks.replace(torch.autograd, "backward", self._backward_hook)
+        hooks.replace(torch.autograd, "backward", BackwardHook(self))
         hooks.replace(Optimizer, "add_param_group", self._group_hook)
         hooks.replace(torch, "set_anomaly_enabled", self._anomaly_hook)
         for module in (torch.cuda, torch.cuda.memory):
             hooks.replace(module, "empty_cache", self._cache_hook)
         hooks.replace(os, "_exit", self._exit_hook)
         if "retain-graph-in-loop" in self.rules:
-            hooks.replace(torch.autograd, "grad", self._grad_hook)
-        if self.rules & {"training-under-no-grad", "undetached-accumulation"}:
-            hooks.replace(torch.nn.Module, "__call__", self.forwards.call, traceable=True)
-        hooks.around_steps(self._before_step, self._after_step)
-        self._watch_lines()
+            hooks.replace(torch.autograd, "grad", GradHook(self))
+        if self.rules & _FORWARDS or self.plan.compared:
+            torch.nn.Module.__call__ = counted(torch.nn.Module.__call__, self)
+        if "training-under-no-grad" in self.rules:
+            hooks.replace(torch.no_grad, "__enter__", BlockHook(self, Cuts.enter))
+            hooks.replace(torch.no_grad, "__exit__", BlockHook(self, Cuts.leave))
+            hooks.replace(torch.no_grad, "__call__", DecoratorHook(self))
+        hooks.replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._saved_hook)
+        steps = StepHooks(self)
+        hooks.around_steps(steps.before, steps.after)
+        self.lines.watch(self._watches())
         atexit.register(self._finish)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self.log.pause, after_in_parent=self._in_parent, after_in_child=self._in_child)
 
-    def _watch_lines(self) -> None:
+    def _watches(self) -> list[Watch]:
+        watches = []
         for claim in self.plan.claims:
-            self.lines.add(Watch(claim.file, claim.reach, self.reach[claim.index]))
-            for block in claim.blocks:
-                self.lines.add(Watch(claim.file, block, self.reads[claim.index], patience=_PATIENCE))
-        for keep in self.keeps:
-            self.lines.add(Watch(keep.claim.file, keep.claim.statement, _Entering(keep)))
-        for change in self.changes:
-            self.lines.add(Watch(change.claim.file, change.claim.statement, change, exact=True))
-        self.lines.start()
+            watches.append(Watch(claim.file, claim.reach, self.reach[claim.index]))
+            if claim.index in self.reads:
+                reads = self.reads[claim.index]
+                watches += [Watch(claim.file, block, reads, patience=_PATIENCE) for block in claim.blocks]
+        watches += [Watch(keep.claim.file, keep.claim.statement, keep) for keep in self.keeps]
+        watches += [Watch(item.claim.file, item.claim.statement, item) for item in self.changes]
+        return watches
 
     def _in_parent(self) -> None:
         if self.backwards or self.steps:
@@ -151,6 +160,7 @@ class Probe:
     def _in_child(self) -> None:
         self.log.forked()
         self._reset()
+        self.lines.watch(self._watches())
 
     def _exit_hook(self, original: Any, status: int) -> None:
         self._finish()
@@ -162,178 +172,128 @@ class Probe:
             return
         error = getattr(sys, "last_value", None)
         if error is not None and not isinstance(error, SystemExit):
-            self.error = f"{type(error).__name__}: {error}"[:500]
+            self._fail(error)
         self.finished = True
         self.log.pause()
         self.log.write()
 
-    # -- backward
+    @contained
+    def _fail(self, error: BaseException) -> None:
+        self.error = f"{type(error).__name__}: {error}"[:500]
+        if "torch._dynamo" in sys.modules:
+            self.compiling = compiled_lines(error.__traceback__, self.sites)
 
-    def _backward_hook(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(self._local, "in_backward", False):  # a backward inside a backward, as in checkpointing
-            return original(tensors, *args, **kwargs)
-        site = self.sites.here()
-        self._before_backward(tensors, site, _retains(args, kwargs))
-        self._local.in_backward = True
-        try:
-            result = original(tensors, *args, **kwargs)
-        except Exception as error:
-            self._backward_failed(tensors, site, error)
-            raise
-        finally:
-            self._local.in_backward = False
-        self._after_backward(site)
-        if not self.ledgers.of_optimizers:  # without an optimizer each backward counts as a step
-            self._end_step(self.ledgers.manual.ledger)
-            self.budget.check(self.steps)
-        return result
+    # -- what the hooks tell
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Something happens: from now on evidence is written, and the clock runs."""
         self.log.start()
         self.budget.start()
 
-    @_contained
-    def _before_backward(self, tensors: Any, site: int, retains: bool) -> None:
-        self._begin()
-        backwards = self.backwards.setdefault(site, Backwards())
-        backwards.count += 1
-        backwards.retained += retains
-        roots = tensors_in(tensors)
-        for root in roots:
-            if root.grad_fn is not None and KEY not in root.grad_fn.metadata:
-                root.grad_fn.metadata[KEY] = Root(self.graphs)
+    @property
+    def is_measured(self) -> bool:
+        """Whether this step is one at which more is measured."""
+        return self.steps < _MEASURED or self.steps % _MEASURED_EVERY == 0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether steps are just counted for a while."""
+        return not self.looking
+
+    def before_backward(self, roots: list[torch.Tensor], site: int, retains: bool) -> None:
+        """A backward is about to run."""
+        self.anomaly.before_backward()
+        self.graphs.go_backward(roots, self.passed)
         if self.plan.compared:
             self.losses.add(roots)
-        self.anomaly.before_backward()
-        self.ledgers.before_backward(roots, site, self.steps)
+        self.ledgers.before_backward(roots, site, self.steps, self.is_measured)
         if "retain-graph-in-loop" in self.rules:
             self.retention.meet(roots, retains, site)
+        self.cuts.before_backward(roots, site)
+        if not self.saved_hooks:
+            for change in self.changes:
+                change.before_backward(roots)
 
-    @_contained
-    def _after_backward(self, site: int) -> None:
-        self.ledgers.after_backward(site)
-        for keep in self.keeps:
-            keep.backward_passed()
-        for change in self.changes:
-            change.backward_passed(self.steps)
+    def after_backward(self) -> None:
+        """A backward has ended well."""
+        self.passed += 1
+        self.ledgers.after_backward(True)
+        if self.looking:
+            for change in self.changes:
+                change.backward_passed(self.steps)
 
-    @_contained
-    def _backward_failed(self, tensors: Any, site: int, error: Exception) -> None:
-        backwards = self.backwards[site]
-        if not backwards.errors:
-            backwards.first_error = self.steps
-        if len(backwards.errors) < _ERRORS:
-            backwards.errors[str(error)[:300]] += 1
+    def backward_failed(self, roots: list[torch.Tensor], error: Exception) -> None:
+        """A backward has raised."""
         self.forwards.resolve(self.ledgers.of_optimizers)
         for change in self.changes:
-            change.backward_failed(tensors_in(tensors), error, self.steps)
+            change.backward_failed(roots, error, self.steps)
 
-    def _grad_hook(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        self._meet(outputs)
-        return original(outputs, *args, **kwargs)
+    @contained
+    def end_step(self, ledger: Ledger) -> None:
+        """A step has ended: of an optimizer, or a backward where there is none."""
+        with self._lock:
+            if self.is_measured:
+                self._resolve()
+            self.steps += 1
+            self._record(ledger)
+            if not self.ledgers.has_enough(ledger):
+                self._sampling.extend(self.steps)
+            looks = self._sampling.covers(self.steps) or self.plan.compared
+            if looks is not self.looking:
+                self._look(looks)
 
-    @_contained
-    def _meet(self, outputs: Any) -> None:
-        self.retention.meet(tensors_in(outputs), False, 0)
+    def _look(self, looks: bool) -> None:
+        self.looking = looks
+        self.ledgers.look(looks)
+        self.retention.rest()
 
-    # -- steps
+    def _resolve(self) -> None:
+        """Find out whose parameters the modules and names hold that ran without gradients."""
+        self.forwards.resolve(self.ledgers.of_optimizers)
+        for read in self.reads.values():
+            read.resolve(self.ledgers)
+
+    def _record(self, ledger: Ledger) -> None:
+        milliseconds = self.meter.lap()
+        near = self.budget.is_near(self.steps, _ALTERNATING)
+        anomaly = self.anomaly.step(milliseconds, near)
+        emptied, self.caches.seconds = self.caches.seconds, 0.0
+        norm, fresh = ledger.norm, ledger.fresh
+        ledger.norm = ledger.fresh = None
+        if not self.timeline.wants(self.steps):
+            self.losses.drop()
+            return
+        record: dict[str, Any] = {"ms": milliseconds, "anomaly": anomaly}
+        self.meter.measure(record)
+        if self.graphs.wanted:
+            record["graphs"] = self.graphs.alive
+        if emptied:
+            record["emptied"] = emptied * 1000
+        if norm is not None:
+            record["norm"], record["fresh"] = norm, fresh
+        self.losses.end_step(record)
+        self.timeline.add(self.steps, record)
+
+    # -- switches
 
     def _group_hook(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(optimizer, *args, **kwargs)
         self._add(optimizer)
         return result
 
-    @_contained
+    @contained
     def _add(self, optimizer: Any) -> None:
         self.ledgers.add(optimizer)
 
-    def _stepping(self) -> list[Any]:
-        """The optimizers whose `step` is running in this thread, outermost first."""
-        stack: list[Any] | None = getattr(self._local, "stepping", None)
-        if stack is None:
-            stack = self._local.stepping = []
-        return stack
-
-    @_contained
-    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
-        self._begin()
-        stepping = self._stepping()
-        stepping.append(optimizer)
-        if stepping.count(optimizer) > 1:
-            return None
-        site = self.sites.here()
-        ledger = self.ledgers.of(optimizer)
-        closure = kwargs.get("closure") if "closure" in kwargs else (args[1] if len(args) > 1 else None)
-        ledger.before_step(site, self.steps, self._is_measured(), callable(closure))
-        return self._with_closure(ledger, site, closure, args, kwargs) if callable(closure) else None
-
-    def _is_measured(self) -> bool:
-        """Whether this step is one at which more is looked at."""
-        return self.steps < _MEASURED or self.steps % _MEASURED_EVERY == 0
-
-    def _with_closure(self, ledger: Ledger, site: int, closure: Any, args: Any, kwargs: Any) -> Any:
-        """Arguments in which the closure also tells of each evaluation."""
-
-        @functools.wraps(closure)
-        def evaluated(*inner: Any, **keywords: Any) -> Any:
-            result = closure(*inner, **keywords)
-            self._evaluated(ledger, site)
-            return result
-
-        if "closure" in kwargs:
-            return args, {**kwargs, "closure": evaluated}
-        return (args[0], evaluated, *args[2:]), kwargs
-
-    @_contained
-    def _evaluated(self, ledger: Ledger, site: int) -> None:
-        ledger.consume(site, self.steps)
-        ledger.use()
-
-    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._count_step(optimizer)
-        if not self._stepping():
-            self.budget.check(self.steps)
-
-    @_contained
-    def _count_step(self, optimizer: Any) -> None:
-        stepping = self._stepping()
-        while stepping and stepping.pop() is not optimizer:
-            pass  # its step raised: no hook told of its end
-        if optimizer in stepping:
-            return
-        ledger = self.ledgers.known(optimizer)
-        self.ledgers.stepped(ledger)
-        if not stepping:
-            self._end_step(ledger)
-
-    @_contained
-    def _end_step(self, ledger: Ledger) -> None:
-        record = self.meter.step()
-        if self._is_measured():
-            self.forwards.resolve(self.ledgers.of_optimizers)
-            for read in self.reads.values():
-                read.resolve(self.ledgers)
-        self.steps += 1
-        emptied, self.caches.seconds = self.caches.seconds, 0.0
-        near = self.budget.is_near(self.steps, _ALTERNATING)
-        record["anomaly"] = self.anomaly.step(record["ms"], near)
-        record["graphs"] = self.graphs.alive
-        if emptied:
-            record["emptied"] = emptied * 1000
-        if ledger.norm is not None:
-            record["norm"], record["fresh"] = ledger.norm, ledger.fresh
-            ledger.norm = None
-        self.losses.end_step(record)
-        self.timeline.add(self.steps, record)
-
-    # -- switches
-
     def _anomaly_hook(self, original: Any, mode: bool, *args: Any, **kwargs: Any) -> None:
-        self.anomaly.call(original, self.sites.here(), bool(mode), args, kwargs)
+        self.anomaly.call(original, self.sites.here(), bool(mode), self.sites.is_library_calling(), args, kwargs)
 
     def _cache_hook(self, original: Any) -> None:
         self.caches.call(original, self.sites.here())
+
+    def _saved_hook(self, original: Any, hooks: Any) -> None:
+        self.saved_hooks = True
+        original(hooks)
 
     # -- evidence
 
@@ -354,23 +314,8 @@ class Probe:
         }
 
 
-class _Entering:
-    """A watcher that only wants to know of the beginning of a line."""
-
-    def __init__(self, keep: Keep) -> None:
-        self.enter = keep.enter
-
-    def leave(self, frame: Any, error: BaseException | None) -> bool:
-        return True
-
-
 def _compiled_graphs() -> int:
     """How many graphs `torch.compile` has made; their lines do not run any more."""
     utils = sys.modules.get("torch._dynamo.utils")
     counters = getattr(utils, "counters", {})
     return int(counters["stats"]["unique_graphs"]) if "stats" in counters else 0
-
-
-def _retains(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a backward was asked to retain its graph: the third argument of `torch.autograd.backward`."""
-    return (kwargs.get("retain_graph") if "retain_graph" in kwargs else (args[1] if len(args) > 1 else None)) is True

@@ -14,6 +14,3 @@ class Reach:
     def enter(self, frame: FrameType) -> bool:
         self.reached = True
         return False
-
-    def leave(self, frame: FrameType, error: BaseException | None) -> bool:
-        return False

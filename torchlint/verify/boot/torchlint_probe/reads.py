@@ -31,9 +31,6 @@ class Reads:
                     self._leaves["".join(path)] = value
         return self._visits < _VISITS
 
-    def leave(self, frame: FrameType, error: BaseException | None) -> bool:
-        return True
-
     def resolve(self, ledgers: Ledgers) -> None:
         """A step has ended: find out whose the leaves are, and hold them no longer."""
         while self._leaves:

@@ -11,18 +11,16 @@ from torchlint_probe.graphs import NODES, nodes
 
 _KEY = "torchlint-retained"
 _FIRST = 12
-"""The first so many retained graphs are looked at, then one in `_EVERY`."""
-_EVERY = 20
+"""Of each line so many retained graphs are looked at in a row."""
 _LOOKS = 8
 """A retained graph is looked for in so many of the following backwards, at most."""
 
 
 class Retained:
-    """What became of the graphs that one line retained."""
+    """What became of the graphs that one line retained, as far as they were looked at."""
 
     def __init__(self) -> None:
-        self.calls = 0
-        self.looked_at = 0
+        self.calls = self.in_a_row = 0
         self.reused = 0
         self.judged = 0
         self.sizes: list[int] = []
@@ -37,22 +35,40 @@ class Retention:
         self._looks: Counter[int] = Counter()
         self._number = 0
 
-    def meet(self, roots: list[torch.Tensor], retaining: bool, site: int) -> None:
-        """A backward or `grad` is about to run; `retaining` says that it keeps the graph, at `site`."""
+    def meet(self, roots: list[torch.Tensor], retaining: bool, site: int) -> int | None:
+        """A backward or `grad` is about to run; returns the number of the graph that it retains at `site`, if any."""
         retained = self._at(site) if retaining else None
-        wanted = retained is not None and (retained.calls <= _FIRST or retained.calls % _EVERY == 0)
-        if not wanted and not self._open:
-            return
+        if retained is None and not self._open:
+            return None
         graph = nodes(roots)
         met = {number for node in graph for number in node.metadata.get(_KEY, ())}
         self._count(met)
-        if wanted and retained is not None:
-            self._tag(graph, retained)
+        if retained is None:
+            return None
+        retained.sizes.append(len(graph) if len(graph) < NODES else NODES)
+        self._number += 1
+        self._open[self._number] = retained
+        self._tag(graph, self._number)
+        return self._number
 
-    def _at(self, site: int) -> Retained:
+    def _at(self, site: int) -> Retained | None:
+        """The record of a line, if what it retains is to be looked at."""
         retained = self.sites.setdefault(site, Retained())
         retained.calls += 1
-        return retained
+        retained.in_a_row += 1
+        return retained if retained.in_a_row <= _FIRST else None
+
+    def extend(self, number: int, results: list[torch.Tensor]) -> None:
+        """What hangs on these belongs to a retained graph as well."""
+        if number in self._open:
+            self._tag(nodes(results), number)
+
+    def rest(self) -> None:
+        """Nothing is looked at for a while: what became of the last graphs will not be known."""
+        self._open.clear()
+        self._looks.clear()
+        for retained in self.sites.values():
+            retained.in_a_row = 0
 
     def _count(self, met: set[int]) -> None:
         for number in list(self._open):
@@ -65,11 +81,8 @@ class Retention:
                 continue
             del self._open[number], self._looks[number]
 
-    def _tag(self, graph: list[Any], retained: Retained) -> None:
-        retained.looked_at += 1
-        retained.sizes.append(len(graph) if len(graph) < NODES else NODES)
-        self._number += 1
+    @staticmethod
+    def _tag(graph: list[Any], number: int) -> None:
         for node in graph:
             if not hasattr(node, "variable"):  # a leaf's node is shared by all graphs
-                node.metadata.setdefault(_KEY, set()).add(self._number)
-        self._open[self._number] = retained
+                node.metadata.setdefault(_KEY, set()).add(number)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from types import CodeType, FrameType
+
+import torch
+
+from torchlint_probe.claim import variables_of
 
 _DEPTH = 8
 """How many of the user's frames make up a site, the innermost first."""
@@ -12,6 +17,7 @@ _DEPTH = 8
 _FOREIGN = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 _OWN = os.path.join(os.path.dirname(os.path.realpath(__file__)), "")
+_BELOW = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, torch.__file__))
 
 Site = tuple[tuple[int, int], ...]
 """Number of a file and line in it, for each frame."""
@@ -26,22 +32,41 @@ class Sites:
         self._root = os.path.join(root, "")
         self._start = start
         self._numbers: dict[str, int] = {path: number for number, path in enumerate(files)}
-        self._codes: dict[CodeType, int] = {}
+        self._names: dict[str, int] = {}
+        self._has_foreign = any(_is_foreign(path) for path in files)
+        self._codes: dict[int, int] = {}
+        """By the identity of a code object: to hash one takes longer than all else here."""
+        self._kept: list[CodeType] = []
         self._ids: dict[Site, int] = {(): 0}
+        self._known: dict[tuple[int, ...], int] = {(): 0}
+        self._lock = threading.RLock()  # a trace function may come in between
 
     def file(self, code: CodeType) -> int:
         """The number of the user's file that `code` is from; -1 for all others."""
-        number = self._codes.get(code)
+        number = self._codes.get(id(code))
         if number is None:
-            number = self._codes[code] = self._file(code.co_filename)
+            with self._lock:
+                self._kept.append(code)
+                number = self._codes[id(code)] = self.file_named(code.co_filename)
         return number
 
+    def file_named(self, name: str) -> int:
+        """The number of the user's file of this name; -1 for all others."""
+        with self._lock:
+            if name not in self._names:
+                self._names[name] = self._file(name)
+            return self._names[name]
+
+    def is_users(self, path: str | None) -> bool:
+        """Whether a file is one of the user's that has run."""
+        return path is not None and self._names.get(path, -1) >= 0
+
     def _file(self, name: str) -> int:
-        if name.startswith("<"):
+        if name.startswith("<") or (_is_foreign(name) and not self._has_foreign):
             return -1
         path = os.path.realpath(os.path.join(self._start, name))
         if path not in self._numbers:
-            if not path.startswith(self._root) or path.startswith(_OWN) or any(part in path for part in _FOREIGN):
+            if not path.startswith(self._root) or path.startswith(_OWN) or _is_foreign(path):
                 return -1
             self._numbers[path] = len(self.files)
             self.files.append(path)
@@ -51,17 +76,45 @@ class Sites:
         """The number of the stack of the user's frames that called; 0 where there are none."""
         frame: FrameType | None = sys._getframe(1)
         codes = self._codes
-        stack: list[tuple[int, int]] = []
+        stack: list[FrameType] = []
+        places: list[int] = []
         while frame is not None and len(stack) < _DEPTH:
-            number = codes.get(frame.f_code)
+            code = frame.f_code
+            number = codes.get(id(code))
             if number is None:
-                number = self.file(frame.f_code)
+                number = self.file(code)
             if number >= 0:
-                stack.append((number, frame.f_lineno or 0))
+                stack.append(frame)
+                places += (id(code), frame.f_lasti)
             frame = frame.f_back
-        site = tuple(stack)
-        known = self._ids.get(site)
-        if known is None:
-            known = self._ids[site] = len(self.stacks)
-            self.stacks.append(site)
-        return known
+        known = self._known.get(tuple(places))
+        return self._add(stack, tuple(places)) if known is None else known
+
+    def variable(self, value: object) -> str:
+        """The name by which the innermost of the user's frames has a value; empty where it has none."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and self.file(frame.f_code) < 0:
+            frame = frame.f_back
+        variables = () if frame is None else (*variables_of(frame).items(), *frame.f_globals.items())
+        return next((name for name, held in variables if held is value), "")
+
+    def is_library_calling(self) -> bool:
+        """Whether the innermost frame outside of torch and the probe is not one of the user's."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(_BELOW):
+            frame = frame.f_back
+        return frame is not None and self.file(frame.f_code) < 0
+
+    def _add(self, frames: list[FrameType], places: tuple[int, ...]) -> int:
+        """To find out the line of a frame takes long, so that is done once for each instruction."""
+        site = tuple((self.file(frame.f_code), frame.f_lineno or 0) for frame in frames)
+        with self._lock:
+            if site not in self._ids:
+                self.stacks.append(site)
+                self._ids[site] = len(self.stacks) - 1
+            self._known[places] = self._ids[site]
+            return self._ids[site]
+
+
+def _is_foreign(path: str) -> bool:
+    return any(part in path for part in _FOREIGN)

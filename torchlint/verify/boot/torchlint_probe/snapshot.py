@@ -25,6 +25,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "status": "finished" if probe.finished else "running",
         "stopped": probe.budget.reason,
         "error": probe.error,
+        "compiling": [list(line) for line in probe.compiling],
         "trouble": probe.trouble,
         "seconds": probe.budget.seconds,
         "steps": probe.steps,
@@ -40,13 +41,16 @@ def evidence(probe: Probe) -> dict[str, Any]:
             }
             for site, seen in list(probe.backwards.items())
         ],
-        "optimizers": [_optimizer(ledger) for ledger in probe.ledgers.all],
+        "optimizers": [_optimizer(ledger) for ledger in probe.ledgers.all if ledger.slots],
         "forwards": _forwards(probe.forwards),
+        "cuts": [
+            {"at": at, "sources": sources, "results": results, "site": site, "count": count}
+            for (at, sources, results, site), count in list(probe.cuts.met.items())
+        ],
         "retention": [
             {
                 "site": site,
                 "calls": seen.calls,
-                "looked_at": seen.looked_at,
                 "reused": seen.reused,
                 "sizes": seen.sizes[-200:],
                 "judged": seen.judged,
@@ -60,6 +64,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "anomaly": {
             "on_sites": [[site, steps] for site, steps in list(probe.anomaly.sites.items())],
             "off_sites": list(probe.anomaly.off_sites),
+            "library_sites": list(probe.anomaly.library_sites),
             "steps_on": probe.anomaly.steps_on,
             "steps_off": probe.anomaly.steps_off,
             "on_ms": probe.anomaly.on[-_TIMES:],
@@ -72,7 +77,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         ],
         "reached": [index for index, reach in probe.reach.items() if reach.reached],
         "unwatched": probe.lines.why_not,
-        "keeps": [_keep(keep) for keep in probe.keeps],
+        "keeps": [_keep(keep) for keeps in probe.keeps for keep in list(keeps.by_thread.values())],
         "changes": [_change(change) for change in probe.changes],
         "stride": probe.timeline.stride,
         "series": [_finite(record) for record in list(probe.timeline.records)],
@@ -80,6 +85,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
 
 
 _TIMES = 10
+_NAMES = 4
 
 
 def _optimizer(ledger: Ledger) -> dict[str, Any]:
@@ -89,7 +95,10 @@ def _optimizer(ledger: Ledger) -> dict[str, Any]:
         "parameters": len(ledger.slots),
         "trainable": len(trainable),
         "without_gradient": sum(not slot.had_gradient for slot in trainable),
+        "contested": ledger.contested,
+        "made": ledger.made,
         "steps": _pairs(ledger.steps),
+        "evaluations": _pairs(ledger.evaluations),
         "stale": _pairs(ledger.stale),
         "wiped": _pairs(ledger.wiped),
         "hungry": _pairs(ledger.hungry),
@@ -97,6 +106,7 @@ def _optimizer(ledger: Ledger) -> dict[str, Any]:
         "added": _pairs(ledger.added),
         "added_stale": _pairs(ledger.added_stale),
         "first_stale": -1 if ledger.first_stale is None else ledger.first_stale,
+        "summed": ledger.summed,
         "clears": ledger.clears,
         "moved": ledger.moved,
         "still": ledger.still,
@@ -117,23 +127,29 @@ def _forwards(forwards: Forwards) -> list[dict[str, Any]]:
             "calls": calls,
             "trainable": forwards.trainable[number],
             "owned": len(forwards.slots[number]),
-            "fed": sum(slot.had_gradient for slot in forwards.slots[number]),
+            "unfed": [name for name, slot in forwards.slots[number].items() if not slot.had_gradient][:_NAMES],
+            "fed": sum(slot.had_gradient for slot in forwards.slots[number].values()),
         }
         for (number, site), calls in list(forwards.calls.items())
     ]
 
 
 def _keep(keep: Keep) -> dict[str, Any]:
-    backwards = list(keep.backwards)  # the program may go on while this is written
+    visits = len(keep.steps)  # the program may go on while this is written
     return {
         "claim": keep.claim.index,
-        "visits": len(backwards),
-        "backwards": backwards,
+        "visits": visits,
+        "backwards": keep.backwards[:visits],
+        "steps": keep.steps[:visits],
         "lives": [list(life) for life in list(keep.lives)],
         "tensors": keep.tensors,
-        "items": keep.items,
+        "clean": keep.clean,
+        "graphs": keep.graphs,
         "container": keep.container,
+        "shown": keep.claim.shown,
         "bound": -1 if keep.bound is None else keep.bound,
+        "holder": keep.holder,
+        "weights": list(keep.weights),
     }
 
 
@@ -145,6 +161,9 @@ def _change(change: Change) -> dict[str, Any]:
         "tracked": change.tracked,
         "passed": change.passed,
         "share": change.share,
+        "leaves": change.leaves,
+        "silent": dict(change.silent),
+        "untried": change.untried,
         "errors": dict(change.errors),
         "matched": dict(change.matched),
         "first_error": -1 if change.first_error is None else change.first_error,

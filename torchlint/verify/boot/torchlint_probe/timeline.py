@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_RECORDS = 2_000
+_RECORDS = 600
 
 
 class Timeline:
@@ -14,10 +14,12 @@ class Timeline:
         self.records: list[dict[str, Any]] = []
         self.stride = 1
 
+    def wants(self, step: int) -> bool:
+        """Whether the record of a step is kept."""
+        return step % self.stride == 0
+
     def add(self, step: int, record: dict[str, Any]) -> None:
-        """Keep the record of a step, or not. It is kept itself: some of its numbers are known later."""
-        if step % self.stride:
-            return
+        """Keep the record of a step. It is kept itself: some of its numbers are known later."""
         record["step"] = step
         self.records.append(record)
         if len(self.records) >= _RECORDS:

@@ -48,6 +48,8 @@ class Anomaly:
     def __init__(self) -> None:
         self.sites: dict[int, int] = {}
         self.off_sites: set[int] = set()
+        self.library_sites: set[int] = set()
+        """Where the program called a library that switched it on."""
         self.site = 0
         self.steps_on = 0
         self.steps_off = 0
@@ -57,14 +59,18 @@ class Anomaly:
         self._check_nan = True
         self._set: Any = None
 
-    def call(self, original: Any, site: int, mode: bool, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """The program switches it."""
+    def call(
+        self, original: Any, site: int, mode: bool, by_library: bool, arguments: tuple[Any, ...], keywords: Any
+    ) -> None:
+        """The program, or a library that it calls, switches it."""
         self._paused = False
         self._set = original
         original(mode, *arguments, **keywords)
         if mode:
             self.site = site
             self.sites.setdefault(site, 0)
+            if by_library:
+                self.library_sites.add(site)
         else:
             self.off_sites.add(site)
 

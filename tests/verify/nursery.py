@@ -1,0 +1,106 @@
+"""Runs programs in forks of a process that has imported torch, so that not every one of them imports it again.
+
+A fork is probed as a program that finds the probe's `sitecustomize` after torch: the import hook is left out, which
+`test_faults.py` and `test_command.py` go through. Its process group, environment, folder, `__main__`, exit and what it
+starts are those of a program of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+_SERVER = "import sys; sys.path.insert(0, sys.argv[1]); from nursery import serve; serve()"
+
+
+class Nursery:
+    """A process that forks one program at a time; `launch` has the form of `torchlint.verify.launch.launch`."""
+
+    def __init__(self, modules: Sequence[str] = ("torch", "torch._dynamo")) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", _SERVER, os.path.dirname(__file__), *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def close(self) -> None:
+        assert self._server.stdin and self._server.stdout
+        self._server.stdin.close()
+        self._server.wait()
+        self._server.stdout.close()
+
+    def launch(
+        self, command: Sequence[str], folder: Any, limits: Any, variables: Mapping[str, str] | None = None
+    ) -> Any:
+        """Run the script of `python SCRIPT ARGUMENTS...`."""
+        from torchlint.verify.launch import BOOT, Ended, environment
+
+        request = {
+            "arguments": list(command[1:]),
+            "boot": str(BOOT),
+            "environment": {**environment(os.environ, folder), **(variables or {})},
+        }
+        assert self._server.stdin and self._server.stdout
+        started = time.monotonic()
+        print(json.dumps(request), file=self._server.stdin, flush=True)
+        pid = int(self._server.stdout.readline())
+        over = threading.Event()
+        timer = threading.Timer(limits.max_seconds + 5, _end, (pid, over))
+        timer.start()
+        code = int(self._server.stdout.readline())
+        timer.cancel()
+        return Ended(code, time.monotonic() - started, over.is_set())
+
+
+def _end(group: int, over: threading.Event) -> None:
+    over.set()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def serve() -> None:
+    """Import modules, then fork a program for each line of standard input."""
+    for name in sys.argv[2:]:
+        __import__(name)
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            _become(json.loads(line))
+            return
+        print(pid, flush=True)
+        _, status = os.waitpid(pid, 0)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _become(request: Mapping[str, Any]) -> None:
+    """The program: to its end, or the exception that it ends with."""
+    os.setpgid(0, 0)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(nothing, descriptor)
+    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    script, *_ = sys.argv = request["arguments"]
+    sys.modules.pop("sitecustomize", None)
+    sys.path[:0] = [os.path.dirname(script), request["boot"]]
+    import sitecustomize  # noqa: F401
+
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    main.__dict__.update(__file__=script, __builtins__=__builtins__)
+    with open(script, "rb") as file:
+        code = compile(file.read(), script, "exec", dont_inherit=True)
+    exec(code, main.__dict__)

@@ -1,0 +1,36 @@
+"""A fault of the probe's own is noted, and is not the program's problem."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, cast
+
+
+class _Troubled(Protocol):
+    trouble: str
+
+
+class Observer(Protocol):
+    """Has a place where its faults are noted."""
+
+    @property
+    def trouble_of(self) -> _Troubled: ...
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def contained(method: Method) -> Method:
+    """A method that returns None instead of raising, and notes the first fault."""
+
+    @functools.wraps(method)
+    def safe(self: Observer, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except Exception as error:
+            noted = self.trouble_of
+            noted.trouble = noted.trouble or f"{type(error).__name__} in {method.__name__}: {error}"[:300]
+            return None
+
+    return cast("Method", safe)
