@@ -59,8 +59,8 @@ class InplaceOnLeaf(Rule):
     error.
 
     ## Known limits
-    Parameters of modules that a function is handed are left alone where nothing shows that gradients are on:
-    its callers may have switched them off.
+    Parameters of modules that a function is handed, or of which it is a method that nobody here calls, are left alone
+    where nothing shows that gradients are on: its callers may have switched them off.
 
     ## References
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)

@@ -80,7 +80,7 @@ class RetainGraphInLoop(Rule):
         return self.model.retention.unused()
 
     def report_UnusedRetention(self, unused: UnusedRetention) -> None:
-        related = [(unused.loop.site, "in this loop")] if unused.loop is not None else []
+        related = [(unused.loop.site, "in this loop")]
         if unused.hidden is not None:
             self._report_hidden_state(unused.backward, unused.hidden.label or "a hidden state", related)
             return

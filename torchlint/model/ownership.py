@@ -288,7 +288,9 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
     if isinstance(optimizer, Optimizer):
         return optimizer.parents
     if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and _module_like(optimizer.parents[0]):
-        return optimizer.parents
+        owner = resolved(optimizer.parents[0])
+        if isinstance(owner, Unknown):  # what a class of this module does not store is a base's, which is elsewhere
+            return optimizer.parents
     return (None,)
 
 

@@ -227,6 +227,8 @@ class Tracking:
             and whole.parents[0].name.rpartition(".")[2] in api.RECURRENT
         ):
             return self.tracked(whole)
+        if isinstance(whole, Tensor) and naming.LOSS.search(resolved(whole.parents[0]).label):
+            return Answer.UNKNOWN  # beside the loss such a function returns numbers, often in a dictionary
         return Answer.YES if whole in self.backpropagated else Answer.UNKNOWN
 
     def _module_tracks(self, value: Tensor) -> Answer:

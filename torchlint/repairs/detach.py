@@ -43,12 +43,18 @@ class Detach:
             return None
         if isinstance(written, (cst.Dict, cst.List, cst.Tuple, cst.Set)):
             return self._named([item.value for item in written.elements], kept)
-        expression, value = self._operand(written, kept.keep.value)
+        expression, value = self._operand(_listed(written), kept.keep.value)
         if isinstance(value, Container):
             return None  # a list or dictionary by its name has no `detach`
         if kept.keep.how == "add" and self._is_scalar(value, kept) and self._is_only_shown(node):
             return Change("use `.item()`, a number", [Append(expression, ".item()")])
-        return _detached(expression, kept)
+        return _detached(expression, kept, is_tensor=self._is_tensor(value))
+
+    def _is_tensor(self, value: Value) -> bool:
+        """Whether a value is one for sure: a part of what a call returns may be a dictionary of numbers."""
+        if isinstance(value, Tensor) and value.op != "component":
+            return True
+        return value in self.tracking.backpropagated
 
     def _slot_value(self, slot: cst.Subscript) -> cst.BaseExpression | None:
         """`loss` of `losses[i] = loss`."""
@@ -89,7 +95,7 @@ class Detach:
         graph = {part for item in items for part in self.tracking.graph(item)}
         names = {part.label for part in graph if part.label}
         found = [item for item in written if isinstance(item, cst.Name) and item.value in names]
-        return _detached(found[0], kept) if len(found) == 1 else None
+        return _detached(found[0], kept, is_tensor=True) if len(found) == 1 else None
 
     # -- what becomes of a sum --------------------------------------------------------------------------
 
@@ -136,8 +142,15 @@ class Detach:
         return False
 
 
-def _detached(expression: cst.BaseExpression, kept: KeptGraph) -> Change:
-    safety = Safety.UNSAFE if kept.holds_activations else Safety.SAFE
+def _listed(expression: cst.BaseExpression) -> cst.BaseExpression:
+    """`logits` of `list(logits)`, which has no `detach` itself."""
+    if isinstance(expression, cst.Call) and dotted(expression.func) in ("list", "tuple") and len(expression.args) == 1:
+        return expression.args[0].value
+    return expression
+
+
+def _detached(expression: cst.BaseExpression, kept: KeptGraph, *, is_tensor: bool) -> Change:
+    safety = Safety.SAFE if is_tensor and not kept.holds_activations else Safety.UNSAFE
     return Change("keep it without its graph: `.detach()`", [Append(expression, ".detach()")], safety)
 
 

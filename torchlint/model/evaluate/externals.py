@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import ClassVar
 
-from torchlint.model.definitions import FunctionInfo
+from torchlint.model.definitions import FunctionInfo, defaults_of
 from torchlint.model.evaluate.inlining import Arguments
 from torchlint.model.evaluate.methods import Methods
 from torchlint.model.evaluate.training import flag
@@ -218,10 +218,18 @@ class Externals(Methods):
         position = {"LeakyReLU": 1, "Dropout": 1, "ELU": 1}.get(name, 0)
         if flag is None and name in INPLACE_MODULES and len(arguments.positional) > position:
             flag = arguments.positional[position]
-        inplace = isinstance(flag, Plain) and flag.constant is True
+        inplace = isinstance(flag, Plain) and flag.constant is True and not self._drops_nothing(name, arguments)
         made = self.made(Module(node, f"torch.nn.{name}", arguments.all(), inplace=inplace))
         self.emit(Fresh(site_of(node), made))
         return made
+
+    def _drops_nothing(self, name: str, arguments: Arguments) -> bool:
+        """Whether it is dropout of nothing, as far as this module says: its probability is 0, or by default is."""
+        probability = arguments.get(0, "p") if "Dropout" in name else None
+        if isinstance(probability, Unknown) and probability.origin == "parameter" and self.frame.info is not None:
+            default = defaults_of(self.frame.info.node).get(probability.label)
+            return isinstance(default, ast.Constant) and default.value == 0
+        return isinstance(probability, Plain) and probability.constant == 0
 
     def _functional(self, operator: str, arguments: Arguments, node: ast.Call) -> Value:
         parents = _operands(operator, arguments, node)

@@ -47,12 +47,15 @@ class Training(Summaries):
         loss = receiver
         if arguments.positional and self._is_engine(receiver):
             loss = arguments.positional[0]
-            receiver.used_as("engine")
+            for item in inputs_of(receiver):
+                item.used_as("engine")
         self.emit_backward(loss, arguments, node)
         return Plain(node, None)
 
     def _is_engine(self, receiver: Value) -> bool:
         """Whether `x.backward(loss)` is an accelerator's, not a tensor's."""
+        if isinstance(receiver, Phi):
+            return any(map(self._is_engine, inputs_of(receiver)))
         if isinstance(receiver, (Instance, Module, Optimizer)):
             return True
         if isinstance(receiver, Unknown):
@@ -97,6 +100,8 @@ class Training(Summaries):
         """Whether a step clears, or may: an engine's, one with hooks, one of a class of this module that does."""
         if receiver.has_use("register_step_pre_hook", "register_step_post_hook"):
             return True
+        if isinstance(receiver, Phi):
+            return any(self._clears_by_itself(item, node) for item in inputs_of(receiver))
         if isinstance(receiver, Unknown):
             return receiver.has_use("engine")
         return isinstance(receiver, Optimizer) and receiver.info is not None and self._step_clears(receiver, node)

@@ -38,6 +38,9 @@ from torchlint.pytorch.autograd_table import MODULES, OPERATORS
 from torchlint.pytorch.naming import INFERENCE, TRAINING
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, walk
 
+RUN_WITH_GRADIENTS = ("forward", "training_step")
+"""Methods of modules that PyTorch and Lightning call with gradients on, if nobody says otherwise."""
+
 
 @dataclass(frozen=True)
 class SavedTensorChanged:
@@ -227,9 +230,15 @@ class Mutation:
                 if _is_between(event, saver, mutate) and event.retain is False and not apart(event, mutate):
                     return False
                 needed = needed or event.order > mutate.order or bool(set(event.loops) & set(mutate.loops))
-            elif isinstance(event, Returned) and trace.root is not None and not _no_grad_root(trace):
+            elif isinstance(event, Returned) and self._may_go_backward_elsewhere(trace):
                 needed = needed or result in self.tracking.graph(event.value)
         return needed
+
+    def _may_go_backward_elsewhere(self, trace: Trace) -> bool:
+        """Whether those that a function returns to may go backward; tests are theirs, and would do so here."""
+        if trace.root is None or _no_grad_root(trace):
+            return False
+        return bool(self.program.interpreter.backwards) or not self.program.is_test
 
     # -- old names ------------------------------------------------------------------------------------
 
@@ -364,7 +373,9 @@ class Mutation:
             return modes == {GradMode.ON}
         if trace.called or (isinstance(leaf, Unknown) and self._is_of_layer(leaf, event)):
             return False
-        return isinstance(trace.receiver, Module) or (leaf.order > trace.start and event.how != "copy_")
+        if isinstance(trace.receiver, Module) and trace.root.name in RUN_WITH_GRADIENTS:
+            return True
+        return leaf.order > trace.start and event.how != "copy_"
 
 
 def _is_between(backward: Backward, saver: Event, mutate: Mutate) -> bool:

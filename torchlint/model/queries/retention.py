@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, Returned, Step, exclusive
-from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import LOSSES, Tracking, result_of_call
+from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, exclusive
+from torchlint.model.program import Program
+from torchlint.model.tracking import LOSSES, Tracking, modules_of, result_of_call
 from torchlint.model.values import (
     Answer,
     Container,
     Function,
-    Instance,
     Module,
     Phi,
     Plain,
@@ -31,7 +30,7 @@ class UnusedRetention:
     """`backward` retains a graph that nothing uses again; `hidden` is the state that drags it along, if any."""
 
     backward: Backward
-    loop: Loop | None
+    loop: Loop
     hidden: Phi | None
 
 
@@ -61,19 +60,16 @@ class Retention:
     def _find_unused(self) -> Iterator[UnusedRetention]:
         for trace in self.program.traces:
             for event in trace.events:
-                if isinstance(event, Backward) and event.retain is True and event.create is False:
-                    loop = event.loops[-1] if event.loops else None
-                    if self._is_unused(trace, event, loop, trace.events):
-                        yield UnusedRetention(event, loop, self._hidden_state(event))
+                if isinstance(event, Backward) and event.retain is True and event.create is False and event.loops:
+                    if self._is_unused(event, event.loops[-1], trace.events):
+                        yield UnusedRetention(event, event.loops[-1], self._hidden_state(event))
 
-    def _is_unused(self, trace: Trace, backward: Backward, loop: Loop | None, events: list[Event]) -> bool:
+    def _is_unused(self, backward: Backward, loop: Loop, events: list[Event]) -> bool:
         graph = self.tracking.graph(backward.loss, carried=False)
-        results = {item for item in graph if self._is_result(item) and (loop is None or loop in item.loops)}
+        results = {item for item in graph if self._is_result(item) and loop in item.loops}
         if not any(self._is_forward(item) for item in graph):
             return False
         if not results or self._built_outside(graph, loop):
-            return False
-        if loop is None and not self._repeated_by_callers(trace, results, events):
             return False
         return not any(self._uses(event, results, backward) for event in events if event is not backward)
 
@@ -91,33 +87,32 @@ class Retention:
             return not item.leaf and item.op != "component"
         return isinstance(item, Unknown) and item.origin == "call"
 
-    def _repeated_by_callers(self, trace: Trace, results: set[Value], events: list[Event]) -> bool:
-        """A function that trains one batch: it steps too, and hands no part of the graph on."""
-        if trace.root is None or trace.called or not any(isinstance(event, Step) for event in events):
-            return False
-        escaping: set[Value] = set()
-        for event in events:
-            if isinstance(event, Returned):
-                escaping |= self.tracking.graph(event.value)
-        for (owner, _), value in trace.heap.items():
-            if isinstance(owner, (Instance, Module)):
-                escaping |= self.tracking.graph(value)
-        return results.isdisjoint(escaping)
-
-    def _built_outside(self, graph: set[Value], loop: Loop | None) -> bool:
+    def _built_outside(self, graph: set[Value], loop: Loop) -> bool:
         """Whether part of the graph is older than the iteration: each pass needs it again."""
+        if any(self._holds_graph(module) for module in modules_of(graph)):
+            return True
         for item in graph:
-            if isinstance(item, (Plain, Container, Phi)) or (loop is not None and loop in item.loops):
+            if isinstance(item, (Plain, Container, Phi)) or loop in item.loops:
                 continue
-            if (
-                isinstance(item, Unknown)
-                and item in self.tracking.backpropagated
-                and (loop is not None or item.origin != "call")
-            ):
+            if isinstance(item, Unknown) and item in self.tracking.backpropagated:
                 return True
-            if loop is not None and self._is_result(item) and self.tracking.tracked(item) is Answer.YES:
+            if self._is_result(item) and self.tracking.tracked(item) is Answer.YES:
                 return True
         return False
+
+    def _holds_graph(self, module: Value) -> bool:
+        """Whether a module computes a tensor of its parameters when it is made, and keeps it."""
+        info = module.info if isinstance(module, Module) else None
+        return info is not None and any(
+            isinstance(owner, Module) and owner.info is info and self._is_made_with_graph(value)
+            for (owner, _), value in self.program.interpreter.stored.items()
+        )
+
+    def _is_made_with_graph(self, value: Value) -> bool:
+        if not self._is_result(value) or self.tracking.tracked(value) is not Answer.YES or value.site is None:
+            return False
+        around = self.program.definitions.function_around(self.program.tree.node(value.site))
+        return around is not None and around.name == "__init__"
 
     def _uses(self, event: Event, results: set[Value], backward: Backward) -> bool:
         """Whether a later event passes through the graph, or might."""
