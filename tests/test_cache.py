@@ -33,9 +33,9 @@ def linted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     examine = examination.examine
 
-    def counting(source: SourceFile, selection: Selection) -> examination.Examination:
+    def counting(source: SourceFile, selection: Selection, **options: bool) -> examination.Examination:
         seen.append(source.path)
-        return examine(source, selection)
+        return examine(source, selection, **options)
 
     monkeypatch.setattr(examination, "examine", counting)
     monkeypatch.setattr(fixer, "examine", counting)

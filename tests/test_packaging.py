@@ -66,7 +66,7 @@ def test_installed_wheel(run: Callable[..., str], built: Path, tmp_path: Path) -
     script = shutil.which("torchlint", path=tmp_path / "bin")
     assert script
     assert PROJECT["version"] in run(script, "--version", path=tmp_path)
-    code = "from torchlint import registry; print(registry.__file__, len(registry.rules()))"
+    code = "from torchlint.engine import registry; print(registry.__file__, len(registry.rules()))"
     home, count = run(sys.executable, "-c", code, path=tmp_path, cwd=tmp_path).split()
     assert home == str(tmp_path / "torchlint" / "engine" / "registry.py")
     assert int(count) == len(list((ROOT / "rules").glob("[!_]*.py")))

@@ -6,6 +6,7 @@ import ast
 import sys
 import sysconfig
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import indent
@@ -197,7 +198,9 @@ def test_mutated_fixtures(data: st.DataObject) -> None:
     """Statements of a fixture are replaced by others of it, so that bugs come and go."""
     text = data.draw(st.sampled_from(FIXTURES)).read_text("utf-8")
     lines = text.splitlines(keepends=True)
-    simple = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt) and not hasattr(node, "body")]
+    statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+    shared = Counter(node.lineno for node in statements)
+    simple = [node for node in statements if not hasattr(node, "body") and shared[node.lineno] == 1]
     places = [node for node in simple if node.lineno == node.end_lineno]
     for _ in range(data.draw(st.integers(1, 5))):
         old, new = (data.draw(st.sampled_from(places)) for _ in range(2))
