@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -33,7 +34,7 @@ def linted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     examine = examination.examine
 
-    def counting(source: SourceFile, selection: Selection, **options: bool) -> examination.Examination:
+    def counting(source: SourceFile, selection: Selection, **options: Any) -> examination.Examination:
         seen.append(source.path)
         return examine(source, selection, **options)
 

@@ -21,20 +21,20 @@ needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask i
 WORKER = """\
 import os, sys, time
 from torchlint.engine import examination
-from torchlint.run.cache import key
+from torchlint.run.cache import environment
 
 examine, version = examination.examine, sys.argv.pop(1)
 
-def slow(source, selection):
+def slow(*arguments, **options):
     with open("working-" + str(os.getpid()), "w"):
         pass
     time.sleep(0.02)
-    return examine(source, selection)
+    return examine(*arguments, **options)
 
 if __name__ == "__main__":
     examination.examine = slow
     if version:
-        key.environment()["torchlint"] = version
+        environment.environment()["torchlint"] = version
     from distributed.cli.dask_worker import main
     main()
 """

@@ -42,8 +42,8 @@ def render(verification: Verification, colour: bool) -> str:
 
 
 def _findings(verification: Verification, paint: Paint) -> Iterator[str]:
-    """A block for each that something was seen of, and a line for all others; nothing where nothing ran."""
-    if not any(evidence.has_anything for evidence in verification.evidence):
+    """A block for each that something was seen of, and a line for all others; nothing of a run that showed nothing."""
+    if verification.ended is not None and not any(evidence.has_anything for evidence in verification.evidence):
         return
     for judged in verification.ranked:
         if judged.verdict.answer is not Answer.NOT_REACHED:
