@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
+from torchlint.engine.moved import hint
 from torchlint.engine.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import Finding, Meta, Position, Span
@@ -21,7 +22,7 @@ def file_finding(meta: Meta, source: SourceFile, message: str, line: int) -> Fin
 def internal_finding(source: SourceFile, who: str, error: Exception) -> Finding:
     """The finding for what `who` raised."""
     place = traceback.extract_tb(error.__traceback__)[-1]
-    message = f"{who} crashed: {type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+    message = f"{who} crashed: {type(error).__name__}: {error}{hint(error)} ({place.name}, line {place.lineno})"
     return file_finding(INTERNAL_ERROR, source, message, 1)
 
 

@@ -85,9 +85,15 @@ def rules() -> tuple[type[Rule], ...]:
             for rule in _rules_in(point.load()):
                 _add(rule, found, codes)
         except (Exception, SystemExit) as error:
-            reason = str(error) if isinstance(error, RegistryError) else f"{type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, RegistryError) else _described(error)
             raise RegistryError(f"plugin `{point.name}` ({point.value}) cannot be used: {reason}") from error
     return tuple(sorted(found.values(), key=lambda rule: rule.code))
+
+
+def _described(error: BaseException) -> str:
+    from torchlint.engine.moved import hint as hint_of_moved
+
+    return f"{type(error).__name__}: {error}{hint_of_moved(error)}"
 
 
 def _add(rule: type[Rule], found: dict[str, type[Rule]], codes: dict[str, str]) -> None:
