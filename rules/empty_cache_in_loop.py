@@ -20,8 +20,9 @@ class EmptyCacheInLoop(Rule):
     or in a function that is called there. An iteration is a step if it trains, or if a model runs on what the loop
     yields.
     Nothing is said where an iteration is a job of its own: an epoch, a fold, an episode with its update, a request,
-    a file, a model that takes its turn, a probe of how large a batch may be. Nor is it of a function that measures
-    memory, or of a test (`test_...` in a file of tests), which may want the same memory each time.
+    a file, a text that is generated, a model that takes its turn, a probe of how large a batch may be. Nor is it of a
+    function that measures memory, or of a test (`test_...` in a file of tests), which may want the same memory each
+    time.
 
     ## Why is this bad?
     It hands cached blocks back to the driver, which waits for the GPU, and the next iteration has to allocate

@@ -185,6 +185,8 @@ COLLECTING = _any_of(
     r"(?<!gc\.)collect rollout episode trajector self_?play (?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.reset$"
 )
 """Calls that gather experience."""
+GENERATING = _any_of(r"(?:^|[._])generate(?:_|$) beam_?search (?:^|_)beam(?:_|$) rollout trajector")
+"""Calls that run a model many times over for one result: seconds, beside which the allocator is nothing."""
 ENVIRONMENT_STEP = _any_of(r"(?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.step$")
 SIZE = _any_of(r"(?:^|_)sizes?$ ^bs$ resolution length")
 """Names of sizes: of a batch, of an image."""

@@ -25,7 +25,7 @@ from torchlint.model.events import (
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries.iterations import Iteration
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import Site, dotted
+from torchlint.syntax.python_ast import Site, dotted, site_of
 
 _PER_BATCH = re.compile(r"step|batch|iter")
 
@@ -69,6 +69,8 @@ class CacheEmptying:
             self._function(loop.site), [other for other in trace.events if other.calls[: loop.depth] == calls]
         ):
             return None
+        if self._generates(trace, loop):
+            return None
         iteration = Iteration(self.program, trace, loop)
         trained = [work for work in iteration.training() if _in_step_with(event, work)]
         inferred = len(event.path) == len(loop.path) and iteration.inference()
@@ -96,6 +98,12 @@ class CacheEmptying:
             return True
         probes = [other for other in events if isinstance(other, MemoryProbe)]
         return any(probe.resets for probe in probes) or len(probes) > 1
+
+    def _generates(self, trace: Trace, loop: Loop) -> bool:
+        """Whether text, or a trajectory, is generated in each iteration: that takes seconds."""
+        sites = {site for event in trace.events if loop in event.loops for site in (event.site, *event.calls)}
+        calls = (call for call in self.program.tree.of_type(ast.Call) if site_of(call) in sites)
+        return any(naming.GENERATING.search(_called_name(call)) for call in calls)
 
     def _has_other_callers(self, site: Site) -> bool:
         """Whether the function around a site is called in several places."""
