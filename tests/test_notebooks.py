@@ -7,7 +7,7 @@ from typing import Any
 
 import libcst as cst
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.notebooks import code, document, markdown, notebook
@@ -312,6 +312,7 @@ def test_a_cell_loses_its_last_line() -> None:
     assert fixed(notebook("x\ngone()", "y").encode()).decode() == notebook("x", "y")
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.lists(st.sampled_from(["x = 1", "old()", "%time old()", "!ls", "# ü\u2028", "", "s = '🙂\x0c'"])),

@@ -262,9 +262,11 @@ def loops_in(items: list[Item]) -> Iterator[Loop]:
 
 
 def exclusive(first: Path, second: Path) -> bool:
-    """Whether two paths never happen in one pass: they take different arms of one branch."""
-    arms = dict(first)
-    return any(branch in arms and arms[branch] != arm for branch, arm in second)
+    """Whether two paths never happen in one pass: they take different arms of one branch, where they first differ."""
+    for (branch, arm), (other, taken) in zip(first, second, strict=False):
+        if branch is not other or arm != taken:
+            return branch is other
+    return False
 
 
 def apart(first: Event, second: Event) -> bool:

@@ -44,7 +44,11 @@ class Ownership:
         self.traces = program.traces
         self._holders: dict[Value, list[Value]] = {}
         heaps = (program.interpreter.stored, *(trace.heap for trace in program.traces))
+        self._filled: set[Value] = set()
+        """Objects of unknown make, such as graphs and batches, in which the program stores something."""
         for owner, value in dict.fromkeys((owner, value) for heap in heaps for (owner, _), value in heap.items()):
+            if isinstance(owner, Unknown) and not isinstance(value, Plain):
+                self._filled.add(owner)
             for part in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
                 for item in inputs_of(part):
                     self._holders.setdefault(item, []).append(owner)
@@ -87,11 +91,13 @@ class Ownership:
         for item in graph:
             if isinstance(item, Tensor) and item.op == "module":
                 modules.update(inputs_of(item.parents[0]), _modules_in(item.parents[1:]))
+                complete = complete and self._filled.isdisjoint(item.parents[1:])
             elif isinstance(item, Tensor) and item.leaf:
                 modules.update((item, *item.parents))
             elif isinstance(item, Unknown) and item.origin == "call":
                 if item.callee is not None and called_like_module(item.callee):
                     modules.update(inputs_of(item.callee), _modules_in(item.parents))
+                    complete = complete and self._filled.isdisjoint(item.parents)
                 else:
                     complete = False
             elif isinstance(item, Unknown) and item.parents and isinstance(item.parents[0], Module):
@@ -289,7 +295,7 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
         return optimizer.parents
     if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and _module_like(optimizer.parents[0]):
         owner = resolved(optimizer.parents[0])
-        if isinstance(owner, Unknown):  # what a class of this module does not store is a base's, which is elsewhere
+        if getattr(owner, "info", None) is None:  # else it is stored by a base class, which is elsewhere
             return optimizer.parents
     return (None,)
 

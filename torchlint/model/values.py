@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from torchlint.pytorch.api import GradMode
@@ -339,5 +340,6 @@ def resolved(value: Value) -> Value:
     """A Phi with a single meaning (`opt = None` first, the optimizer later) stands for that meaning."""
     if not isinstance(value, Phi):
         return value
-    found = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
+    meanings = (item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none))
+    found = list(islice(meanings, 2))
     return found[0] if len(found) == 1 else value

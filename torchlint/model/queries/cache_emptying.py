@@ -101,7 +101,8 @@ class CacheEmptying:
 
     def _generates(self, trace: Trace, loop: Loop) -> bool:
         """Whether text, or a trajectory, is generated in each iteration: that takes seconds."""
-        sites = {site for event in trace.events if loop in event.loops for site in (event.site, *event.calls)}
+        inside = [event for event in trace.events if loop in event.loops]
+        sites = {site for event in inside for site in (event.site, *event.calls[loop.depth :])}
         calls = (call for call in self.program.tree.of_type(ast.Call) if site_of(call) in sites)
         return any(naming.GENERATING.search(_called_name(call)) for call in calls)
 

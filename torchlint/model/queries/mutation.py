@@ -94,6 +94,7 @@ class Mutation:
         self.program = program
         self.tracking = tracking
         self._known_storages: dict[Value, frozenset[Value]] = {}
+        self._known_graphs: dict[Backward, tuple[set[Value], set[Value]]] = {}
 
     # -- saved tensors --------------------------------------------------------------------------------
 
@@ -284,27 +285,38 @@ class Mutation:
         return next((item.step for item in self.parameters_changed() if item.backward is backward), None)
 
     def _forward_across(self, step: Step, modules: set[Value], events: list[Event]) -> ParametersChanged | None:
-        for backward in events:
+        savers = [
+            event for event in events if isinstance(event, Compute) and self._is_used_before(event, step, modules)
+        ]
+        for backward in events if savers else ():
             if not isinstance(backward, Backward) or backward.loops != step.loops or apart(backward, step):
                 continue
-            graph = self.tracking.graph(backward.loss, carried=False)
-            if backward.order < step.order:  # the graph of an earlier iteration, dragged along
-                graph = self.tracking.graph(backward.loss) - graph if step.loops else set()
-            for saver in events:
-                if not isinstance(saver, Compute) or saver.order > step.order or saver.loops != step.loops:
-                    continue
-                used = saver.value in graph or (
-                    backward.order < step.order and self._carries_itself(saver.value, backward)
-                )
-                if used and self._uses(saver, modules) and not apart(saver, step):
+            is_dragged = backward.order < step.order  # the graph of an earlier iteration, dragged along
+            if is_dragged and not step.loops:
+                continue
+            whole, own = self._graphs(backward)
+            for saver in savers:
+                used = saver.value in own
+                if is_dragged:
+                    used = saver.value in whole and (not used or self._carries_itself(saver.value))
+                if used and not apart(saver, step):
                     return ParametersChanged(step, saver, backward)
         return None
 
-    def _carries_itself(self, value: Value, backward: Backward) -> bool:
+    def _is_used_before(self, saver: Compute, step: Step, modules: set[Value]) -> bool:
+        return saver.order <= step.order and saver.loops == step.loops and self._uses(saver, modules)
+
+    def _graphs(self, backward: Backward) -> tuple[set[Value], set[Value]]:
+        """The graph that a backward pass goes through, and the part of it that its own iteration made."""
+        known = self._known_graphs.get(backward)
+        if known is None:
+            own = self.tracking.graph(backward.loss, carried=False)
+            known = self._known_graphs[backward] = self.tracking.graph(backward.loss), own
+        return known
+
+    def _carries_itself(self, value: Value) -> bool:
         """Whether a forward pass feeds the same one of the next iteration, with its graph."""
-        return value in self.tracking.graph(backward.loss) and any(
-            value in self.tracking.graph(parent) for parent in value.parents
-        )
+        return any(value in self.tracking.graph(parent) for parent in value.parents)
 
     def _uses(self, saver: Compute, modules: set[Value]) -> bool:
         """Whether a forward pass needs the values of a module's weights in backward."""
