@@ -80,7 +80,7 @@ class Statements(Part):
     def _return(self, node: ast.Return) -> None:
         value = self.expressions.value(node.value) if node.value is not None else Plain(node, None)
         self.state.frame.returns.append(value)
-        if not self.state.calls:
+        if not self.state.position.calls:
             self.state.emit(Returned(site_of(node), value))
         self._leave("return")
 
@@ -94,13 +94,13 @@ class Statements(Part):
         self._leave("raise")
 
     def _break(self, node: ast.Break) -> None:
-        if self.state.scopes:
-            self.state.scopes[-1].breaks.append(self.state.leaving(self.state.scopes[-1].blocks))
+        for scope in self.state.position.scopes[-1:]:
+            scope.breaks.append(self.state.leaving(scope.blocks))
         self._leave("break")
 
     def _continue(self, node: ast.Continue) -> None:
-        if self.state.scopes:
-            self.state.scopes[-1].ends.append(self.state.leaving(self.state.scopes[-1].blocks))
+        for scope in self.state.position.scopes[-1:]:
+            scope.ends.append(self.state.leaving(scope.blocks))
         self._leave("continue")
 
     def _global_names(self, node: ast.Global | ast.Nonlocal) -> None:
