@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property
 
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of
@@ -19,9 +18,8 @@ _LITERALS = (str, bytes, int, float, bool, type(None))
 class Expressions(Part):
     """Evaluates expressions, each kind by the part that knows it."""
 
-    @cached_property
-    def _handlers(self) -> dict[type[ast.AST], Callable[..., Value]]:
-        return {
+    def prepare(self) -> None:
+        self._handlers: dict[type[ast.AST], Callable[..., Value]] = {
             ast.Name: self._name, ast.Attribute: self.attributes.evaluate, ast.Subscript: self.elements.evaluate,
             ast.Call: self.calls.evaluate, ast.Constant: self._constant, ast.JoinedStr: self._formatted,
             ast.BinOp: self._binary, ast.UnaryOp: self._unary, ast.Compare: self._comparison,
