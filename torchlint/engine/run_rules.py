@@ -58,7 +58,7 @@ class _Walk:
         options: Mapping[str, Mapping[str, OptionValue]],
         suppressions: Suppressions,
     ) -> list[Finding]:
-        model = Model(self.python)
+        model = Model(self.python, {name for rule in active for name in rule.calls})
         rules = [rule(model, lambda: self.nodes, options.get(rule.rule_name())) for rule in active]
         for rule in rules:
             self.crashes.call(rule, _answered, rule)

@@ -233,8 +233,9 @@ class PythonTree:
         placed = (node for node in reversed(self.nodes) if hasattr(_first_part(node), "lineno"))
         return {site_of(node): node for node in placed}
 
-    def code(self, site: Site) -> str:
-        """What is written at a site."""
+    def code(self, place: Site | ast.AST) -> str:
+        """What is written at a site, or for a node."""
+        site = site_of(place) if isinstance(place, ast.AST) else place
         lines = [line.encode() for line in self.source.program_lines[site.line - 1 : site.end_line]]
         lines[-1] = lines[-1][: site.end_column]
         lines[0] = lines[0][site.column :]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchlint.engine.examination import looking
 from torchlint.files.source import SourceError, SourceFile
@@ -55,7 +55,8 @@ def trace(source: SourceFile, rules: Iterable[type[Rule]] = ()) -> FileTrace:
     """
     try:
         with collector_paused():
-            return with_deep_stack(lambda: _Lowering(read(source)).file(looking(rules, source.code)))
+            active = looking(rules, source.code)
+            return with_deep_stack(lambda: _Lowering(read(source), active).file())
     except (RecursionError, MemoryError):
         raise SourceError("code is nested too deeply to be read") from None
 
@@ -63,17 +64,18 @@ def trace(source: SourceFile, rules: Iterable[type[Rule]] = ()) -> FileTrace:
 class _Lowering:
     """Turns the model of one file into rows."""
 
-    def __init__(self, tree: PythonTree) -> None:
+    def __init__(self, tree: PythonTree, rules: Sequence[type[Rule]]) -> None:
         self.tree = tree
         self.source = tree.source
-        self.model = Model(tree)
+        self.rules = rules
+        self.model = Model(tree, {name for rule in rules for name in rule.calls})
         self.program = self.model.program
         self._places: dict[Site, str] = {}
         self.values = Values(self.model.tracking, self._at)
 
-    def file(self, rules: Iterable[type[Rule]]) -> FileTrace:
+    def file(self) -> FileTrace:
         functions = tuple(map(self._function, self._in_source_order()))
-        names = tuple(rule.rule_name() for rule in rules)
+        names = tuple(rule.rule_name() for rule in self.rules)
         skipped = tuple((_name(info), self.tree.span(site_of(info.node))) for info in self._skipped())
         cut_short = self.program.interpreter.budget <= 0
         is_test = self.program.is_test

@@ -218,7 +218,8 @@ class Calls(BuiltinCalls):
         if info is not None:
             forward = self.definitions.method(info, "forward")
             mode = (self.decorated_mode(forward) if forward is not None else None) or mode
-        result = self.made(Tensor(node, "module", (callee, *arguments.all()), mode))
+        given = arguments.all() if info is not None else arguments.all_from("input")
+        result = self.made(Tensor(node, "module", (callee, *given), mode))
         if info is not None and (known := self.forward_of(info)) is not None:
             result.body = known.returned
         self.emit(Compute(site_of(node), result))

@@ -176,7 +176,8 @@ class Externals(Methods):
             "clip_grad_value_",
             "clip_grad_norm",
         ):
-            self.emit(Clip(site_of(node)))
+            bound = arguments.get(1, "clip_value" if "value" in last else "max_norm")
+            self.emit(Clip(site_of(node), arguments.get(0, "parameters"), bound))
             return Plain(node)
         if name.startswith(
             (

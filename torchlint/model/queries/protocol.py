@@ -7,27 +7,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from torchlint.model.dataflow import Flow
 from torchlint.model.events import (
     Backward,
     Call,
     Clear,
     Compute,
     Event,
-    Flow,
-    Grad,
     GradRead,
     Item,
     Loop,
-    MayClear,
     Step,
-    Yield,
     exclusive,
     repeating,
 )
 from torchlint.model.ownership import Ownership, parameters_of, surely_optimizer
 from torchlint.model.program import Trace
 from torchlint.model.queries.timing_loops import only_times
-from torchlint.model.tracking import called_like_module, is_forward
+from torchlint.model.tracking import is_forward
 from torchlint.model.values import (
     Answer,
     Instance,
@@ -287,39 +284,17 @@ class Protocol(Ownership):
             if not isinstance(step, Step) or step.manual or resolved(step.optimizer) is not optimizer:
                 continue
             earlier = [event for event in events if event.order < step.order and not exclusive(event.path, step.path)]
-            if any(self._may_give_gradients(event, optimizer) for event in earlier):
+            if any(self.may_give_gradients(event, optimizer) for event in earlier):
                 continue
             forward = self._forward_before(step, earlier, optimizer)
             around = repeating(step.loops)
             later = [event for event in events if event.order > step.order and around and around[-1] in event.loops]
-            late = [event for event in later if self._may_give_gradients(event, optimizer)]
+            late = [event for event in later if self.may_give_gradients(event, optimizer)]
             if not late:
                 if forward is not None:
                     yield EmptyStep(step, None)
             elif isinstance(late[0], Backward) and late[0].path == step.path and late[0].loops == step.loops:
                 yield EmptyStep(step, late[0])
-
-    def _may_give_gradients(self, event: Event, optimizer: Value) -> bool:
-        """Whether an event gives an optimizer gradients to step on, or might."""
-        if isinstance(event, Backward):
-            return self.reaches(event, optimizer)
-        if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and not event.explicit):
-            return True
-        if isinstance(event, MayClear):
-            return self.is_handed(event, optimizer)
-        if isinstance(event, Call):
-            return self.may_go_backward(event)
-        return False
-
-    def may_go_backward(self, call: Call) -> bool:
-        """An unresolved call that is handed what may be a loss."""
-        callee = call.value.callee
-        name = callee.label if callee is not None else ""
-        if callee is None or called_like_module(callee) or naming.only_computes(name):
-            return False
-        return any(
-            self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor)
-        )
 
     def _forward_before(self, step: Step, earlier: list[Event], optimizer: Value) -> Event | None:
         """A forward pass of what an optimizer holds in the same iteration, whose loss is not used."""
