@@ -3,8 +3,10 @@
 A test module of a plugin needs no more than this:
 
     @pytest.mark.parametrize("case", testing.cases(Path("fixtures")), ids=str)
-    def test_fixture(case):
-        assert case.problems() == []
+    def test_fixture(case, bless):
+        assert case.problems(bless=bless) == []
+
+and a `conftest.py` with `pytest_plugins = ["torchlint.testing.blessing"]`, for the option `--bless`.
 """
 
 from __future__ import annotations
@@ -243,8 +245,13 @@ class Case:
     fixture: Fixture
     check: str
 
-    def problems(self) -> list[str]:
-        """What is wrong, each with file and line; empty when all is well."""
+    def problems(self, *, bless: bool = False) -> list[str]:
+        """What is wrong, each with file and line; empty when all is well.
+
+        To `bless` is to write what the fixes make of the fixture, before that is looked at.
+        """
+        if bless and self.check == "fixed":
+            self.fixture.bless()
         try:
             found = sorted(_CHECKS[self.check](self.fixture))
         except (tokenize.TokenError, SyntaxError, SourceError) as error:
