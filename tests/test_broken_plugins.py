@@ -93,3 +93,31 @@ def test_a_rule_that_asks_as_it_did_in_0_1() -> None:
     (finding,) = lint(SourceFile("a.py", b"loss.backward()\n"), Selection((names["Seed"],)))
     assert finding.name == "internal-error"
     assert "after torchlint 0.1 that is `site`; `self.nodes.at(site)` gives LibCST's node" in finding.message
+
+
+WRONG = {
+    "self.report(None, 'nowhere')": "a finding is at a node of this file's tree, or at a site, not at None",
+    "self.report(node, 'here', related=[(None, 'nowhere')])": "not at None",
+    "self.report(node.deep_clone(), 'a copy')": "not at Call(",
+    "self.report(self.model.tree.module, 'of the other parser')": "not at <ast.Module object",
+}
+
+
+@pytest.mark.parametrize("code", WRONG)
+def test_a_rule_that_reports_where_nothing_is(code: str, bad_call: type[Rule]) -> None:
+    """It is named, and what the others have found is not lost."""
+    names: dict[str, Any] = {"Rule": Rule, "Category": Category}
+    head = OLD_RULE[: OLD_RULE.index("def ask")]
+    exec(f"{head}def visit_Call(self, node):\n        {code}\n", names)
+    found = lint(SourceFile("a.py", b"loss.backward()\nbad()\n"), Selection((bad_call, names["Seed"])))
+    assert [finding.name for finding in found] == ["internal-error", "bad-call"]
+    assert found[0].message.startswith("rule seed crashed: LookupError: ") and WRONG[code] in found[0].message
+
+
+def test_a_rule_that_cannot_be_made(bad_call: type[Rule]) -> None:
+    names: dict[str, Any] = {"Rule": Rule, "Category": Category}
+    head = OLD_RULE[: OLD_RULE.index("def ask")]
+    exec(f"{head}def __init__(self, model):\n        super().__init__(model)\n", names)
+    found = lint(SourceFile("a.py", b"loss.backward()\nbad()\n"), Selection((bad_call, names["Seed"])))
+    assert [finding.name for finding in found] == ["internal-error", "bad-call"]
+    assert found[0].message.startswith("rule seed crashed: TypeError: ")
