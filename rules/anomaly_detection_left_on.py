@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
 from torchlint import Category, Rule, edits
+from torchlint.model import events, values
+from torchlint.pytorch import naming
+from torchlint.syntax import python_ast
 
-if TYPE_CHECKING:
-    from torchlint.model.queries.anomaly_detection import AnomalyLeftOn
-    from torchlint.syntax.python_ast import Site
+
+@dataclass(frozen=True)
+class AnomalyLeftOn:
+    """Anomaly detection is on, and nothing in the program decides whether."""
+
+    site: python_ast.Site
 
 
 class AnomalyDetectionLeftOn(Rule):
@@ -68,8 +75,101 @@ class AnomalyDetectionLeftOn(Rule):
     category = Category.PERFORMANCE
     triggers = ((b"detect_anomaly", b"set_anomaly_enabled"),)
 
-    def ask(self) -> Iterable[AnomalyLeftOn]:
-        return self.model.anomaly_detection.left_on()
+    def ask(self) -> Iterator[AnomalyLeftOn]:
+        """Anomaly detection that is switched on without a switch, in code that trains."""
+        if self.model.program.is_test:
+            return
+        trains = self._trains()
+        for trace in self.model.program.traces:
+            for event in trace.events:
+                if isinstance(event, events.Anomaly) and trains and self._always_on(event, trace.events):
+                    yield AnomalyLeftOn(event.site)
+        yield from self._trainer_flags()
+
+    def _always_on(self, event: events.Anomaly, trace_events: list[events.Event]) -> bool:
+        """Whether no condition decides; one on a caller that trains decides about training, not about this."""
+        if event.on is not True or self._in_test(self.model.program.tree.node(event.site)):
+            return False
+        if any(
+            isinstance(other, events.Anomaly) and other.on is not True and other.order > event.order
+            for other in trace_events
+        ):
+            return False
+        if self._covers_one_step(event, trace_events):
+            return False
+        works = any(
+            isinstance(other, events.Backward) and other.calls[: len(event.calls)] == event.calls
+            for other in trace_events
+        )
+        if not works:
+            return not event.path
+        inner = event.path[len(event.call_path) :]
+        return all(self._decides_about_training(branch, arm) for branch, arm in inner)
+
+    def _decides_about_training(self, branch: object, arm: int) -> bool:
+        """Whether a condition is about training as such: one arm trains, no other does, and its name is no flag's."""
+        node = self.model.program.tree.node(branch.site) if isinstance(branch, events.Branch) else None
+        if not isinstance(branch, events.Branch) or not isinstance(node, ast.If):
+            return False
+        if any(naming.DEBUGGING.search(name) for name in python_ast.names_read(node.test)):
+            return False
+        trains = [any(isinstance(item, events.Backward) for item in events.events_in(items)) for items in branch.arms]
+        return trains[arm] and sum(trains) == 1
+
+    def _covers_one_step(self, event: events.Anomaly, trace_events: list[events.Event]) -> bool:
+        """`with detect_anomaly():` around a single backward outside all loops, to look at one batch."""
+        tree = self.model.program.tree
+        item = tree.parent(tree.node(event.site))
+        block = tree.parent(item) if isinstance(item, ast.withitem) else None
+        if block is None or event.loops:
+            return False
+        inside = [
+            other
+            for other in trace_events
+            if isinstance(other, events.Backward) and block in tree.ancestors(tree.node(other.site))
+        ]
+        return bool(inside) and not any(other.loops for other in inside)
+
+    def _trains(self) -> bool:
+        return any(
+            isinstance(event, (events.Backward, events.Step))
+            or (isinstance(event, events.Fresh) and isinstance(event.value, values.Optimizer))
+            for trace in self.model.program.traces
+            for event in trace.events
+        )
+
+    def _in_test(self, node: ast.AST) -> bool:
+        function = self.model.program.definitions.method_around(node)
+        if function is None:
+            return False
+        named = any(
+            python_ast.dotted(call.func).endswith("gradcheck")
+            for call in python_ast.walk(function.node)
+            if isinstance(call, ast.Call)
+        )
+        return function.name.startswith("test") or named
+
+    def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
+        """`Trainer(detect_anomaly=True)` of Lightning."""
+        for call in self.model.program.tree.of_type(ast.Call):
+            name = self.model.program.definitions.qualified(python_ast.dotted(call.func))
+            if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
+                continue
+            for item in call.keywords:
+                if item.arg == "detect_anomaly" and python_ast.is_literal(item.value, True):
+                    if not self._in_test(call) and not self._is_conditional(call):
+                        yield AnomalyLeftOn(python_ast.site_of(item))
+
+    def _is_conditional(self, node: ast.AST) -> bool:
+        """Whether an `if` of the same function decides about a node."""
+        for item in self.model.program.tree.ancestors(node):
+            if isinstance(item, python_ast.FUNCTIONS):
+                return False
+            if isinstance(item, (ast.If, ast.IfExp)) and not (
+                isinstance(item, ast.If) and python_ast.is_main_guard(item.test)
+            ):
+                return True
+        return False
 
     def report_AnomalyLeftOn(self, left_on: AnomalyLeftOn) -> None:
         self.report(
@@ -79,7 +179,7 @@ class AnomalyDetectionLeftOn(Rule):
             fix=self._fix(left_on.site),
         )
 
-    def _fix(self, site: Site) -> edits.Change | None:
+    def _fix(self, site: python_ast.Site) -> edits.Change | None:
         switch = self.nodes.at(site) if self.nodes is not None else None
         if self.nodes is None or switch is None:
             return None

@@ -7,14 +7,8 @@ from functools import cached_property
 
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program
-from torchlint.model.queries.anomaly_detection import AnomalyDetection
-from torchlint.model.queries.cache_emptying import CacheEmptying
-from torchlint.model.queries.clearing_words import ClearingWords
-from torchlint.model.queries.grad_mode import GradModes
-from torchlint.model.queries.keeping import Keeping
-from torchlint.model.queries.mutation import Mutation
-from torchlint.model.queries.protocol import Protocol
-from torchlint.model.queries.retention import Retention
+from torchlint.model.queries.parameter_updates import ParameterUpdates
+from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.tracking import Tracking
 from torchlint.syntax.python_ast import PythonTree
 
@@ -43,41 +37,11 @@ class Model:
         return Ownership(self.program, self.tracking)
 
     @cached_property
-    def protocol(self) -> Protocol:
-        """Gradients between the steps of an optimizer."""
-        return Protocol(self.program, self.tracking)
+    def retained_graphs(self) -> RetainedGraphs:
+        """Graphs that are retained for a second backward."""
+        return RetainedGraphs(self.program, self.tracking)
 
     @cached_property
-    def keeping(self) -> Keeping:
-        """Graphs kept across iterations."""
-        return Keeping(self.program, self.tracking)
-
-    @cached_property
-    def retention(self) -> Retention:
-        """Graphs retained for a second backward."""
-        return Retention(self.program, self.tracking)
-
-    @cached_property
-    def mutation(self) -> Mutation:
-        """Changes in place."""
-        return Mutation(self.program, self.tracking)
-
-    @cached_property
-    def grad_modes(self) -> GradModes:
-        """Losses computed with gradients off."""
-        return GradModes(self.program, self.tracking)
-
-    @cached_property
-    def clearing_words(self) -> ClearingWords:
-        """What would clear the gradients that nobody clears."""
-        return ClearingWords(self.program, self.protocol)
-
-    @cached_property
-    def cache_emptying(self) -> CacheEmptying:
-        """Cache emptying at every step."""
-        return CacheEmptying(self.program)
-
-    @cached_property
-    def anomaly_detection(self) -> AnomalyDetection:
-        """Anomaly detection that is left on."""
-        return AnomalyDetection(self.program)
+    def parameter_updates(self) -> ParameterUpdates:
+        """Steps between a forward pass and its backward."""
+        return ParameterUpdates(self.program, self.tracking)

@@ -116,6 +116,25 @@ def is_literal(node: ast.AST, value: bool | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+def names_read(node: ast.AST) -> set[str]:
+    """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`."""
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (ast.Name, ast.Attribute)):
+            found.add(dotted(item))
+        stack.extend([item.value] if isinstance(item, ast.Attribute) else children(item))
+    return found
+
+
+def is_main_guard(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`."""
+    return isinstance(test, ast.Compare) and any(
+        isinstance(item, ast.Name) and item.id == "__name__" for item in walk(test)
+    )
+
+
 def read(source: SourceFile) -> PythonTree:
     """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
     refuse_depth(source)

@@ -174,7 +174,7 @@ class _Lowering:
         facts = self._by_optimizer("clears", {item: self._clears(event, item) for item in optimizers})
         if isinstance(event, (Compute, Call)) and is_forward(event.value):
             facts["forward"] = True
-        if isinstance(event, Call) and self.model.protocol.may_go_backward(event):
+        if isinstance(event, Call) and self.model.ownership.may_go_backward(event):
             facts["may_go_backward"] = True
         return facts
 
@@ -183,14 +183,14 @@ class _Lowering:
         return {name: sure} if sure else {}
 
     def _reaches(self, event: Backward, optimizer: Value) -> Answer:
-        if self.model.protocol.surely_reaches(event, optimizer):
+        if self.model.ownership.surely_reaches(event, optimizer):
             return Answer.YES
-        return Answer.UNKNOWN if self.model.protocol.reaches(event, optimizer) else Answer.NO
+        return Answer.UNKNOWN if self.model.ownership.reaches(event, optimizer) else Answer.NO
 
     def _clears(self, event: Event, optimizer: Value) -> Answer:
         if isinstance(event, Clear):
-            return self.model.protocol.clears(event.target, optimizer)
-        if not self.model.protocol.may_clear(event, optimizer):
+            return self.model.ownership.clears(event.target, optimizer)
+        if not self.model.ownership.may_clear(event, optimizer):
             return Answer.NO
         return Answer.YES if isinstance(event, Fresh) else Answer.UNKNOWN
 
