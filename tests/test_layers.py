@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"finding", "lazy_import", "colours", "suggest"},
     {"files"},
-    {"syntax", "pytorch"},
+    {"syntax", "pytorch", "results"},
     {"prefilter", "model"},
     {"repairs"},
     {"rule"},
@@ -86,7 +86,7 @@ def test_imports_point_one_way(path: Path) -> None:
 
 @pytest.mark.parametrize("path", VERIFY, ids=shown)
 def test_the_verifier_knows_findings_and_sources_and_nothing_of_how_they_were_found(path: Path) -> None:
-    known = {"finding", "files", "colours", "outputs", "verify"}
+    known = {"finding", "files", "colours", "outputs", "results", "verify"}
     if path.name == "sarif.py":
         known.add("engine")
     for module, name in imports(path):
