@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint import Category, Rule, edits
-from torchlint.model import events, values
+from torchlint.model import events, program, values
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -81,34 +81,27 @@ class AnomalyDetectionLeftOn(Rule):
             return
         trains = self._trains()
         for trace in self.model.program.traces:
-            for event in trace.events:
-                if isinstance(event, events.Anomaly) and trains and self._always_on(event, trace.events):
-                    yield AnomalyLeftOn(event.site)
+            for switch in trace.of(events.Anomaly):
+                if trains and self._always_on(switch, trace):
+                    yield AnomalyLeftOn(switch.site)
         yield from self._trainer_flags()
 
-    def _always_on(self, event: events.Anomaly, trace_events: list[events.Event]) -> bool:
+    def _always_on(self, switch: events.Anomaly, trace: program.Trace) -> bool:
         """Whether no condition decides; one on a caller that trains decides about training, not about this."""
-        if event.on is not True or self._in_test(self.model.program.tree.node(event.site)):
+        if switch.on is not True or self._in_test(self.model.tree.node(switch.site)):
             return False
-        if any(
-            isinstance(other, events.Anomaly) and other.on is not True and other.order > event.order
-            for other in trace_events
-        ):
+        later = (other for other in trace.of(events.Anomaly) if other.order > switch.order)
+        if any(other.on is not True for other in later) or self._covers_one_step(switch, trace):
             return False
-        if self._covers_one_step(event, trace_events):
-            return False
-        works = any(
-            isinstance(other, events.Backward) and other.calls[: len(event.calls)] == event.calls
-            for other in trace_events
-        )
-        if not works:
-            return not event.path
-        inner = event.path[len(event.call_path) :]
+        depth = len(switch.calls)
+        if not any(backward.calls[:depth] == switch.calls for backward in trace.of(events.Backward)):
+            return not switch.path
+        inner = switch.path[len(switch.call_path) :]
         return all(self._decides_about_training(branch, arm) for branch, arm in inner)
 
     def _decides_about_training(self, branch: object, arm: int) -> bool:
         """Whether a condition is about training as such: one arm trains, no other does, and its name is no flag's."""
-        node = self.model.program.tree.node(branch.site) if isinstance(branch, events.Branch) else None
+        node = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
         if not isinstance(branch, events.Branch) or not isinstance(node, ast.If):
             return False
         if any(naming.DEBUGGING.search(name) for name in python_ast.names_read(node.test)):
@@ -116,19 +109,16 @@ class AnomalyDetectionLeftOn(Rule):
         trains = [any(isinstance(item, events.Backward) for item in events.events_in(items)) for items in branch.arms]
         return trains[arm] and sum(trains) == 1
 
-    def _covers_one_step(self, event: events.Anomaly, trace_events: list[events.Event]) -> bool:
+    def _covers_one_step(self, switch: events.Anomaly, trace: program.Trace) -> bool:
         """`with detect_anomaly():` around a single backward outside all loops, to look at one batch."""
-        tree = self.model.program.tree
-        item = tree.parent(tree.node(event.site))
+        tree = self.model.tree
+        item = tree.parent(tree.node(switch.site))
         block = tree.parent(item) if isinstance(item, ast.withitem) else None
-        if block is None or event.loops:
+        if block is None or switch.loops:
             return False
-        inside = [
-            other
-            for other in trace_events
-            if isinstance(other, events.Backward) and block in tree.ancestors(tree.node(other.site))
-        ]
-        return bool(inside) and not any(other.loops for other in inside)
+        passes = trace.of(events.Backward)
+        inside = [backward for backward in passes if block in tree.ancestors(tree.node(backward.site))]
+        return bool(inside) and not any(backward.loops for backward in inside)
 
     def _trains(self) -> bool:
         return any(
@@ -142,16 +132,13 @@ class AnomalyDetectionLeftOn(Rule):
         function = self.model.program.definitions.method_around(node)
         if function is None:
             return False
-        named = any(
-            python_ast.dotted(call.func).endswith("gradcheck")
-            for call in python_ast.walk(function.node)
-            if isinstance(call, ast.Call)
-        )
+        calls = (call for call in python_ast.walk(function.node) if isinstance(call, ast.Call))
+        named = any(python_ast.dotted(call.func).endswith("gradcheck") for call in calls)
         return function.name.startswith("test") or named
 
     def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
         """`Trainer(detect_anomaly=True)` of Lightning."""
-        for call in self.model.program.tree.of_type(ast.Call):
+        for call in self.model.tree.of_type(ast.Call):
             name = self.model.program.definitions.qualified(python_ast.dotted(call.func))
             if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
                 continue
@@ -162,12 +149,10 @@ class AnomalyDetectionLeftOn(Rule):
 
     def _is_conditional(self, node: ast.AST) -> bool:
         """Whether an `if` of the same function decides about a node."""
-        for item in self.model.program.tree.ancestors(node):
+        for item in self.model.tree.ancestors(node):
             if isinstance(item, python_ast.FUNCTIONS):
                 return False
-            if isinstance(item, (ast.If, ast.IfExp)) and not (
-                isinstance(item, ast.If) and python_ast.is_main_guard(item.test)
-            ):
+            if isinstance(item, ast.IfExp) or (isinstance(item, ast.If) and not python_ast.is_main_guard(item.test)):
                 return True
         return False
 

@@ -96,24 +96,19 @@ class EmptyCacheInLoop(Rule):
         for trace in self.model.program.traces:
             if self.model.program.tests(trace):
                 continue
-            for event in trace.events:
-                if isinstance(event, events.EmptyCache):
-                    loops = events.repeating(event.loops)
-                    found = self._in_loop(trace, event, loops[-1]) if loops else self._per_batch(trace, event)
-                    if found is not None:
-                        yield found
+            for event in trace.of(events.EmptyCache):
+                loops = events.repeating(event.loops)
+                emptied = self._in_loop(trace, event, loops[-1]) if loops else self._per_batch(trace, event)
+                if emptied is not None:
+                    yield emptied
 
     def _in_loop(self, trace: program.Trace, event: events.EmptyCache, loop: events.Loop) -> CacheEmptied | None:
-        inside = [other for other in trace.events if loop in other.loops]
-        calls = event.calls[: loop.depth]
-        if self._measures(
-            self._function(loop.site), [other for other in trace.events if other.calls[: loop.depth] == calls]
-        ):
-            return None
-        if self._generates(trace, loop):
-            return None
         from ._iterations import Iteration
 
+        inside = [other for other in trace.events if loop in other.loops]
+        beside = [other for other in trace.events if other.calls[: loop.depth] == event.calls[: loop.depth]]
+        if self._measures(self._function(loop.site), beside) or self._generates(inside, loop):
+            return None
         iteration = Iteration(self.model.program, trace, loop)
         trained = [work for work in iteration.training() if _in_step_with(event, work)]
         inferred = len(event.path) == len(loop.path) and iteration.inference()
@@ -134,29 +129,28 @@ class EmptyCacheInLoop(Rule):
             return None
         return CacheEmptied(event.site, None, changes_figures=any(map(_reads_memory, trace.events)))
 
-    def _measures(self, function: definitions.FunctionInfo | None, trace_events: list[events.Event]) -> bool:
+    def _measures(self, function: definitions.FunctionInfo | None, inside: list[events.Event]) -> bool:
         """Whether a function measures memory, or looks for the largest batch: by its name, or since it resets the
         counters, or reads them before and after."""
         if function is not None and naming.MEASURING.search(function.name):
             return True
-        probes = [other for other in trace_events if isinstance(other, events.MemoryProbe)]
+        probes = [other for other in inside if isinstance(other, events.MemoryProbe)]
         return any(probe.resets for probe in probes) or len(probes) > 1
 
-    def _generates(self, trace: program.Trace, loop: events.Loop) -> bool:
+    def _generates(self, inside: list[events.Event], loop: events.Loop) -> bool:
         """Whether text, or a trajectory, is generated in each iteration: that takes seconds."""
-        inside = [event for event in trace.events if loop in event.loops]
         sites = {site for event in inside for site in (event.site, *event.calls[loop.depth :])}
-        calls = (call for call in self.model.program.tree.of_type(ast.Call) if python_ast.site_of(call) in sites)
+        calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.site_of(call) in sites)
         return any(naming.GENERATING.search(_called_name(call)) for call in calls)
 
     def _has_other_callers(self, site: python_ast.Site) -> bool:
         """Whether the function around a site is called in several places."""
         function = self._function(site)
-        calls = self.model.program.tree.of_type(ast.Call)
+        calls = self.model.tree.of_type(ast.Call)
         return function is not None and sum(_called_name(call) == function.name for call in calls) > 1
 
     def _function(self, site: python_ast.Site) -> definitions.FunctionInfo | None:
-        return self.model.program.definitions.function_around(self.model.program.tree.node(site))
+        return self.model.program.definitions.function_around(self.model.tree.node(site))
 
     def report_CacheEmptied(self, emptied: CacheEmptied) -> None:
         often = "at every optimizer step" if emptied.per_update else "in every iteration"

@@ -94,25 +94,21 @@ class InplaceOnLeaf(Rule):
     def _leaves_changed(self) -> Iterator[LeafChanged]:
         """Leaves that require grad, changed in place while gradients are on."""
         for trace in self.model.program.traces:
-            for event in trace.events:
-                if isinstance(event, events.Mutate) and event.mode is api.GradMode.ON:
-                    leaf = self._leaf(event)
-                    if leaf is not None and self._surely_on(trace, leaf, event, trace.events):
-                        yield LeafChanged(event, leaf.op == "parameter" if isinstance(leaf, values.Tensor) else True)
+            for mutate in trace.of(events.Mutate):
+                leaf = self._leaf(mutate) if mutate.mode is api.GradMode.ON else None
+                if leaf is not None and self._surely_on(trace, leaf, mutate):
+                    yield LeafChanged(mutate, not isinstance(leaf, values.Tensor) or leaf.op == "parameter")
 
     def _modes_of_calls(self, name: str) -> set[api.GradMode]:
         """The grad modes in which methods of a name are called that could not be followed."""
-        calls = (
-            event for trace in self.model.program.traces for event in trace.events if isinstance(event, events.Call)
-        )
-        callees = ((event, event.value.callee) for event in calls)
-        return {event.mode for event, callee in callees if callee is not None and callee.label == name}
+        calls = (call for trace in self.model.program.traces for call in trace.of(events.Call))
+        callees = ((call, call.value.callee) for call in calls)
+        return {call.mode for call, callee in callees if callee is not None and callee.label == name}
 
     def _leaf(self, mutate: events.Mutate) -> values.Value | None:
         """The leaf that a change in place hits, directly or through a view."""
-        leaves = [
-            self._leaf_under(item, mutate) for item in values.inputs_of(mutate.target) if not _continues(item, mutate)
-        ]
+        inputs = (item for item in values.inputs_of(mutate.target) if not _continues(item, mutate))
+        leaves = [self._leaf_under(item, mutate) for item in inputs]
         return leaves[0] if leaves and all(leaf is not None for leaf in leaves) else None
 
     def _leaf_under(self, value: values.Value, mutate: events.Mutate) -> values.Value | None:
@@ -126,11 +122,9 @@ class InplaceOnLeaf(Rule):
             return None
         if isinstance(value, values.Tensor):
             return value if value.leaf else None
-        if isinstance(value, values.Unknown) and (
-            self._by_own_gradient(value, mutate) or self._is_of_layer(value, mutate)
-        ):
-            return value
-        return None
+        if not isinstance(value, values.Unknown):
+            return None
+        return value if self._by_own_gradient(value, mutate) or self._is_of_layer(value, mutate) else None
 
     def _is_of_layer(self, value: values.Unknown, mutate: events.Mutate) -> bool:
         """Whether a value is the weight or bias of what a condition says is a layer of PyTorch."""
@@ -144,21 +138,19 @@ class InplaceOnLeaf(Rule):
         gradient = value.part("grad")
         return gradient is not None and any(gradient in self.model.tracking.graph(item) for item in mutate.by)
 
-    def _surely_on(
-        self, trace: program.Trace, leaf: values.Value, event: events.Mutate, trace_events: list[events.Event]
-    ) -> bool:
+    def _surely_on(self, trace: program.Trace, leaf: values.Value, mutate: events.Mutate) -> bool:
         """Whether the callers cannot have switched gradients off."""
-        if trace.root is None or any(isinstance(event, events.Backward) for event in trace_events):
+        if trace.root is None or any(trace.of(events.Backward)):
             return True
         if isinstance(trace.receiver, values.Optimizer):
             return False
         if trace.called and (modes := self._modes_of_calls(trace.root.name)):
             return modes == {api.GradMode.ON}
-        if trace.called or (isinstance(leaf, values.Unknown) and self._is_of_layer(leaf, event)):
+        if trace.called or (isinstance(leaf, values.Unknown) and self._is_of_layer(leaf, mutate)):
             return False
         if isinstance(trace.receiver, values.Module) and trace.root.name in _RUN_WITH_GRADIENTS:
             return True
-        return leaf.order > trace.start and event.how != "copy_"
+        return leaf.order > trace.start and mutate.how != "copy_"
 
     def report_LeafChanged(self, changed: LeafChanged) -> None:
         what = "a parameter" if changed.parameter else "a leaf that requires grad"

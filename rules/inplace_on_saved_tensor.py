@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
-from torchlint.model import events, values
+from torchlint.model import events, program, values
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -115,14 +115,13 @@ class InplaceOnSavedTensor(Rule):
     def _old_names_read(self) -> Iterator[OldNameRead]:
         """In-place activations whose argument is read again as if nothing had happened to it."""
         sites = self.model.program.observations.in_place_results
-        tree = self.model.program.tree
+        tree = self.model.tree
         for trace in self.model.program.traces:
-            for mutate in trace.events:
-                if not isinstance(mutate, events.Mutate) or not isinstance(mutate.result, values.Tensor):
+            for mutate in trace.of(events.Mutate):
+                written = sites.get(mutate.result) if isinstance(mutate.result, values.Tensor) else None
+                if not isinstance(written, ast.Name) or tree.stands_alone(tree.node(mutate.site)):
                     continue
-                if not isinstance(sites.get(mutate.result), ast.Name) or tree.stands_alone(tree.node(mutate.site)):
-                    continue
-                read = self._read_after(mutate, trace.events)
+                read = self._read_after(mutate, trace)
                 if read is not None:
                     yield OldNameRead(mutate, read, self._opening(mutate))
 
@@ -130,12 +129,9 @@ class InplaceOnSavedTensor(Rule):
         opening = self.model.program.observations.openings.get(mutate.result)  # type: ignore[call-overload]
         return opening.site if opening is not None else None
 
-    def _read_after(self, mutate: events.Mutate, trace_events: list[events.Event]) -> events.Read | None:
-        for event in trace_events:
-            if isinstance(event, events.Read) and event.value is mutate.target and event.order > mutate.order:
-                if not events.apart(event, mutate):
-                    return event
-        return None
+    def _read_after(self, mutate: events.Mutate, trace: program.Trace) -> events.Read | None:
+        later = (read for read in trace.of(events.Read) if read.value is mutate.target and read.order > mutate.order)
+        return next((read for read in later if not events.apart(read, mutate)), None)
 
     def report_SavedTensorChanged(self, changed: SavedTensorChanged) -> None:
         what = "result" if changed.result else "input"

@@ -82,28 +82,24 @@ class StepWithoutBackward(Rule):
 
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""
-        trace_events = trace.events
-        for step in trace_events:
-            if not isinstance(step, events.Step) or step.manual or values.resolved(step.optimizer) is not optimizer:
+        may_give_gradients = self.model.ownership.may_give_gradients
+        for step in trace.of(events.Step):
+            if step.manual or values.resolved(step.optimizer) is not optimizer:
                 continue
-            earlier = [
-                event
-                for event in trace_events
-                if event.order < step.order and not events.exclusive(event.path, step.path)
-            ]
-            if any(self.model.ownership.may_give_gradients(event, optimizer) for event in earlier):
+            before = (event for event in trace.events if event.order < step.order)
+            earlier = [event for event in before if not events.exclusive(event.path, step.path)]
+            if any(may_give_gradients(event, optimizer) for event in earlier):
                 continue
-            forward = self._forward_before(step, earlier, optimizer)
-            around = events.repeating(step.loops)
-            later = [
-                event for event in trace_events if event.order > step.order and around and around[-1] in event.loops
-            ]
-            late = [event for event in later if self.model.ownership.may_give_gradients(event, optimizer)]
-            if not late:
-                if forward is not None:
+            around = events.repeating(step.loops)[-1:]
+            later = (
+                event for event in trace.events if event.order > step.order and around and around[0] in event.loops
+            )
+            late = next((event for event in later if may_give_gradients(event, optimizer)), None)
+            if late is None:
+                if self._forward_before(step, earlier, optimizer) is not None:
                     yield EmptyStep(step, None)
-            elif isinstance(late[0], events.Backward) and late[0].path == step.path and late[0].loops == step.loops:
-                yield EmptyStep(step, late[0])
+            elif isinstance(late, events.Backward) and late.path == step.path and late.loops == step.loops:
+                yield EmptyStep(step, late)
 
     def _forward_before(
         self, step: events.Step, earlier: list[events.Event], optimizer: values.Value

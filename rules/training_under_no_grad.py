@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import events, ownership, tracking, values
+from torchlint.model import events, ownership, program, tracking, values
 from torchlint.pytorch import api
 from torchlint.syntax import python_ast
 
@@ -99,11 +99,11 @@ class TrainingUnderNoGrad(Rule):
     def _losses_without_graph(self) -> Iterator[LossWithoutGraph]:
         """Backward passes that fail, or train nothing, because of the grad mode of their forward."""
         for trace in self.model.program.traces:
-            for event in trace.events:
-                if isinstance(event, events.Backward) and self._fails(event) and self._is_reached(event):
-                    value = self._made_without_grad(event.loss)
+            for backward in trace.of(events.Backward):
+                if self._fails(backward) and self._is_reached(backward):
+                    value = self._made_without_grad(backward.loss)
                     if value is not None:
-                        yield LossWithoutGraph(event, self._switch(value, event))
+                        yield LossWithoutGraph(backward, self._switch(value, backward))
 
     def _fails(self, backward: events.Backward) -> bool:
         """Whether a backward pass finds no graph."""
@@ -145,38 +145,32 @@ class TrainingUnderNoGrad(Rule):
         """Modules that an optimizer steps on and a loss comes from, but that never run with gradients on."""
         for trace in self.model.program.traces:
             done: set[values.Value] = set()
-            for step in trace.events:
-                if not isinstance(step, events.Step) or step.manual or step.optimizer in done:
+            for step in trace.of(events.Step):
+                if step.manual or step.optimizer in done:
                     continue
                 done.add(step.optimizer)
                 modules, known = ownership.parameters_of(values.resolved(step.optimizer))
                 for module in modules if known else ():
-                    forward = self._untrained(module, step, trace.events)
+                    forward = self._untrained(module, step, trace)
                     if forward is not None:
                         yield UntrainedModule(forward, module.label, step, self._switch(_result(forward), forward))
 
-    def _untrained(
-        self, module: values.Value, step: events.Step, trace_events: list[events.Event]
-    ) -> events.Event | None:
+    def _untrained(self, module: values.Value, step: events.Step, trace: program.Trace) -> events.Event | None:
         """The forward pass of a module, if all of them run with gradients off and a loss beside the step needs one."""
-        used = [
-            event
-            for event in trace_events
-            if isinstance(event, (events.Compute, events.Call)) and module in _operands(event)
-        ]
+        calls = (event for event in trace.events if isinstance(event, (events.Compute, events.Call)))
+        used = [event for event in calls if module in _operands(event)]
         passes = [event for event in used if _callee(event) is module]
         if not passes or len(used) > len(passes) or any(event.mode is not api.GradMode.OFF for event in passes):
             return None
-        losses = [event for event in trace_events if isinstance(event, events.Backward) and event.loops == step.loops]
-        losses = [event for event in losses if self.model.tracking.tracked(event.loss) is not values.Answer.NO]
-        needed: set[values.Value] = set()
-        for backward in losses:
-            needed |= tracking.ancestry([backward.loss])
+        losses = [backward.loss for backward in trace.of(events.Backward) if backward.loops == step.loops]
+        needed = tracking.ancestry(
+            [loss for loss in losses if self.model.tracking.tracked(loss) is not values.Answer.NO]
+        )
         return next((event for event in passes if _result(event) in needed and event.loops == step.loops), None)
 
     def _switch(self, value: values.Value, backward: events.Event) -> python_ast.Site | None:
         """The `with`, decorator or statement that switched gradients off."""
-        tree = self.model.program.tree
+        tree = self.model.tree
         for site in (value.site, *reversed(backward.calls)):
             for item in tree.ancestors(tree.node(site)) if site is not None else ():
                 if isinstance(item, (ast.With, ast.AsyncWith)):

@@ -53,8 +53,8 @@ class Trace:
 
     def of(self, kind: type[Kind], loops: tuple[Loop, ...] = ()) -> Iterator[Kind]:
         """The events of a kind inside of these loops, in flow order."""
-        inside = (event for event in self.events if event.loops[: len(loops)] == loops)
-        return (event for event in inside if isinstance(event, kind))
+        found = (event for event in self.events if isinstance(event, kind))
+        return (event for event in found if event.loops[: len(loops)] == loops) if loops else found
 
     @property
     def receiver(self) -> Value | None:
