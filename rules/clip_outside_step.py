@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ from torchlint.model import dataflow, events, program, values
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
+
+    Arrivals = dict[events.Clip, set[str]]
+    ArrivalsOf = dict[values.Value, Arrivals]
 
 
 @dataclass(frozen=True)
@@ -79,44 +83,47 @@ class ClipOutsideStep(Rule):
 
     def ask(self) -> Iterator[UselessClip]:
         for trace in self.model.program.traces:
-            for clip in trace.of(events.Clip):
-                if not trace.called and not self._is_unbounded(clip):
-                    yield from self._useless(trace, clip)
+            clips = [clip for clip in trace.of(events.Clip) if not self._is_unbounded(clip)]
+            if clips and not trace.called:
+                optimizers = dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step))
+                arrivals = {optimizer: self._arrivals(trace, optimizer) for optimizer in optimizers}
+                for clip in clips:
+                    yield from self._useless(trace, clip, arrivals)
 
     def _is_unbounded(self, clip: events.Clip) -> bool:
         """Whether a clipping only measures the norm, as far as its bound is written: `float("inf")`, `math.inf`."""
         site = clip.bound.site if clip.bound is not None else None
         return site is None or re.search(r"\binf", self.model.tree.code(site)) is not None
 
-    def _useless(self, trace: program.Trace, clip: events.Clip) -> Iterator[UselessClip]:
+    def _useless(self, trace: program.Trace, clip: events.Clip, arrivals: ArrivalsOf) -> Iterator[UselessClip]:
         """A clipping outside the steps of each optimizer that may hold what is clipped."""
         steps = {values.resolved(step.optimizer): step for step in trace.of(events.Step, clip.loops)}
-        found = [self._outside(trace, clip, step) for step in steps.values() if self._may_be_for(clip, step)]
+        steps = {optimizer: step for optimizer, step in steps.items() if self._may_hold(optimizer, clip.parameters)}
+        found = [self._outside(trace, clip, step, arrivals[optimizer][clip]) for optimizer, step in steps.items()]
         useless = [item for item in found if item is not None]
         if len(useless) == len(found):
             yield from useless[:1]
 
-    def _may_be_for(self, clip: events.Clip, step: events.Step) -> bool:
-        optimizer, parameters = values.resolved(step.optimizer), clip.parameters
+    def _may_hold(self, optimizer: values.Value, parameters: values.Value | None) -> bool:
         return parameters is None or self.model.ownership.holds(optimizer, parameters) is not values.Answer.NO
 
-    def _outside(self, trace: program.Trace, clip: events.Clip, step: events.Step) -> UselessClip | None:
+    def _outside(
+        self, trace: program.Trace, clip: events.Clip, step: events.Step, states: set[str]
+    ) -> UselessClip | None:
         """The clipping, if no path brings fresh gradients of an optimizer to it."""
-        optimizer = values.resolved(step.optimizer)
-        passes = trace.of(events.Backward, clip.loops)
+        optimizer, passes = values.resolved(step.optimizer), trace.of(events.Backward, clip.loops)
         backward = next((item for item in passes if self.model.ownership.reaches(item, optimizer)), None)
-        arrivals = self._arrivals(trace, clip, optimizer)
-        if backward is None or "fresh" in arrivals:
+        if backward is None or not states or "fresh" in states:
             return None
-        return UselessClip(clip, backward, step, after_step=arrivals == {"stepped"})
+        return UselessClip(clip, backward, step, after_step=states == {"stepped"})
 
-    def _arrivals(self, trace: program.Trace, clip: events.Clip, optimizer: values.Value) -> set[str]:
-        """What the gradients of an optimizer are on the paths to a clipping: "fresh", "cleared", "stepped"."""
-        arrivals: set[str] = set()
+    def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
+        """What the gradients of an optimizer are on the paths to each clipping: "fresh", "cleared", "stepped"."""
+        arrivals: Arrivals = defaultdict(set)
 
         def transfer(event: events.Event, states: frozenset[str]) -> frozenset[str]:
-            if event is clip:
-                arrivals.update(states)
+            if isinstance(event, events.Clip):
+                arrivals[event].update(states)
             after = self._after(event, optimizer)
             return states if after is None else frozenset({after})
 
