@@ -20,14 +20,16 @@ import torchlint
 from torchlint import Rule, testing
 from torchlint.cli import cli
 from torchlint.engine import registry
+from torchlint.model import program, values
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "write-a-rule.md"
 TEMPLATE = ROOT / "docs" / "template-plugin"
 CONSOLE = re.compile(r"^```console\n\$ torchlint (.*)\n((?:.*\n)*?)```$", re.M)
 BLOCK = re.compile(r"^```python\n((?:.*\n)*?)```$", re.M)
-LISTED = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", GUIDE.read_text("utf-8"), re.M))
-"""The modules of the public interface, each with what the guide says it has."""
+ROWS = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", GUIDE.read_text("utf-8"), re.M))
+"""Modules of the public interface, and classes, each with what the guide says it has."""
+LISTED = {name: has for name, has in ROWS.items() if name.startswith("torchlint")}
 RULES = sorted((ROOT / "rules").glob("*.py"))
 
 
@@ -96,6 +98,14 @@ def test_public_modules_have_what_is_said(module: str, has: str) -> None:
     names = re.findall(r"`(\w+)`", has)
     found = importlib.import_module(module)
     assert [name for name in names if not hasattr(found, name)] == []
+
+
+@pytest.mark.parametrize("name", sorted(ROWS.keys() - LISTED.keys()))
+def test_classes_have_what_is_said(name: str) -> None:
+    found = getattr(values, name, None) or getattr(program, name)
+    known = dir(found) + list(getattr(found, "__annotations__", ()))
+    mentioned = set(re.findall(r"`(\w+)[`(]", ROWS[name]))
+    assert mentioned and mentioned <= {*known}
 
 
 @pytest.mark.parametrize("path", [*RULES, *TEMPLATE.rglob("*.py")], ids=lambda path: path.name)

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import pytest
-from torchlint_mine.cleared_twice import ClearedTwice
 
 from torchlint import testing
 
@@ -13,6 +12,6 @@ def test_fixture(case, bless):
     assert case.problems(bless=bless) == []
 
 
-@pytest.mark.parametrize("rule", [ClearedTwice])
+@pytest.mark.parametrize("rule", testing.rules_of("torchlint_mine"))
 def test_examples(rule):
     assert testing.example_problems(rule) == []

@@ -12,6 +12,7 @@ and a `conftest.py` with `pytest_plugins = ["torchlint.testing.blessing"]`, for 
 from __future__ import annotations
 
 import difflib
+import importlib
 import io
 import re
 import tokenize
@@ -278,6 +279,11 @@ def _is_result(path: Path) -> bool:
 def cases(root: Path, rules: Rules | None = None) -> list[Case]:
     """Every check of every fixture file, for `pytest.mark.parametrize(..., ids=str)`."""
     return [Case(fixture, check) for fixture in fixtures(root, rules) for check in _CHECKS]
+
+
+def rules_of(package: str) -> tuple[type[Rule], ...]:
+    """The rules that torchlint takes from a package or module of this name, for tests of each."""
+    return tuple(registry.rules_in(importlib.import_module(package)))
 
 
 def known_limits(root: Path, rules: Rules | None = None) -> Counter[tuple[str, str]]:
