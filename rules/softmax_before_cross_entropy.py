@@ -92,7 +92,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
             return self._softmax_of_module(values.resolved(value.parents[0]), value)
         if value.op == "component":
             return self._softmax_of_output(value)
-        others = value.parents[1:] if value.op in ("add", "mul", "div") else ()
+        others = value.parents[1:] if value.op == "add" else ()
         passes = value.op in _RESHAPING or (others and all(isinstance(item, values.Plain) for item in others))
         return self._softmax(value.parents[0]) if passes else None
 
