@@ -125,6 +125,25 @@ def is_literal(node: ast.AST, value: bool | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+def names_read(node: ast.AST) -> set[str]:
+    """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`."""
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (ast.Name, ast.Attribute)):
+            found.add(dotted(item))
+        stack.extend([item.value] if isinstance(item, ast.Attribute) else children(item))
+    return found
+
+
+def is_main_guard(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`."""
+    return isinstance(test, ast.Compare) and any(
+        isinstance(item, ast.Name) and item.id == "__name__" for item in walk(test)
+    )
+
+
 def read(source: SourceFile) -> PythonTree:
     """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
     return PythonTree(_parsed(source), source)
@@ -245,8 +264,9 @@ class PythonTree:
         """How many statements there are."""
         return sum(isinstance(node, ast.stmt) for node in self.nodes)
 
-    def code(self, site: Site) -> str:
-        """What is written at a site."""
+    def code(self, place: Site | ast.AST) -> str:
+        """What is written at a site, or for a node."""
+        site = site_of(place) if isinstance(place, ast.AST) else place
         lines = [line.encode() for line in self.source.program_lines[site.line - 1 : site.end_line]]
         lines[-1] = lines[-1][: site.end_column]
         lines[0] = lines[0][site.column :]

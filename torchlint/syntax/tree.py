@@ -204,6 +204,10 @@ class Tree:
         for kind in kinds:
             yield from self.by_type.get(kind, ())
 
+    def holds(self, node: object) -> bool:
+        """Whether something is a node of this tree."""
+        return node is self.module or id(node) in self._parents
+
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """The semantic parent of a node; None of the module."""
         found = self._parents.get(id(node))
