@@ -14,6 +14,7 @@ from torch.optim.optimizer import Optimizer
 
 from torchlint_probe.backwards import BackwardHook, Backwards, GradHook
 from torchlint_probe.budget import Budget
+from torchlint_probe.clearings import Clearing
 from torchlint_probe.compiling import compiled_lines
 from torchlint_probe.contained import contained
 from torchlint_probe.cuts import BlockHook, Cuts, DecoratorHook
@@ -99,9 +100,11 @@ class Probe:
         self.anomaly = Anomaly()
         self.timeline = Timeline()
         self.losses = Losses()
-        self.reach = {claim.index: Reach() for claim in plan.claims}
+        self.reach = {claim.index: Reach(self._reached) for claim in plan.claims}
         self.keeps = [Keeps(claim, self) for claim in plan.claims if claim.rule == "undetached-accumulation"]
         self.reads = {claim.index: Reads(claim) for claim in plan.claims if claim.rule == "training-under-no-grad"}
+        self.clearings = [Clearing(claim, self.ledgers) for claim in plan.claims if claim.rule == "cleared-before-step"]
+        self.ledgers.clearings = self.clearings
         self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
         self.saved_hooks = False
         """Whether saved tensors may be packed: to ask a graph for them would then run code of the program."""
@@ -149,8 +152,11 @@ class Probe:
             if claim.index in self.reads:
                 reads = self.reads[claim.index]
                 watches += [Watch(claim.file, block, reads, patience=_PATIENCE) for block in claim.blocks]
-        watches += [Watch(keep.claim.file, keep.claim.statement, keep) for keep in self.keeps]
+        for keep in self.keeps:
+            watches.append(Watch(keep.claim.file, keep.claim.statement, keep))
+            watches += [Watch(keep.claim.file, lines, keep.emptied) for lines in keep.claim.resets]
         watches += [Watch(item.claim.file, item.claim.statement, item) for item in self.changes]
+        watches += [Watch(item.claim.file, item.claim.statement, item) for item in self.clearings]
         return watches
 
     def _in_parent(self) -> None:
@@ -189,6 +195,12 @@ class Probe:
         """Something happens: from now on evidence is written, and the clock runs."""
         self.log.start()
         self.budget.start()
+
+    @contained
+    def _reached(self) -> None:
+        """Flagged code runs. Where nothing is trained that is written at once: workers are killed without a word."""
+        if not self.log.is_running:
+            self.log.write()
 
     @property
     def is_measured(self) -> bool:
@@ -258,8 +270,7 @@ class Probe:
         near = self.budget.is_near(self.steps, _ALTERNATING)
         anomaly = self.anomaly.step(milliseconds, near)
         emptied, self.caches.seconds = self.caches.seconds, 0.0
-        norm, fresh = ledger.norm, ledger.fresh
-        ledger.norm = ledger.fresh = None
+        norms = ledger.norms.take()
         if not self.timeline.wants(self.steps):
             self.losses.drop()
             return
@@ -269,8 +280,8 @@ class Probe:
             record["graphs"] = self.graphs.alive
         if emptied:
             record["emptied"] = emptied * 1000
-        if norm is not None:
-            record["norm"], record["fresh"] = norm, fresh
+        if norms is not None:
+            record["norm"], record["fresh"] = norms
         self.losses.end_step(record)
         self.timeline.add(self.steps, record)
 
