@@ -21,11 +21,10 @@ _MORE = 1.2
 def missing_zero_grad(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps that use gradients again, refuted by steps that never do and clearings that were seen."""
     optimizers = concerned(claim, evidence)
+    unknown = _unknown(claim, evidence, optimizers)
+    if unknown is not None:
+        return unknown
     steps = _all(optimizers, "steps")
-    if not steps:
-        return _no_steps(claim, evidence)
-    if any(item.contested for item in optimizers):
-        return _contested(steps)
     stale = _all(optimizers, "stale") + _all(optimizers, "leftover")
     if stale >= _STALE:
         return _stale(optimizers, steps, stale)
@@ -54,9 +53,15 @@ def _uses(optimizers: Iterable[Optimizer]) -> str:
     return f"{times(evaluations, 'evaluation')} of the closure in {steps}" if evaluations else steps
 
 
-def _contested(steps: int) -> Verdict:
-    reason = "several threads add to the same gradients and step on them: whose they are cannot be told"
-    return inconclusive(reason, {"steps": steps}, "run it with one thread that trains", doubtful=True)
+def _unknown(claim: Claim, evidence: Evidence, optimizers: list[Optimizer]) -> Verdict | None:
+    """What there is to say if no step belongs to the claim, or nobody knows whose gradients it used."""
+    steps = _all(optimizers, "steps")
+    if not steps:
+        return _no_steps(claim, evidence)
+    if any(item.contested for item in optimizers):
+        reason = "several threads add to the same gradients and step on them: whose they are cannot be told"
+        return inconclusive(reason, {"steps": steps}, "run it with one thread that trains", doubtful=True)
+    return None
 
 
 def _stale(optimizers: list[Optimizer], steps: int, stale: int) -> Verdict:
@@ -89,11 +94,10 @@ def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
     cleared = next((item for item in evidence.clearings if item.claim == claim.index), None)
     touched = [] if cleared is None else [evidence.optimizers[place] for place, _ in cleared.optimizers]
     optimizers = concerned(claim, replace(evidence, optimizers=touched) if touched else evidence) or touched
+    unknown = _unknown(claim, evidence, optimizers)
+    if unknown is not None:
+        return unknown
     steps = _all(optimizers, "steps")
-    if not steps:
-        return _no_steps(claim, evidence)
-    if any(item.contested for item in optimizers):
-        return _contested(steps)
     wiped = _all(optimizers, "wiped")
     numbers: dict[str, float] = {"steps": steps, "wiped_steps": wiped}
     if wiped >= _STALE:
@@ -140,11 +144,10 @@ def _all_found(optimizers: list[Optimizer], cleared: Cleared | None, numbers: di
 def step_without_backward(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps before which no backward gave any gradient."""
     optimizers = concerned(claim, evidence)
+    unknown = _unknown(claim, evidence, optimizers)
+    if unknown is not None:
+        return unknown
     steps = _all(optimizers, "steps")
-    if not steps:
-        return _no_steps(claim, evidence)
-    if any(item.contested for item in optimizers):
-        return _contested(steps)
     hungry = _all(optimizers, "hungry")
     numbers: dict[str, float] = {"steps": steps, "empty_steps": hungry}
     if hungry:

@@ -19,7 +19,7 @@ from torchlint_probe.compiling import compiled_lines
 from torchlint_probe.contained import contained
 from torchlint_probe.cuts import BlockHook, Cuts, DecoratorHook
 from torchlint_probe.forwards import Forwards, counted
-from torchlint_probe.graphs import LiveGraphs
+from torchlint_probe.graphs import LiveGraphs, tensors_in
 from torchlint_probe.hooks import Hooks
 from torchlint_probe.inplace import Change
 from torchlint_probe.keeping import Keeps
@@ -106,6 +106,7 @@ class Probe:
         self.clearings = [Clearing(claim, self.ledgers) for claim in plan.claims if claim.rule == "cleared-before-step"]
         self.ledgers.clearings = self.clearings
         self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
+        self._follows_anomaly = "anomaly-detection-left-on" in self.rules or plan.compared
         self.saved_hooks = False
         """Whether saved tensors may be packed: to ask a graph for them would then run code of the program."""
         self.error = self.trouble = ""
@@ -212,10 +213,16 @@ class Probe:
         """Whether steps are just counted for a while."""
         return not self.looking
 
+    def before_any_backward(self, tensors: Any) -> None:
+        """A backward of these is about to run, whether it is looked at or not."""
+        if self._follows_anomaly:
+            self.anomaly.before_backward()
+        if self.graphs.wanted:
+            self.graphs.go_backward(tensors_in(tensors), self.passed)
+
     def before_backward(self, roots: list[torch.Tensor], site: int, retains: bool) -> None:
         """A backward is about to run."""
-        self.anomaly.before_backward()
-        self.graphs.go_backward(roots, self.passed)
+        self.before_any_backward(roots)
         if self.plan.compared:
             self.losses.add(roots)
         self.ledgers.before_backward(roots, site, self.steps, self.is_measured)
@@ -268,7 +275,7 @@ class Probe:
     def _record(self, ledger: Ledger) -> None:
         milliseconds = self.meter.lap()
         near = self.budget.is_near(self.steps, _ALTERNATING)
-        anomaly = self.anomaly.step(milliseconds, near)
+        anomaly = self._follows_anomaly and self.anomaly.step(milliseconds, near)
         emptied, self.caches.seconds = self.caches.seconds, 0.0
         norms = ledger.norms.take()
         if not self.timeline.wants(self.steps):
