@@ -22,7 +22,8 @@ class RetainGraphInLoop(Rule):
     Finds `retain_graph=True` where no later pass of the same iteration goes through any part of the graph, and
     no part of the graph is older than the iteration. One hidden state that is never detached is one finding, also
     where the next `backward` raises, since the optimizer has changed weights that the old graph needs.
-    Nothing is said of a loop that always ends in `break`: nothing repeats.
+    Nothing is said of a loop that always ends in `break`: nothing repeats. Nor of a graph that only the local variables
+    of a function hold, which the loop calls: it is gone when that returns.
 
     ## Why is this bad?
     The activations of the iteration live until the loss is rebound, so the peak holds two iterations. Often the

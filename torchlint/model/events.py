@@ -229,6 +229,10 @@ class Inlined:
 
     site: Site
     body: list[Item]
+    start: int
+    """When the call began, in the order of values and events."""
+    result: Value
+    """What it returns."""
 
 
 Item = Event | Branch | Try | Loop | Inlined | Exit

@@ -42,7 +42,7 @@ class Functions(Part):
         self.observations.interpreted.add(info)
         frame = Frame(info, function.frame, len(state.entered_from), called=True)
         self._bind_parameters(frame, function, arguments)
-        caller, mode, items = state.frame, state.mode, list[Item]()
+        caller, mode, items, start = state.frame, state.mode, list[Item](), state.clock
         decorated = function.mode or self.decorated_mode(info)
         with state.at(state.position.in_call(site_of(node), info, mode), items):
             state.frame, state.mode = frame, decorated or mode
@@ -50,9 +50,10 @@ class Functions(Part):
             self._return_to(caller)
         if decorated is not None:
             state.mode = mode
+        result = self._returned(frame, node)
         if items:
-            state.items.append(Inlined(site_of(node), items))
-        return self._returned(frame, node)
+            state.items.append(Inlined(site_of(node), items, start, result))
+        return result
 
     def _run_body(self, info: FunctionInfo, frame: Frame) -> None:
         if isinstance(info.node, ast.Lambda):
