@@ -129,13 +129,11 @@ class Program:
         defined = self.observations.defined.get(info)
         if defined is not None and defined.frame is not None:
             frame.parent = defined.frame
-        state.frame = frame
+        state.frame, state.position = frame, state.position.in_function(info)
         state.mode = functions.decorated_mode(info) or state.mode
-        state.stack = [info]
         start = state.clock
         assert not isinstance(info.node, ast.Lambda)
         self.interpreter.statements.run(info.node.body)
-        state.stack = []
         called = info.name in self.called_names and info.name != "__init__"
         return Trace(info, state.items, frame, state.heap, start, called)
 
