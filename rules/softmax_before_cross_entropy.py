@@ -79,46 +79,45 @@ class SoftmaxBeforeCrossEntropy(Rule):
                 if softmax is not None:
                     yield SoftmaxAsLogits(event.site, softmax)
 
-    def _softmax(self, value: values.Value) -> Site | None:
+    def _softmax(self, value: values.Value, seen: frozenset[values.Value] = frozenset()) -> Site | None:
         """The softmax that a value surely is the result of, through changes of shape and type."""
+        value = _reshaped(values.resolved(value))
+        if value in seen:
+            return None
+        seen |= {value}
         if isinstance(value, values.Phi):
-            found = [self._softmax(item) for item in values.inputs_of(value)]
-            return found[0] if all(found) else None
+            return _only([self._softmax(item, seen) for item in values.inputs_of(value)])
         if not isinstance(value, values.Tensor):
             return None
         if value.op == "softmax":
             return value.site
         if value.op == "module":
-            return self._softmax_of_module(values.resolved(value.parents[0]), value)
-        if value.op == "component":
-            return self._softmax_of_output(value)
-        others = value.parents[1:] if value.op == "add" else ()
-        passes = value.op in _RESHAPING or (others and all(isinstance(item, values.Plain) for item in others))
-        return self._softmax(value.parents[0]) if passes else None
+            return self._softmax_of_module(values.resolved(value.parents[0]), value, seen)
+        return self._softmax_of_output(value, seen) if value.op == "component" else None
 
-    def _softmax_of_module(self, module: values.Value, call: values.Tensor | None) -> Site | None:
+    def _softmax_of_module(
+        self, module: values.Value, call: values.Tensor | None, seen: frozenset[values.Value]
+    ) -> Site | None:
         """The softmax that a module ends in, if it does; `call` is its result, where it is the module called."""
         if not isinstance(module, values.Module):
             return None
         if module.info is not None:
             returned = call.body if call is not None else self.model.program.returned_by(module.info)
-            return self._softmax(returned) if returned is not None else None
+            return self._softmax(returned, seen) if returned is not None else None
         if module.name == "torch.nn.Softmax":
             return module.site if call is None else call.site
         if module.name == "torch.nn.Sequential" and module.parents and self._is_written_out(module):
-            return self._softmax_of_module(values.resolved(module.parents[-1]), None)
+            return self._softmax_of_module(values.resolved(module.parents[-1]), None, seen)
         return None
 
-    def _softmax_of_output(self, output: values.Tensor) -> Site | None:
+    def _softmax_of_output(self, output: values.Tensor, seen: frozenset[values.Value]) -> Site | None:
         """The softmax that one of several outputs of a module is."""
         whole = output.parents[0]
-        body = whole.body if isinstance(whole, values.Tensor) else None
-        key = whole.key_of(output)
-        outputs = list(values.inputs_of(body)) if body is not None else []
-        if not isinstance(key, int) or not all(isinstance(item, values.Container) for item in outputs):
+        key, body = whole.key_of(output), whole.body if isinstance(whole, values.Tensor) else None
+        returned = list(values.inputs_of(body)) if body is not None else []
+        if not isinstance(key, int) or not all(_has_element(item, key) for item in returned):
             return None
-        found = [self._softmax(item.parents[key]) for item in outputs if len(item.parents) > key]
-        return found[0] if len(found) == len(outputs) > 0 and all(found) else None
+        return _only([self._softmax(item.parents[key], seen) for item in returned])
 
     def _is_written_out(self, module: values.Module) -> bool:
         """Whether the modules of a `Sequential` are all written in its call: a list may grow under a condition."""
@@ -156,6 +155,28 @@ class SoftmaxBeforeCrossEntropy(Rule):
             return False
         same = [node for node in ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name.id]
         return same.count(name) == 1 and len(same) == 2 and same[0] in statement.targets
+
+
+def _reshaped(value: values.Value) -> values.Value:
+    """What a value is in another shape or type, or with a number added."""
+    seen: set[values.Value] = set()
+    while isinstance(value, values.Tensor) and value not in seen:
+        seen.add(value)
+        beside = value.parents[1:] if value.op == "add" else ()
+        is_shifted = bool(beside) and all(isinstance(item, values.Plain) for item in beside)
+        if value.parents and (is_shifted or value.op in _RESHAPING):
+            value = values.resolved(value.parents[0])
+    return value
+
+
+def _only(sites: list[Site | None]) -> Site | None:
+    """The first of several sites, if there are any, and none is missing."""
+    return sites[0] if sites and None not in sites else None
+
+
+def _has_element(value: values.Value, key: int) -> bool:
+    """Whether a value is a tuple or list of so many known elements."""
+    return isinstance(value, values.Container) and len(value.elements()) == len(value.parents) > key
 
 
 def _input_of_cross_entropy(value: values.Value) -> values.Value | None:
