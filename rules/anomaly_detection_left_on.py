@@ -30,7 +30,7 @@ class AnomalyDetectionLeftOn(Rule):
 
     ## Why is this bad?
     Anomaly detection records a stack trace for every operator and checks every gradient for NaN. It is for
-    finding one bug; left on, it makes every step several times slower.
+    finding one bug; left on, it slows down every step: 1.6 to 2.2 times where it was measured, on a CPU.
 
     ## Example
     ```python
@@ -159,7 +159,7 @@ class AnomalyDetectionLeftOn(Rule):
     def report_AnomalyLeftOn(self, left_on: AnomalyLeftOn) -> None:
         self.report(
             left_on.site,
-            "anomaly detection is on for every step, and nothing switches it off: training is several times slower",
+            "anomaly detection is on for every step, and nothing switches it off: training is slower",
             help="delete it, or let a debugging flag decide",
             fix=self._fix(left_on.site),
         )

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OldNameRead:
-    """`mutate` overwrites its argument, which `read` reads again under its old name.
+    """`mutate` overwrites its argument, the variable `name`, which `read` reads again under a name from before.
 
     `opening` is the module that does, where it opens a `Sequential`.
     """
 
     mutate: events.Mutate
+    name: str
     read: events.Read
     opening: python_ast.Site | None
 
@@ -123,7 +124,7 @@ class InplaceOnSavedTensor(Rule):
                     continue
                 read = self._read_after(mutate, trace)
                 if read is not None:
-                    yield OldNameRead(mutate, read, self._opening(mutate))
+                    yield OldNameRead(mutate, written.id, read, self._opening(mutate))
 
     def _opening(self, mutate: events.Mutate) -> python_ast.Site | None:
         opening = self.model.program.observations.openings.get(mutate.result)  # type: ignore[call-overload]
@@ -160,9 +161,10 @@ class InplaceOnSavedTensor(Rule):
         related = [(read.read.site, "it is read again here")]
         if read.opening is not None:
             related.insert(0, (read.mutate.site, "it is called here"))
+        again = "again below" if read.read.name == read.name else f"below as `{read.read.name}`"
         self.report(
             read.opening or read.mutate.site,
-            f"this overwrites `{read.read.name}` in place, which is read again below as if unchanged",
+            f"this overwrites `{read.name}` in place, which is read {again} as if unchanged",
             related=related,
             help="drop `inplace=True`",
             severity=Severity.WARNING,
