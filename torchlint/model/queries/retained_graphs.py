@@ -34,7 +34,7 @@ class UnusedRetention:
     hidden: Phi | None
 
 
-class Retention:
+class RetainedGraphs:
     """Answers about `retain_graph=True`."""
 
     def __init__(self, program: Program, tracking: Tracking) -> None:
