@@ -253,7 +253,7 @@ def _container(statement: ast.stmt, expressions: list[ast.expr]) -> AccessPath |
 
 
 def _resets(
-    statements: Iterable[ast.stmt], flagged: ast.stmt | None, container: tuple[AccessPath, ...]
+    statements: Sequence[ast.stmt], flagged: ast.stmt | None, container: tuple[AccessPath, ...]
 ) -> tuple[Lines, ...]:
     """Statements that empty the container, in the innermost loop around the flagged one and in its function."""
     if flagged is None or not container:

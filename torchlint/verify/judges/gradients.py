@@ -93,6 +93,7 @@ def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps that found their gradients gone after a backward."""
     cleared = next((item for item in evidence.clearings if item.claim == claim.index), None)
     touched = [] if cleared is None else [evidence.optimizers[place] for place, _ in cleared.optimizers]
+    touched = [item for item in touched if item.steps]
     optimizers = concerned(claim, replace(evidence, optimizers=touched) if touched else evidence) or touched
     unknown = _unknown(claim, evidence, optimizers)
     if unknown is not None:

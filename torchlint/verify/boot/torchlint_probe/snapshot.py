@@ -165,7 +165,9 @@ def _clearing(clearing: Clearing, ledgers: list[Ledger]) -> dict[str, Any]:
     return {
         "claim": clearing.claim.index,
         "visits": clearing.visits,
-        "optimizers": [[ledgers.index(ledger), count] for ledger, count in list(clearing.clearings.items())],
+        "optimizers": [
+            [place, clearing.clearings[ledger]] for place, ledger in enumerate(ledgers) if ledger in clearing.clearings
+        ],
         "robbed": clearing.robbed,
         "parameters": clearing.parameters,
         "starved": clearing.starved,
