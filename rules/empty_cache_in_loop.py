@@ -107,7 +107,7 @@ class EmptyCacheInLoop(Rule):
 
         inside = [other for other in trace.events if loop in other.loops]
         beside = [other for other in trace.events if other.calls[: loop.depth] == event.calls[: loop.depth]]
-        if self._measures(self._function(loop.site), beside) or self._generates(inside, loop):
+        if self._measures(self._function(loop.site), beside) or self._generates(inside, loop.depth):
             return None
         iteration = Iteration(self.model.program, trace, loop)
         trained = [work for work in iteration.training() if _in_step_with(event, work)]
@@ -122,7 +122,7 @@ class EmptyCacheInLoop(Rule):
         """In a function without a loop that goes backward, and by its name does so for a batch."""
         if trace.root is None or trace.called or not _PER_BATCH.search(trace.root.name):
             return None
-        if self._measures(trace.root, trace.events):
+        if self._measures(trace.root, trace.events) or self._generates(trace.events, 0):
             return None
         own = [other for other in trace.events if not events.repeating(other.loops)]
         if not any(isinstance(other, events.Backward) and _in_step_with(event, other) for other in own):
@@ -137,9 +137,9 @@ class EmptyCacheInLoop(Rule):
         probes = [other for other in inside if isinstance(other, events.MemoryProbe)]
         return any(probe.resets for probe in probes) or len(probes) > 1
 
-    def _generates(self, inside: list[events.Event], loop: events.Loop) -> bool:
-        """Whether text, or a trajectory, is generated in each iteration: that takes seconds."""
-        sites = {site for event in inside for site in (event.site, *event.calls[loop.depth :])}
+    def _generates(self, inside: list[events.Event], depth: int) -> bool:
+        """Whether text, or a trajectory, is generated in each iteration, `depth` calls deep: that takes seconds."""
+        sites = {site for event in inside for site in (event.site, *event.calls[depth:])}
         calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.site_of(call) in sites)
         return any(naming.GENERATING.search(_called_name(call)) for call in calls)
 
