@@ -53,6 +53,9 @@ class Ownership:
                 for item in inputs_of(part):
                     self._holders.setdefault(item, []).append(owner)
         self._reached: dict[tuple[Backward, Value], bool] = {}
+        self._cleared: dict[tuple[Event, Value], bool] = {}
+        self._held: dict[Value, tuple[set[Value], bool]] = {}
+        self._modules: dict[Value, tuple[set[Value], bool]] = {}
         self.stepped = {step.optimizer for step in self._steps()}
 
     def _steps(self) -> Iterator[Step]:
@@ -64,15 +67,26 @@ class Ownership:
         its loss went through are known to be others."""
         key = (backward, optimizer)
         if key not in self._reached:
-            ours, known = parameters_of(optimizer)
-            self._reached[key] = not known or self.may_reach(self.tracking.graph(backward.loss), ours)
+            ours, known = self.held_by(optimizer)
+            self._reached[key] = not known or self._may_reach(self._modules_behind(backward), ours)
         return self._reached[key]
+
+    def held_by(self, optimizer: Value) -> tuple[set[Value], bool]:
+        """`parameters_of` an optimizer, worked out once."""
+        if optimizer not in self._held:
+            self._held[optimizer] = parameters_of(optimizer)
+        return self._held[optimizer]
+
+    def _modules_behind(self, backward: Backward) -> tuple[set[Value], bool]:
+        """The modules that a loss went through, and whether these are all of them."""
+        if backward.loss not in self._modules:
+            self._modules[backward.loss] = self._modules_of(self.tracking.pass_through(backward.loss))
+        return self._modules[backward.loss]
 
     def surely_reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a loss surely went through a module that an optimizer holds."""
-        ours, known = parameters_of(optimizer)
-        modules, _ = self._modules_of(self.tracking.graph(backward.loss))
-        return known and any(self._overlap(ours, {module}) for module in modules)
+        ours, known = self.held_by(optimizer)
+        return known and any(self._overlap(ours, {module}) for module in self._modules_behind(backward)[0])
 
     def may_use(self, value: Value, ours: set[Value]) -> bool:
         """Whether a forward pass may be one through any of these modules."""
@@ -81,7 +95,10 @@ class Ownership:
 
     def may_reach(self, graph: set[Value], ours: set[Value]) -> bool:
         """Whether a graph may go through one of these modules."""
-        modules, complete = self._modules_of(graph)
+        return self._may_reach(self._modules_of(graph), ours)
+
+    def _may_reach(self, through: tuple[set[Value], bool], ours: set[Value]) -> bool:
+        modules, complete = through
         return not complete or not modules or any(self._overlap(ours, {module}) for module in modules)
 
     def _modules_of(self, graph: set[Value]) -> tuple[set[Value], bool]:
@@ -108,13 +125,19 @@ class Ownership:
 
     def may_clear(self, event: Event, optimizer: Value) -> bool:
         """Whether an event clears the gradients of an optimizer, or cannot be told not to."""
+        if not isinstance(event, (Clear, Fresh, MayClear)):
+            return isinstance(event, Yield)
+        key = (event, optimizer)
+        if key not in self._cleared:
+            self._cleared[key] = self._may_clear(event, optimizer)
+        return self._cleared[key]
+
+    def _may_clear(self, event: Clear | Fresh | MayClear, optimizer: Value) -> bool:
         if isinstance(event, Clear):
             return self.clears(event.target, optimizer) is not Answer.NO
         if isinstance(event, Fresh):
-            return event.value is optimizer or event.value in parameters_of(optimizer)[0]
-        if isinstance(event, MayClear):
-            return self.is_handed(event, optimizer)
-        return isinstance(event, Yield)
+            return event.value is optimizer or event.value in self.held_by(optimizer)[0]
+        return self.is_handed(event, optimizer)
 
     def clears(self, target: Value | None, optimizer: Value) -> Answer:
         """Whether clearing the gradients of `target` clears those that `optimizer` steps on."""
@@ -123,9 +146,9 @@ class Ownership:
         target = resolved(target)
         if optimizer in _with_owners(target) or not set(inputs_of(target)).isdisjoint(inputs_of(optimizer)):
             return Answer.YES
-        ours, known = parameters_of(optimizer)
+        ours, known = self.held_by(optimizer)
         if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
-            theirs, theirs_known = parameters_of(target)
+            theirs, theirs_known = self.held_by(target)
             if known and theirs_known:
                 return Answer.YES if self._overlap(ours, theirs) else Answer.NO
             both_step = target in self.stepped and optimizer in self.stepped

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar, overload
 
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.evaluate.statements import Interpreter
-from torchlint.model.events import Event, Item, events_in
+from torchlint.model.events import Event, Item, Keep, Mutate, Read, events_in
 from torchlint.model.values import (
     Frame,
     Value,
@@ -18,6 +19,9 @@ from torchlint.model.values import (
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE, GradMode
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, dotted, is_literal
+
+Kind = TypeVar("Kind", bound=Event)
+Other = TypeVar("Other", bound=Event)
 
 _TRAINING = frozenset(
     (
@@ -48,6 +52,40 @@ class Trace:
         """All that happens, in flow order."""
         return list(events_in(self.items))
 
+    @overload
+    def of(self, kind: type[Kind], /) -> list[Kind]: ...
+    @overload
+    def of(self, kind: type[Kind], other: type[Other], /) -> list[Kind | Other]: ...
+    @overload
+    def of(self, *kinds: type[Event]) -> list[Event]: ...
+    def of(self, *kinds: type[Event]) -> Any:
+        """The events of some kinds, in flow order."""
+        found = self._of.get(kinds)
+        if found is None:
+            found = self._of[kinds] = [event for event in self.events if isinstance(event, kinds)]
+        return found
+
+    @cached_property
+    def _of(self) -> dict[tuple[type[Event], ...], list[Event]]:
+        return {}
+
+    @cached_property
+    def reads(self) -> dict[Value, list[Read]]:
+        """Where values are read again."""
+        found: dict[Value, list[Read]] = {}
+        for event in self.of(Read):
+            found.setdefault(event.value, []).append(event)
+        return found
+
+    @cached_property
+    def emptied(self) -> dict[Value, list[Keep]]:
+        """Where lists and their like are emptied."""
+        found: dict[Value, list[Keep]] = {}
+        for event in self.of(Keep):
+            if event.how == "clear":
+                found.setdefault(event.container, []).append(event)
+        return found
+
     @property
     def receiver(self) -> Value | None:
         """`self`, where the root is a method."""
@@ -67,6 +105,11 @@ class Program:
         """Whether the file is a test: some habits are right there."""
         self.called_names = self._called_names()
         self.traces = list(self._interpret())
+
+    @cached_property
+    def changed(self) -> set[Value]:
+        """What changes in place made of their targets."""
+        return {event.result for trace in self.traces for event in trace.of(Mutate)}
 
     def tests(self, trace: Trace) -> bool:
         """Whether what a trace begins with is a test, in a file of tests."""

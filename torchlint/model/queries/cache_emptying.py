@@ -23,9 +23,9 @@ from torchlint.model.events import (
     repeating,
 )
 from torchlint.model.program import Program, Trace
-from torchlint.model.queries.iterations import Iteration
+from torchlint.model.queries.iterations import Iteration, called_name
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import Site, dotted, site_of
+from torchlint.syntax.python_ast import Site
 
 _PER_BATCH = re.compile(r"step|batch|iter")
 
@@ -49,6 +49,7 @@ class CacheEmptying:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._iterations: dict[Loop, Iteration] = {}
 
     def at_every_step(self) -> Iterator[CacheEmptied]:
         """Cache emptying whenever something trains or infers; a test has reasons of its own."""
@@ -62,62 +63,54 @@ class CacheEmptying:
                     if found is not None:
                         yield found
 
+    def _iteration(self, trace: Trace, loop: Loop) -> Iteration:
+        known = self._iterations.get(loop)
+        if known is None:
+            known = self._iterations[loop] = Iteration(self.program, trace, loop)
+        return known
+
     def _in_loop(self, trace: Trace, event: EmptyCache, loop: Loop) -> CacheEmptied | None:
-        inside = [other for other in trace.events if loop in other.loops]
         calls = event.calls[: loop.depth]
-        if self._measures(
-            self._function(loop.site), [other for other in trace.events if other.calls[: loop.depth] == calls]
-        ):
+        probes = [other for other in trace.of(MemoryProbe) if other.calls[: loop.depth] == calls]
+        if self._measures(self._function(loop.site), probes):
             return None
-        if self._generates(trace, loop):
+        iteration = self._iteration(trace, loop)
+        if iteration.generates:
             return None
-        iteration = Iteration(self.program, trace, loop)
-        trained = [work for work in iteration.training() if _in_step_with(event, work)]
-        inferred = len(event.path) == len(loop.path) and iteration.inference()
+        trained = [work for work in iteration.training if _in_step_with(event, work)]
+        inferred = len(event.path) == len(loop.path) and iteration.inference
         if not trained and not inferred:
             return None
-        per_update = bool(trained) and _is_per_update(event, inside)
+        per_update = bool(trained) and _is_per_update(event, iteration.inside)
         shared = len(event.calls) > loop.depth and self._has_other_callers(event.site)
-        return CacheEmptied(event.site, loop, per_update, any(map(_reads_memory, inside)), shared)
+        return CacheEmptied(event.site, loop, per_update, any(map(_reads_memory, iteration.inside)), shared)
 
     def _per_batch(self, trace: Trace, event: EmptyCache) -> CacheEmptied | None:
         """In a function without a loop that goes backward, and by its name does so for a batch."""
         if trace.root is None or trace.called or not _PER_BATCH.search(trace.root.name):
             return None
-        if self._measures(trace.root, trace.events):
+        if self._measures(trace.root, trace.of(MemoryProbe)):
             return None
         own = [other for other in trace.events if not repeating(other.loops)]
         if not any(isinstance(other, Backward) and _in_step_with(event, other) for other in own):
             return None
         return CacheEmptied(event.site, None, changes_figures=any(map(_reads_memory, trace.events)))
 
-    def _measures(self, function: FunctionInfo | None, events: list[Event]) -> bool:
+    def _measures(self, function: FunctionInfo | None, probes: list[MemoryProbe]) -> bool:
         """Whether a function measures memory, or looks for the largest batch: by its name, or since it resets the
         counters, or reads them before and after."""
         if function is not None and naming.MEASURING.search(function.name):
             return True
-        probes = [other for other in events if isinstance(other, MemoryProbe)]
         return any(probe.resets for probe in probes) or len(probes) > 1
-
-    def _generates(self, trace: Trace, loop: Loop) -> bool:
-        """Whether text, or a trajectory, is generated in each iteration: that takes seconds."""
-        inside = [event for event in trace.events if loop in event.loops]
-        sites = {site for event in inside for site in (event.site, *event.calls[loop.depth :])}
-        calls = (call for call in self.program.tree.of_type(ast.Call) if site_of(call) in sites)
-        return any(naming.GENERATING.search(_called_name(call)) for call in calls)
 
     def _has_other_callers(self, site: Site) -> bool:
         """Whether the function around a site is called in several places."""
         function = self._function(site)
         calls = self.program.tree.of_type(ast.Call)
-        return function is not None and sum(_called_name(call) == function.name for call in calls) > 1
+        return function is not None and sum(called_name(call) == function.name for call in calls) > 1
 
     def _function(self, site: Site) -> FunctionInfo | None:
         return self.program.definitions.function_around(self.program.tree.node(site))
-
-
-def _called_name(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
 
 
 def _in_step_with(event: EmptyCache, work: Event) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint.model.events import (
     Backward,
@@ -87,6 +88,16 @@ class LeafChanged:
     parameter: bool
 
 
+class _Save(NamedTuple):
+    """A value that an operator or a module keeps for backward."""
+
+    number: int
+    """In flow order."""
+    saver: Event
+    saved: Value
+    is_result: bool
+
+
 class Mutation:
     """Answers about changes in place."""
 
@@ -94,7 +105,6 @@ class Mutation:
         self.program = program
         self.tracking = tracking
         self._known_storages: dict[Value, frozenset[Value]] = {}
-        self._known_graphs: dict[Backward, tuple[set[Value], set[Value]]] = {}
 
     # -- saved tensors --------------------------------------------------------------------------------
 
@@ -104,23 +114,31 @@ class Mutation:
             mutations = [event for event in trace.events if isinstance(event, Mutate)]
             if not mutations:
                 continue
-            savers = [event for event in trace.events if isinstance(event, (Compute, Mutate))]
+            saves = self._saves(trace.events)
             for mutate in mutations:
-                found = self._saver(trace, mutate, savers, trace.events)
+                found = self._saver(trace, mutate, saves)
                 if found is not None:
                     yield found
 
-    def _saver(
-        self, trace: Trace, mutate: Mutate, savers: Sequence[Event], events: list[Event]
-    ) -> SavedTensorChanged | None:
-        if self._is_inference(mutate) or self._is_given_without_gradients(trace, mutate):
+    def _saves(self, events: list[Event]) -> dict[Value, list[_Save]]:
+        """What operators and modules keep for backward, by each storage that it may have."""
+        found: dict[Value, list[_Save]] = {}
+        savers = (event for event in events if isinstance(event, (Compute, Mutate)))
+        kept = ((saver, *save) for saver in savers for save in self._saved(saver))
+        for number, (saver, saved, is_result) in enumerate(kept):
+            for storage in self._storages(saved):
+                found.setdefault(storage, []).append(_Save(number, saver, saved, is_result))
+        return found
+
+    def _saver(self, trace: Trace, mutate: Mutate, saves: dict[Value, list[_Save]]) -> SavedTensorChanged | None:
+        near = {save.number: save for item in self._storages(mutate.target) for save in saves.get(item, ())}
+        if not near or self._is_inference(mutate) or self._is_given_without_gradients(trace, mutate):
             return None
-        for saver in savers:
+        for _, saver, saved, is_result in (near[number] for number in sorted(near)):
             if saver is mutate or apart(saver, mutate):
                 continue
-            for saved, is_result in self._saved(saver):
-                if self._meets(mutate, saver, saved) and self._needed(trace, saver, mutate, events):
-                    return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
+            if self._meets(mutate, saver, saved) and self._needed(trace, saver, mutate):
+                return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
         return None
 
     def _meets(self, mutate: Mutate, saver: Event, saved: Value) -> bool:
@@ -221,13 +239,13 @@ class Mutation:
             elif has_parameters(module) or self.tracking.tracked(inputs[0]) is Answer.YES:
                 yield inputs[0], False
 
-    def _needed(self, trace: Trace, saver: Event, mutate: Mutate, events: list[Event]) -> bool:
+    def _needed(self, trace: Trace, saver: Event, mutate: Mutate) -> bool:
         """Whether a backward pass after the change goes through the operator that saved."""
         result = saver.value if isinstance(saver, Compute) else saver.result if isinstance(saver, Mutate) else None
         assert result is not None
         needed = False
-        for event in events:
-            if isinstance(event, Backward) and result in self.tracking.graph(event.loss):
+        for event in trace.of(Backward, Returned):
+            if isinstance(event, Backward) and result in self.tracking.pass_through(event.loss):
                 if _is_between(event, saver, mutate) and event.retain is False and not apart(event, mutate):
                     return False
                 needed = needed or event.order > mutate.order or bool(set(event.loops) & set(mutate.loops))
@@ -253,7 +271,7 @@ class Mutation:
                     continue
                 if not isinstance(sites.get(mutate.result), ast.Name) or tree.stands_alone(tree.node(mutate.site)):
                     continue
-                read = self._read_after(mutate, trace.events)
+                read = self._read_after(mutate, trace)
                 if read is not None:
                     yield OldNameRead(mutate, read, self._opening(mutate))
 
@@ -261,11 +279,10 @@ class Mutation:
         opening = self.program.interpreter.openings.get(mutate.result)  # type: ignore[call-overload]
         return opening.site if opening is not None else None
 
-    def _read_after(self, mutate: Mutate, events: list[Event]) -> Read | None:
-        for event in events:
-            if isinstance(event, Read) and event.value is mutate.target and event.order > mutate.order:
-                if not apart(event, mutate):
-                    return event
+    def _read_after(self, mutate: Mutate, trace: Trace) -> Read | None:
+        for event in trace.reads.get(mutate.target, ()):
+            if event.order > mutate.order and not apart(event, mutate):
+                return event
         return None
 
     # -- parameters -----------------------------------------------------------------------------------
@@ -276,7 +293,7 @@ class Mutation:
             for step in trace.events:
                 if isinstance(step, Step) and not step.manual:
                     modules, known = parameters_of(resolved(step.optimizer))
-                    found = self._forward_across(step, modules, trace.events) if known else None
+                    found = self._forward_across(step, modules, trace) if known else None
                     if found is not None:
                         yield found
 
@@ -284,17 +301,16 @@ class Mutation:
         """The step that updates parameters before a backward goes through a pass that used them, if there is one."""
         return next((item.step for item in self.parameters_changed() if item.backward is backward), None)
 
-    def _forward_across(self, step: Step, modules: set[Value], events: list[Event]) -> ParametersChanged | None:
-        savers = [
-            event for event in events if isinstance(event, Compute) and self._is_used_before(event, step, modules)
-        ]
-        for backward in events if savers else ():
-            if not isinstance(backward, Backward) or backward.loops != step.loops or apart(backward, step):
+    def _forward_across(self, step: Step, modules: set[Value], trace: Trace) -> ParametersChanged | None:
+        savers = [event for event in trace.of(Compute) if self._is_used_before(event, step, modules)]
+        for backward in trace.of(Backward) if savers else ():
+            if backward.loops != step.loops or apart(backward, step):
                 continue
             is_dragged = backward.order < step.order  # the graph of an earlier iteration, dragged along
             if is_dragged and not step.loops:
                 continue
-            whole, own = self._graphs(backward)
+            own = self.tracking.pass_through(backward.loss, carried=False)
+            whole = self.tracking.pass_through(backward.loss)
             for saver in savers:
                 used = saver.value in own
                 if is_dragged:
@@ -305,14 +321,6 @@ class Mutation:
 
     def _is_used_before(self, saver: Compute, step: Step, modules: set[Value]) -> bool:
         return saver.order <= step.order and saver.loops == step.loops and self._uses(saver, modules)
-
-    def _graphs(self, backward: Backward) -> tuple[set[Value], set[Value]]:
-        """The graph that a backward pass goes through, and the part of it that its own iteration made."""
-        known = self._known_graphs.get(backward)
-        if known is None:
-            own = self.tracking.graph(backward.loss, carried=False)
-            known = self._known_graphs[backward] = self.tracking.graph(backward.loss), own
-        return known
 
     def _carries_itself(self, value: Value) -> bool:
         """Whether a forward pass feeds the same one of the next iteration, with its graph."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.model.events import (
@@ -14,6 +15,7 @@ from torchlint.model.events import (
     Compute,
     Event,
     Flow,
+    Fresh,
     Grad,
     GradRead,
     Item,
@@ -22,12 +24,13 @@ from torchlint.model.events import (
     Step,
     Yield,
     exclusive,
+    pruned,
     repeating,
 )
-from torchlint.model.ownership import Ownership, parameters_of, surely_optimizer
-from torchlint.model.program import Trace
+from torchlint.model.ownership import Ownership, surely_optimizer
+from torchlint.model.program import Program, Trace
 from torchlint.model.queries.timing_loops import only_times
-from torchlint.model.tracking import called_like_module, is_forward
+from torchlint.model.tracking import Tracking, called_like_module, is_forward
 from torchlint.model.values import (
     Answer,
     Instance,
@@ -105,20 +108,42 @@ Pending = tuple[Backward | None, Event | None]
 """The backward whose gradients wait for the step, and what cleared them; no backward but an event: unknown."""
 
 
+MAX_OPTIMIZERS = 50
+"""Of how many optimizers a loop or function is asked; not of all, or time would grow with their square."""
+
+_EVENTS = (Step, Backward, Clear, Fresh, MayClear, Yield, GradRead)
+"""What may happen to the gradients of an optimizer."""
+_GIVING = (Backward, GradRead, Grad, Yield, Clear, MayClear, Call)
+"""What may give an optimizer gradients."""
+
+
 class Protocol(Ownership):
     """Answers about the steps of every trace."""
+
+    def __init__(self, program: Program, tracking: Tracking) -> None:
+        super().__init__(program, tracking)
+        self._pruned: dict[Loop | Trace, list[Item]] = {}
+
+    def _items(self, region: Loop | Trace) -> list[Item]:
+        """What happens to gradients in a loop or a trace."""
+        if region not in self._pruned:
+            self._pruned[region] = pruned(region.body if isinstance(region, Loop) else region.items, _EVENTS)
+        return self._pruned[region]
+
+    def _optimizers(self, trace: Trace) -> list[Value]:
+        """The optimizers that step in a trace, in order."""
+        return list(dict.fromkeys(resolved(step.optimizer) for step in trace.of(Step)))[:MAX_OPTIMIZERS]
 
     # -- regions ------------------------------------------------------------------------------------
 
     def _regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
         """Each step with the innermost loop that holds it and a backward, or None for the function itself."""
-        losses = [event for event in trace.events if isinstance(event, Backward)]
-        for step in trace.events:
-            if not isinstance(step, Step):
-                continue
-            around = [loop for loop in reversed(step.loops) if any(loop in backward.loops for backward in losses)]
-            if around:
-                yield step, around[0]
+        losses = trace.of(Backward)
+        training = {loop for backward in losses for loop in backward.loops}
+        for step in trace.of(Step):
+            around = next((loop for loop in reversed(step.loops) if loop in training), None)
+            if around is not None:
+                yield step, around
             elif losses and self._repeated_by_callers(trace, step, losses):
                 yield step, None
 
@@ -133,10 +158,10 @@ class Protocol(Ownership):
         if _is_made_in(optimizer, trace):
             return False
         return not any(
-            isinstance(event, Clear) and self._is_for(event, other, optimizer, trace)
+            self._is_for(event, other, optimizer, trace)
             for other in self.traces
             if other is not trace
-            for event in other.events
+            for event in other.of(Clear)
         )
 
     def _computed_here(self, loss: Value) -> bool:
@@ -176,23 +201,24 @@ class Protocol(Ownership):
 
     def clearings_of(self, optimizer: Value) -> Iterator[Clear]:
         """What clears, anywhere in the module, or may clear, the gradients that an optimizer steps on."""
-        for trace in self.traces:
-            for event in trace.events:
-                if isinstance(event, Clear) and self.clears(event.target, optimizer) is not Answer.NO:
-                    yield event
+        return (event for event in self._clearings if self.may_clear(event, optimizer))
+
+    @cached_property
+    def _clearings(self) -> list[Clear]:
+        return [event for trace in self.traces for event in trace.of(Clear)]
 
     # -- stale gradients ----------------------------------------------------------------------------
 
     def stale_gradients(self) -> Iterator[StaleGradients]:
         """Steps between which no path clears, though at least one adds to the gradients."""
         for trace in self.traces:
-            done: set[tuple[Loop | None, Value]] = set()
+            done: dict[Loop | None, set[Value]] = {}
             for step, loop in self._regions(trace):
-                optimizer = resolved(step.optimizer)
-                if (loop, optimizer) in done:
+                optimizer, asked = resolved(step.optimizer), done.setdefault(loop, set())
+                if optimizer in asked or len(asked) == MAX_OPTIMIZERS:
                     continue
-                done.add((loop, optimizer))
-                found = list(self._stale_in(loop.body if loop is not None else trace.items, loop, optimizer))
+                asked.add(optimizer)
+                found = list(self._stale_in(self._items(loop or trace), loop, optimizer))
                 if found and not (loop is not None and only_times(loop, trace, self.program.definitions)):
                     yield from found
 
@@ -240,7 +266,7 @@ class Protocol(Ownership):
     def cleared_gradients(self) -> Iterator[ClearedGradients]:
         """Steps that every path reaches with the fresh gradients just cleared."""
         for trace in self.traces:
-            for optimizer in dict.fromkeys(resolved(step.optimizer) for step in trace.events if isinstance(step, Step)):
+            for optimizer in self._optimizers(trace):
                 yield from self._cleared_in(trace, optimizer)
 
     def _cleared_in(self, trace: Trace, optimizer: Value) -> Iterator[ClearedGradients]:
@@ -259,7 +285,7 @@ class Protocol(Ownership):
                 return frozenset({(None, event)})
             return states
 
-        Flow(transfer).run(trace.items, frozenset({(None, None)}))
+        Flow(transfer).run(self._items(trace), frozenset({(None, None)}))
         for step, paths in arrivals.items():
             pending = [(backward, clear) for backward, clear in paths if backward is not None]
             unknown = any(backward is None and clear is not None for backward, clear in paths)
@@ -276,28 +302,26 @@ class Protocol(Ownership):
         for trace in self.traces:
             if trace.called:
                 continue
-            for optimizer in dict.fromkeys(resolved(step.optimizer) for step in trace.events if isinstance(step, Step)):
+            for optimizer in self._optimizers(trace):
                 if surely_optimizer(optimizer):
                     yield from self._empty_in(trace, optimizer)
 
     def _empty_in(self, trace: Trace, optimizer: Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""
-        events = trace.events
-        for step in events:
-            if not isinstance(step, Step) or step.manual or resolved(step.optimizer) is not optimizer:
+        for step in trace.of(Step):
+            if step.manual or resolved(step.optimizer) is not optimizer:
                 continue
-            earlier = [event for event in events if event.order < step.order and not exclusive(event.path, step.path)]
-            if any(self._may_give_gradients(event, optimizer) for event in earlier):
+            if any(self._may_give_gradients(event, optimizer) for event in _earlier(trace.of(*_GIVING), step)):
                 continue
-            forward = self._forward_before(step, earlier, optimizer)
             around = repeating(step.loops)
-            later = [event for event in events if event.order > step.order and around and around[-1] in event.loops]
-            late = [event for event in later if self._may_give_gradients(event, optimizer)]
-            if not late:
-                if forward is not None:
+            later = (event for event in trace.of(*_GIVING) if event.order > step.order)
+            inside = (event for event in later if around and around[-1] in event.loops)
+            late = next((event for event in inside if self._may_give_gradients(event, optimizer)), None)
+            if late is None:
+                if self._forward_before(step, _earlier(trace.of(Compute, Call), step), optimizer) is not None:
                     yield EmptyStep(step, None)
-            elif isinstance(late[0], Backward) and late[0].path == step.path and late[0].loops == step.loops:
-                yield EmptyStep(step, late[0])
+            elif isinstance(late, Backward) and late.path == step.path and late.loops == step.loops:
+                yield EmptyStep(step, late)
 
     def _may_give_gradients(self, event: Event, optimizer: Value) -> bool:
         """Whether an event gives an optimizer gradients to step on, or might."""
@@ -321,10 +345,10 @@ class Protocol(Ownership):
             self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor)
         )
 
-    def _forward_before(self, step: Step, earlier: list[Event], optimizer: Value) -> Event | None:
+    def _forward_before(self, step: Step, earlier: Iterator[Event], optimizer: Value) -> Event | None:
         """A forward pass of what an optimizer holds in the same iteration, whose loss is not used."""
         loops = repeating(step.loops)
-        ours, known = parameters_of(optimizer)
+        ours, known = self.held_by(optimizer)
         for event in earlier:
             if not isinstance(event, (Compute, Call)) or not is_forward(event.value):
                 continue
@@ -332,6 +356,11 @@ class Protocol(Ownership):
                 if not known or self.may_use(event.value, ours):
                     return event
         return None
+
+
+def _earlier(events: Iterable[Event], step: Step) -> Iterator[Event]:
+    """Those of some events that may happen before a step, in the same pass."""
+    return (event for event in events if event.order < step.order and not exclusive(event.path, step.path))
 
 
 def _is_made_in(optimizer: Value, trace: Trace) -> bool:

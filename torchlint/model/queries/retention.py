@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, exclusive
-from torchlint.model.program import Program
+from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import LOSSES, Tracking, modules_of, result_of_call
 from torchlint.model.values import (
     Answer,
@@ -40,6 +40,8 @@ class Retention:
     def __init__(self, program: Program, tracking: Tracking) -> None:
         self.program = program
         self.tracking = tracking
+        self._known_passes: dict[Trace, dict[Value, list[Event]]] = {}
+        self._known_calls: dict[Trace, list[Event]] = {}
 
     def hides_state(self, backward: Backward) -> bool:
         """Whether a backward retains its graph since a hidden state drags the graphs of earlier iterations along."""
@@ -61,17 +63,43 @@ class Retention:
         for trace in self.program.traces:
             for event in trace.events:
                 if isinstance(event, Backward) and event.retain is True and event.create is False and event.loops:
-                    if self._is_unused(event, event.loops[-1], trace.events):
+                    if self._is_unused(event, event.loops[-1], trace):
                         yield UnusedRetention(event, event.loops[-1], self._hidden_state(event))
 
-    def _is_unused(self, backward: Backward, loop: Loop, events: list[Event]) -> bool:
+    def _is_unused(self, backward: Backward, loop: Loop, trace: Trace) -> bool:
         graph = self.tracking.graph(backward.loss, carried=False)
         results = {item for item in graph if self._is_result(item) and loop in item.loops}
         if not any(self._is_forward(item) for item in graph):
             return False
         if not results or self._built_outside(graph, loop):
             return False
-        return not any(self._uses(event, results, backward) for event in events if event is not backward)
+        return not any(self._uses(event, results, backward) for event in self._users(trace, results, backward))
+
+    def _users(self, trace: Trace, results: set[Value], backward: Backward) -> Iterator[Event]:
+        """The events that may pass through these results: not all of those that pass through others."""
+        passes = self._passes(trace)
+        near = {event for item in results for event in passes.get(item, ())} - {backward}
+        yield from sorted(near, key=lambda event: event.order)
+        yield from self._unresolved(trace)
+
+    def _passes(self, trace: Trace) -> dict[Value, list[Event]]:
+        """The passes of a trace, by each value that their graphs go through."""
+        found = self._known_passes.get(trace)
+        if found is None:
+            found = self._known_passes[trace] = {}
+            for event in trace.of(Backward, Grad):
+                for item in self.tracking.pass_through(event.outputs):
+                    found.setdefault(item, []).append(event)
+        return found
+
+    def _unresolved(self, trace: Trace) -> list[Event]:
+        """Calls of what nobody knows, which may go backward."""
+        found = self._known_calls.get(trace)
+        if found is None:
+            touching = (event for event in trace.of(MayClear) if naming.may_touch_gradients(event.name))
+            calls = (event for event in trace.of(Call) if any(map(_goes_backward, event.value.parents)))
+            found = self._known_calls[trace] = [*touching, *calls]
+        return found
 
     def _is_forward(self, item: Value) -> bool:
         """A module's output or a loss: what a graph of this iteration begins with."""
@@ -120,13 +148,13 @@ class Retention:
             return False
         later = event.order > backward.order
         if isinstance(event, (Backward, Grad)):
-            now = self.tracking.graph(event.outputs, carried=False)
+            now = self.tracking.pass_through(event.outputs, carried=False)
             if later:
                 return not now.isdisjoint(results)
-            return not (self.tracking.graph(event.outputs) - now).isdisjoint(results)
-        if isinstance(event, MayClear) and later and naming.may_touch_gradients(event.name):
-            return any(not self.tracking.graph(item).isdisjoint(results) for item in event.handed)
-        return isinstance(event, Call) and any(map(_goes_backward, event.value.parents))
+            return not (self.tracking.pass_through(event.outputs) & results).issubset(now)
+        if isinstance(event, MayClear):
+            return later and any(not self.tracking.graph(item).isdisjoint(results) for item in event.handed)
+        return isinstance(event, Call)
 
     def _hidden_state(self, backward: Backward) -> Phi | None:
         """A value of the previous iteration in the graph that was never detached."""
