@@ -28,7 +28,7 @@ from torchlint.cli.options import (
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
-    from torchlint.outputs import LintedFile
+    from torchlint.results import LintedFile
     from torchlint.verify.folder import Limits
     from torchlint.verify.session import Subject, Verification
 
