@@ -278,7 +278,7 @@ class Tracking:
     # -- graphs -------------------------------------------------------------------------------------
 
     def pass_through(self, outputs: Value, *, carried: bool = True) -> set[Value]:
-        """The graph that a backward pass goes through, worked out once."""
+        """The graph that a backward pass goes through from a value, worked out once."""
         key = (outputs, carried)
         known = self._passes.get(key)
         if known is None:

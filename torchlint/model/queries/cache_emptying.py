@@ -11,7 +11,6 @@ from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import (
     Backward,
     Branch,
-    Call,
     EmptyCache,
     Event,
     Exit,
@@ -23,7 +22,7 @@ from torchlint.model.events import (
     repeating,
 )
 from torchlint.model.program import Program, Trace
-from torchlint.model.queries.iterations import Iteration, called_name
+from torchlint.model.queries.iterations import Iteration, called_name, reads_memory
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import Site
 
@@ -83,7 +82,7 @@ class CacheEmptying:
             return None
         per_update = bool(trained) and _is_per_update(event, iteration.inside)
         shared = len(event.calls) > loop.depth and self._has_other_callers(event.site)
-        return CacheEmptied(event.site, loop, per_update, any(map(_reads_memory, iteration.inside)), shared)
+        return CacheEmptied(event.site, loop, per_update, iteration.reads_memory, shared)
 
     def _per_batch(self, trace: Trace, event: EmptyCache) -> CacheEmptied | None:
         """In a function without a loop that goes backward, and by its name does so for a batch."""
@@ -94,7 +93,7 @@ class CacheEmptying:
         own = [other for other in trace.events if not repeating(other.loops)]
         if not any(isinstance(other, Backward) and _in_step_with(event, other) for other in own):
             return None
-        return CacheEmptied(event.site, None, changes_figures=any(map(_reads_memory, trace.events)))
+        return CacheEmptied(event.site, None, changes_figures=any(map(reads_memory, trace.events)))
 
     def _measures(self, function: FunctionInfo | None, probes: list[MemoryProbe]) -> bool:
         """Whether a function measures memory, or looks for the largest batch: by its name, or since it resets the
@@ -137,10 +136,3 @@ def _is_per_update(event: EmptyCache, inside: list[Event]) -> bool:
         isinstance(other, Backward) and not exclusive(other.path, event.path) and not _in_step_with(event, other)
         for other in inside
     )
-
-
-def _reads_memory(event: Event) -> bool:
-    """Whether an event reads memory counters, as far as one can tell."""
-    if isinstance(event, Call) and event.value.callee is not None:
-        return bool(naming.MEMORY_FIGURE.search(event.value.callee.label))
-    return isinstance(event, MemoryProbe)

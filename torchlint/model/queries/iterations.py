@@ -7,7 +7,19 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from torchlint.model.events import Backward, Call, Compute, Event, Fresh, Grad, GradRead, Loop, Step, repeating
+from torchlint.model.events import (
+    Backward,
+    Call,
+    Compute,
+    Event,
+    Fresh,
+    Grad,
+    GradRead,
+    Loop,
+    MemoryProbe,
+    Step,
+    repeating,
+)
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries.iteration_data import IterationData, counts
 from torchlint.model.tracking import has_parameters, is_forward, is_module
@@ -44,6 +56,11 @@ class Iteration:
         sites = {site for event in self.inside for site in (event.site, *event.calls[self.loop.depth :])}
         calls = (call for call in self.tree.of_type(ast.Call) if site_of(call) in sites)
         return any(naming.GENERATING.search(called_name(call)) for call in calls)
+
+    @cached_property
+    def reads_memory(self) -> bool:
+        """Whether something in the loop reads memory counters."""
+        return any(map(reads_memory, self.inside))
 
     @cached_property
     def inference(self) -> list[Event]:
@@ -121,6 +138,13 @@ class Iteration:
 def called_name(call: ast.Call) -> str:
     """The name of a method, or the dotted name of a function."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
+
+
+def reads_memory(event: Event) -> bool:
+    """Whether an event reads memory counters, as far as one can tell."""
+    if isinstance(event, Call) and event.value.callee is not None:
+        return bool(naming.MEMORY_FIGURE.search(event.value.callee.label))
+    return isinstance(event, MemoryProbe)
 
 
 def _is_forward(event: Event) -> TypeGuard[Compute | Call]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -105,6 +105,7 @@ class Mutation:
         self.program = program
         self.tracking = tracking
         self._known_storages: dict[Value, frozenset[Value]] = {}
+        self._known_origins: dict[Value, list[Value]] = {}
 
     # -- saved tensors --------------------------------------------------------------------------------
 
@@ -121,17 +122,17 @@ class Mutation:
                     yield found
 
     def _saves(self, events: list[Event]) -> dict[Value, list[_Save]]:
-        """What operators and modules keep for backward, by each storage that it may have."""
+        """What operators and modules keep for backward, by what each may have its storage from."""
         found: dict[Value, list[_Save]] = {}
         savers = (event for event in events if isinstance(event, (Compute, Mutate)))
         kept = ((saver, *save) for saver in savers for save in self._saved(saver))
         for number, (saver, saved, is_result) in enumerate(kept):
-            for storage in self._storages(saved):
-                found.setdefault(storage, []).append(_Save(number, saver, saved, is_result))
+            for origin in self._origins(saved):
+                found.setdefault(origin, []).append(_Save(number, saver, saved, is_result))
         return found
 
     def _saver(self, trace: Trace, mutate: Mutate, saves: dict[Value, list[_Save]]) -> SavedTensorChanged | None:
-        near = {save.number: save for item in self._storages(mutate.target) for save in saves.get(item, ())}
+        near = {save.number: save for item in self._origins(mutate.target) for save in saves.get(item, ())}
         if not near or self._is_inference(mutate) or self._is_given_without_gradients(trace, mutate):
             return None
         for _, saver, saved, is_result in (near[number] for number in sorted(near)):
@@ -163,8 +164,20 @@ class Mutation:
         """The storages of a value on any path, worked out once."""
         known = self._known_storages.get(value)
         if known is None:
-            known = self._known_storages[value] = frozenset(storages(value))
+            base = value.base if isinstance(value, Tensor) else None
+            shared = self._known_storages.get(base) if base is not None else None
+            known = frozenset(storages(value)) if shared is None else shared | {value}
+            self._known_storages[value] = known
         return known
+
+    def _origins(self, value: Value) -> list[Value]:
+        """Those of the storages of a value that are no others' parts: two values share one if they share these."""
+        found = self._known_origins.get(value)
+        if found is None:
+            whole = self._storages(value)
+            found = [item for item in _owners(whole) if not isinstance(item, Phi)] or [*whole]
+            self._known_origins[value] = found
+        return found
 
     def _is_inference(self, event: Event) -> bool:
         """Whether a condition on an event, or the name of a function around it or its callers, speaks of inference."""
@@ -250,7 +263,7 @@ class Mutation:
                     return False
                 needed = needed or event.order > mutate.order or bool(set(event.loops) & set(mutate.loops))
             elif isinstance(event, Returned) and self._may_go_backward_elsewhere(trace):
-                needed = needed or result in self.tracking.graph(event.value)
+                needed = needed or result in self.tracking.pass_through(event.value)
         return needed
 
     def _may_go_backward_elsewhere(self, trace: Trace) -> bool:
@@ -411,7 +424,7 @@ def _continues(value: Value, mutate: Mutate) -> bool:
     return isinstance(value, Tensor) and value.base is not None and value.base is mutate.target
 
 
-def _owners(values: set[Value]) -> list[Value]:
+def _owners(values: Iterable[Value]) -> list[Value]:
     """Those of the values that have a storage of their own."""
     return [item for item in values if not (isinstance(item, Tensor) and item.base is not None)]
 

@@ -76,10 +76,10 @@ class Retention:
         return not any(self._uses(event, results, backward) for event in self._users(trace, results, backward))
 
     def _users(self, trace: Trace, results: set[Value], backward: Backward) -> Iterator[Event]:
-        """The events that may pass through these results: not all of those that pass through others."""
+        """The events that may pass through these results, the last first: not those that only pass through others."""
         passes = self._passes(trace)
-        near = {event for item in results for event in passes.get(item, ())} - {backward}
-        yield from sorted(near, key=lambda event: event.order)
+        for item in results:
+            yield from (event for event in reversed(passes.get(item, [])) if event is not backward)
         yield from self._unresolved(trace)
 
     def _passes(self, trace: Trace) -> dict[Value, list[Event]]:
