@@ -44,6 +44,7 @@ def cells(markdown: str) -> Iterator[list[str]]:
             yield line.strip("| ").split(" | ")
 
 
+@pytest.mark.slow
 def test_a_run_is_measured(tree: Path, work: Path) -> None:
     """With real processes: costs are positive, and the rules' table counts files and lines."""
     sections = speed.Benchmark(tree, "tree", work, work, frozenset({"torchlint", "parse", "rules"}), 1).sections()
@@ -58,6 +59,7 @@ def test_a_run_is_measured(tree: Path, work: Path) -> None:
     assert counted["any of them"][:2] == ["2", "8"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_cache", [True, False])
 def test_every_part_has_its_table(tree: Path, work: Path, monkeypatch: pytest.MonkeyPatch, has_cache: bool) -> None:
     """Nothing is run: what a command line is made of, and where its costs go."""
@@ -97,6 +99,7 @@ def test_without_the_others(tree: Path, work: Path, monkeypatch: pytest.MonkeyPa
     assert [text for text in said if "TorchFix is left out" in text and "no network" in text]
 
 
+@pytest.mark.slow
 def test_costs() -> None:
     here = Path.cwd()
     with pytest.raises(costs.Failed, match=r"exit code 7.*\n.*why"):

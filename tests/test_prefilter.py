@@ -341,6 +341,7 @@ def test_never_wrongly_no(everything_parsed: Selection) -> None:
 CHANGES = ("{} += 1", "{}.mul_(2)", "{}[0] = 0", "torch.relu_({})", "{}.data.add_(1)", "{}[..., :1] /= 3")
 
 
+@pytest.mark.slow
 def test_never_wrongly_no_about_changes_anywhere(everything_parsed: Selection) -> None:
     """Wherever the fixtures bind something to what they compute, it is changed in place: what is found, is read."""
     found = 0
