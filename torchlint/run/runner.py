@@ -13,7 +13,7 @@ from torchlint.engine.registry import Selection
 from torchlint.files.source import SourceFile, Unread
 from torchlint.project.discovery import Target
 from torchlint.results import LintedFile, Outcome
-from torchlint.run.cache.fingerprint import Stamp, digest_of, status_of
+from torchlint.run.fingerprint import Stamp, digest_of, status_of
 from torchlint.run.process_pool import are_safe, processes_that_pay
 
 if TYPE_CHECKING:  # what a run in which nothing has changed does not need
