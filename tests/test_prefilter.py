@@ -328,6 +328,7 @@ def everything_parsed(monkeypatch: pytest.MonkeyPatch) -> Selection:
     return selection
 
 
+@pytest.mark.slow
 def test_never_wrongly_no(everything_parsed: Selection) -> None:
     """Whatever the rules find in the fixtures, the coarse reading does not rule out."""
     found = 0
