@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import corpus, costs, linters, speed
+from tests.benchmarks import corpus, costs, linters, speed, start
 from tests.benchmarks.costs import Command, Cost
+from torchlint import SourceFile, lint, select
 
 FILES = {
     "train.py": "import torch\n\noptimizer = torch.optim.SGD(p)\nloss.backward()\noptimizer.step()\n",
@@ -144,6 +145,13 @@ def test_long_files(lines: int) -> None:
     assert abs(text.count("\n") - lines) < 250
     assert len(names) == len(set(names)) > 10
     assert re.search(r"\.backward\(\)", text)
+
+
+def test_one_file_is_clean_and_the_other_is_not(tmp_path: Path) -> None:
+    made = start.commands(tmp_path, ["torchlint"])
+    assert [command.line[-1] for command in made.values()] == [start.CLICK, "0.py", "1.py", "2.py"]
+    found = [len(lint(SourceFile.read(tmp_path / f"{number}.py"), select())) for number in range(3)]
+    assert found[:2] == [0, 0] < found[2:]
 
 
 def test_tables_are_written_between_the_markers(tmp_path: Path) -> None:
