@@ -118,9 +118,13 @@ def is_literal(node: ast.AST, value: bool | None) -> bool:
 
 def read(source: SourceFile) -> PythonTree:
     """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
+    return PythonTree(_parsed(source), source)
+
+
+def _parsed(source: SourceFile) -> ast.Module:
     refuse_depth(source)
     try:
-        return PythonTree(python_tree(source.text), source)
+        return python_tree(source.text)
     except SyntaxError as error:
         raise python_problem(error, source) from None
     except ValueError as error:
@@ -130,7 +134,7 @@ def read(source: SourceFile) -> PythonTree:
 def check(source: SourceFile) -> None:
     """Raise what `read` would."""
     with collector_paused():
-        with_deep_stack(lambda: read(source))
+        with_deep_stack(lambda: _parsed(source))
 
 
 def is_python(source: SourceFile) -> bool:
