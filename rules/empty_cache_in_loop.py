@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits, prefilter
+from torchlint.model import definitions, events, program
+from torchlint.pytorch import naming
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
-    from torchlint.model.queries.cache_emptying import CacheEmptied
-    from torchlint.syntax.python_ast import Site
+    from ._iterations import Iteration
+
+_PER_BATCH = re.compile(r"step|batch|iter")
+
+
+@dataclass(frozen=True)
+class CacheEmptied:
+    """The cache is emptied in every iteration of a loop (None: of a function that is called per batch)."""
+
+    site: python_ast.Site
+    loop: events.Loop | None
+    per_update: bool = False
+    """Whether a condition lets it happen only in those iterations in which the optimizer steps."""
+    changes_figures: bool = False
+    """Whether something in the loop reads memory counters, which would show other figures without it."""
+    shared: bool = False
+    """Whether it stands in a function that is called elsewhere, too."""
 
 
 class EmptyCacheInLoop(Rule):
@@ -74,8 +96,73 @@ class EmptyCacheInLoop(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return prefilter.may_empty_cache_in_loop(data)
 
-    def ask(self) -> Iterable[CacheEmptied]:
-        return self.model.cache_emptying.at_every_step()
+    def ask(self) -> Iterator[CacheEmptied]:
+        """Cache emptying whenever something trains or infers; a test has reasons of its own."""
+        for trace in self.model.program.traces:
+            if self.model.program.tests(trace):
+                continue
+            for event in trace.of(events.EmptyCache):
+                loops = events.repeating(event.loops)
+                emptied = self._in_loop(trace, event, loops[-1]) if loops else self._per_batch(trace, event)
+                if emptied is not None:
+                    yield emptied
+
+    def _in_loop(self, trace: program.Trace, event: events.EmptyCache, loop: events.Loop) -> CacheEmptied | None:
+        calls = event.calls[: loop.depth]
+        beside = [probe for probe in trace.of(events.MemoryProbe) if probe.calls[: loop.depth] == calls]
+        iteration = self._iteration(trace, loop)
+        if self._measures(self._function(loop.site), beside) or iteration.generates:
+            return None
+        trained = [work for work in iteration.training if _in_step_with(event, work)]
+        inferred = len(event.path) == len(loop.path) and iteration.inference
+        if not trained and not inferred:
+            return None
+        per_update = bool(trained) and _is_per_update(event, iteration.inside)
+        shared = len(event.calls) > loop.depth and self._has_other_callers(event.site)
+        return CacheEmptied(event.site, loop, per_update, iteration.reads_memory, shared)
+
+    def _iteration(self, trace: program.Trace, loop: events.Loop) -> Iteration:
+        """What is known of the iterations of a loop, worked out once."""
+        from ._iterations import Iteration
+
+        if loop not in self._iterations:
+            self._iterations[loop] = Iteration(self.model.program, trace, loop)
+        return self._iterations[loop]
+
+    @cached_property
+    def _iterations(self) -> dict[events.Loop, Iteration]:
+        return {}
+
+    def _per_batch(self, trace: program.Trace, event: events.EmptyCache) -> CacheEmptied | None:
+        """In a function without a loop that goes backward, and by its name does so for a batch."""
+        if trace.root is None or trace.called or not _PER_BATCH.search(trace.root.name):
+            return None
+        from ._iterations import generates, reads_memory
+
+        if self._measures(trace.root, trace.of(events.MemoryProbe)) or generates(trace.events, 0, self.model.tree):
+            return None
+        own = [other for other in trace.events if not events.repeating(other.loops)]
+        if not any(isinstance(other, events.Backward) and _in_step_with(event, other) for other in own):
+            return None
+        return CacheEmptied(event.site, None, changes_figures=any(map(reads_memory, trace.events)))
+
+    def _measures(self, function: definitions.FunctionInfo | None, probes: list[events.MemoryProbe]) -> bool:
+        """Whether a function measures memory, or looks for the largest batch: by its name, or since it resets the
+        counters, or reads them before and after."""
+        if function is not None and naming.MEASURING.search(function.name):
+            return True
+        return any(probe.resets for probe in probes) or len(probes) > 1
+
+    def _has_other_callers(self, site: python_ast.Site) -> bool:
+        """Whether the function around a site is called in several places."""
+        from ._iterations import called_name
+
+        function = self._function(site)
+        calls = self.model.tree.of_type(ast.Call)
+        return function is not None and sum(called_name(call) == function.name for call in calls) > 1
+
+    def _function(self, site: python_ast.Site) -> definitions.FunctionInfo | None:
+        return self.model.program.definitions.function_around(self.model.tree.node(site))
 
     def report_CacheEmptied(self, emptied: CacheEmptied) -> None:
         often = "at every optimizer step" if emptied.per_update else "in every iteration"
@@ -88,8 +175,36 @@ class EmptyCacheInLoop(Rule):
             fix=self._fix(emptied.site, safe=not (emptied.changes_figures or emptied.shared)),
         )
 
-    def _fix(self, site: Site, *, safe: bool) -> edits.Change | None:
+    def _fix(self, site: python_ast.Site, *, safe: bool) -> edits.Change | None:
         call = self.nodes.at(site) if self.nodes is not None else None
         if self.nodes is None or call is None or not self.nodes.tree.stands_alone(call):
             return None
         return edits.Change("delete the call", [edits.Delete(call)], Safety.SAFE if safe else Safety.UNSAFE)
+
+
+def _in_step_with(event: events.EmptyCache, work: events.Event) -> bool:
+    """Whether the call happens whenever the work does: each condition on it is one on the work, too."""
+    return event.path == work.path[: len(event.path)] and not _skipped(event, work)
+
+
+def _skipped(event: events.Event, work: events.Event) -> events.Path:
+    """The arms behind one event and not behind another that end the iteration early."""
+    arms = [item for item in event.passed if item not in work.passed]
+    return tuple((branch, arm) for branch, arm in arms if _goes_on(branch, arm))
+
+
+def _goes_on(branch: object, arm: int) -> bool:
+    return isinstance(branch, events.Branch) and any(
+        isinstance(item, events.Exit) and item.kind == "continue" for item in branch.arms[arm]
+    )
+
+
+def _is_per_update(event: events.EmptyCache, inside: list[events.Event]) -> bool:
+    """Whether the call is on a condition with an optimizer's step on which some backward pass before is not."""
+    steps = any(isinstance(other, events.Step) and _in_step_with(event, other) for other in inside)
+    return steps and any(
+        isinstance(other, events.Backward)
+        and not events.exclusive(other.path, event.path)
+        and not _in_step_with(event, other)
+        for other in inside
+    )

@@ -16,14 +16,13 @@ from hypothesis import settings
 
 from torchlint import Category, Rule
 from torchlint.engine import registry
+from torchlint.testing.blessing import bless, pytest_addoption
+
+__all__ = ["bless", "pytest_addoption"]
 
 _NUMBERS = map(str, count())
 _SLOW_FOLDERS = {"server", "verify"}
 _SLOW_FIXTURES = {"run"}
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bless", action="store_true", help="write the fixed fixtures and the golden traces")
 
 
 def pytest_configure(config: pytest.Config) -> None:

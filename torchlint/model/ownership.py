@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
+from torchlint.model.dataflow import pruned
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import (
     Backward,
+    Call,
     Clear,
     Event,
     Fresh,
+    Grad,
+    GradRead,
+    Item,
+    Loop,
     MayClear,
     Step,
     Yield,
 )
-from torchlint.model.program import Program
+from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking, called_like_module, has_parameters, is_module, result_of_call
 from torchlint.model.values import (
     Answer,
@@ -33,6 +40,13 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import site_of
+
+MAX_OPTIMIZERS = 50
+"""Of how many optimizers a loop or function is asked; not of all, or time would grow with their square."""
+TOUCHING = (Step, Backward, Clear, Fresh, MayClear, Yield, GradRead)
+"""What may happen to the gradients of an optimizer."""
+GIVING = (Backward, GradRead, Grad, Yield, Clear, MayClear, Call)
+"""What may give an optimizer gradients."""
 
 
 class Ownership:
@@ -54,13 +68,29 @@ class Ownership:
                     self._holders.setdefault(item, []).append(owner)
         self._reached: dict[tuple[Backward, Value], bool] = {}
         self._cleared: dict[tuple[Event, Value], bool] = {}
+        self._touching: dict[Loop | Trace, list[Item]] = {}
         self._held: dict[Value, tuple[set[Value], bool]] = {}
         self._modules: dict[Value, tuple[set[Value], bool]] = {}
         self.stepped = {step.optimizer for step in self._steps()}
 
     def _steps(self) -> Iterator[Step]:
         for trace in self.traces:
-            yield from (event for event in trace.events if isinstance(event, Step))
+            yield from trace.of(Step)
+
+    @cached_property
+    def clearings(self) -> list[Clear]:
+        """All clearings of the module."""
+        return [event for trace in self.traces for event in trace.of(Clear)]
+
+    def touching(self, region: Loop | Trace) -> list[Item]:
+        """What may happen to gradients in a loop or a trace, for a `Flow`."""
+        if region not in self._touching:
+            self._touching[region] = pruned(region.body if isinstance(region, Loop) else region.items, TOUCHING)
+        return self._touching[region]
+
+    def optimizers(self, trace: Trace) -> list[Value]:
+        """The optimizers that step in a trace, in order: the first `MAX_OPTIMIZERS`."""
+        return list(dict.fromkeys(resolved(step.optimizer) for step in trace.of(Step)))[:MAX_OPTIMIZERS]
 
     def reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a backward pass may put gradients where an optimizer takes them: unless all the modules that
@@ -139,6 +169,14 @@ class Ownership:
             return event.value is optimizer or event.value in self.held_by(optimizer)[0]
         return self.is_handed(event, optimizer)
 
+    def holds(self, optimizer: Value, parameters: Value) -> Answer:
+        """Whether an optimizer holds some of these parameters: a list of them, or what `parameters()` gives."""
+        ours, ours_known = parameters_of(optimizer)
+        theirs, theirs_known = sources_of([parameters])
+        if self._overlap(ours, theirs):
+            return Answer.YES
+        return Answer.NO if ours_known and theirs_known else Answer.UNKNOWN
+
     def clears(self, target: Value | None, optimizer: Value) -> Answer:
         """Whether clearing the gradients of `target` clears those that `optimizer` steps on."""
         if target is None:
@@ -168,6 +206,28 @@ class Ownership:
         elsewhere = any(isinstance(item, str) and not item.startswith(("torch.", "builtins.")) for item in ancestors)
         owners = (*self._holders.get(other, ()), *other.parents[:1])
         return optimizer.origin == "attribute" and elsewhere and not stored and owner in owners
+
+    def may_give_gradients(self, event: Event, optimizer: Value) -> bool:
+        """Whether an event gives an optimizer gradients to step on, or might."""
+        if isinstance(event, Backward):
+            return self.reaches(event, optimizer)
+        if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and not event.explicit):
+            return True
+        if isinstance(event, MayClear):
+            return self.is_handed(event, optimizer)
+        if isinstance(event, Call):
+            return self.may_go_backward(event)
+        return False
+
+    def may_go_backward(self, call: Call) -> bool:
+        """An unresolved call that is handed what may be a loss."""
+        callee = call.value.callee
+        name = callee.label if callee is not None else ""
+        if callee is None or called_like_module(callee) or naming.only_computes(name):
+            return False
+        return any(
+            self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor)
+        )
 
     def is_handed(self, event: MayClear, optimizer: Value) -> bool:
         """Whether an unresolved call gets hold of what an optimizer steps on."""
@@ -280,12 +340,15 @@ def _is_template_of(item: Value, whole: Value) -> bool:
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
     """The modules and leaves whose parameters an optimizer holds, and whether that is all of them."""
+    return sources_of(item for option in inputs_of(optimizer) for item in _given(option))
+
+
+def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
+    """The modules and leaves that parameters are of, and whether that is all of them; None: not known."""
     found: set[Value] = set()
     known = True
-    stack = [item for option in inputs_of(optimizer) for item in _given(option)]
+    stack = list(parameters)
     seen: set[Value] = set()
-    if not stack:
-        return found, False
     while stack:
         item = stack.pop()
         if item is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property
 
 from torchlint.model.evaluate.arguments import Arguments, flag
 from torchlint.model.evaluate.part import Part
@@ -29,9 +28,8 @@ from torchlint.syntax.python_ast import site_of
 class Externals(Part):
     """Evaluates calls by qualified name."""
 
-    @cached_property
-    def _handlers(self) -> dict[str, Callable[[str, Arguments, ast.Call], Value | None]]:
-        return {
+    def prepare(self) -> None:
+        self._handlers: dict[str, Callable[[str, Arguments, ast.Call], Value | None]] = {
             **dict.fromkeys(api.SET_GRAD_MODE, self._set_grad_mode),
             **dict.fromkeys(api.DETECT_ANOMALY, self._detect_anomaly),
             **dict.fromkeys(api.SET_ANOMALY, self._set_anomaly),

@@ -38,7 +38,8 @@ class TorchFunctions(Part):
         if name.startswith("torch.optim.") and last[:1].isupper():
             return self.new_optimizer(last, arguments, node)
         if name.startswith("torch.nn.utils.clip_grad") or last in _CLIPPING:
-            self.state.emit(Clip(site_of(node)))
+            bound = arguments.get(1, "clip_value" if "value" in last else "max_norm")
+            self.state.emit(Clip(site_of(node), arguments.get(0, "parameters"), bound))
             return Plain(node)
         if name.startswith(_SETTINGS):
             return Plain(node)

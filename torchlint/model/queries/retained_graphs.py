@@ -7,7 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, exclusive
+from torchlint.model.events import (
+    Backward,
+    Call,
+    Event,
+    Grad,
+    Inlined,
+    Keep,
+    Loop,
+    MayClear,
+    events_in,
+    exclusive,
+    items_in,
+)
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import LOSSES, Tracking, modules_of, result_of_call
 from torchlint.model.values import (
@@ -34,7 +46,7 @@ class UnusedRetention:
     hidden: Phi | None
 
 
-class Retention:
+class RetainedGraphs:
     """Answers about `retain_graph=True`."""
 
     def __init__(self, program: Program, tracking: Tracking) -> None:
@@ -73,7 +85,33 @@ class Retention:
             return False
         if not results or self._built_outside(graph, loop):
             return False
+        if self._ends_with_its_function(backward, loop, results, trace):
+            return False
         return not any(self._uses(event, results, backward) for event in self._users(trace, results, backward))
+
+    def _ends_with_its_function(self, backward: Backward, loop: Loop, results: set[Value], trace: Trace) -> bool:
+        """Whether only locals of a function that the loop calls hold the graph: it is gone when that returns."""
+        site = backward.calls[loop.depth] if len(backward.calls) > loop.depth else None
+        own = results - self._below_leaves(backward)
+        return any(
+            backward in events_in(call.body)
+            and all(item.order > call.start for item in own)
+            and not self._survives(own, call, trace)
+            for call in items_in(trace.items)
+            if isinstance(call, Inlined) and call.site == site
+        )
+
+    def _below_leaves(self, backward: Backward) -> set[Value]:
+        """What the leaves of a graph were made of, which is no part of it."""
+        graph = self.tracking.graph(backward.loss, carried=False)
+        made_of = (parent for item in graph if isinstance(item, Tensor) and item.leaf for parent in item.parents)
+        return {item for parent in made_of for item in self.tracking.graph(parent)}
+
+    def _survives(self, results: set[Value], call: Inlined, trace: Trace) -> bool:
+        """Whether a call returns or stores something that holds the graph."""
+        kept = [event.value for event in events_in(call.body) if isinstance(event, Keep)]
+        stored = [value for (owner, _), value in trace.heap.items() if not isinstance(owner, Tensor)]
+        return any(not self.tracking.graph(value).isdisjoint(results) for value in (call.result, *kept, *stored))
 
     def _users(self, trace: Trace, results: set[Value], backward: Backward) -> Iterator[Event]:
         """The events that may pass through these results, the last first: not those that only pass through others."""
@@ -87,7 +125,7 @@ class Retention:
         found = self._known_passes.get(trace)
         if found is None:
             found = self._known_passes[trace] = {}
-            for event in trace.of(Backward, Grad):
+            for event in trace.of_kinds(Backward, Grad):
                 for item in self.tracking.pass_through(event.outputs):
                     found.setdefault(item, []).append(event)
         return found

@@ -21,11 +21,12 @@ from torchlint.model.events import (
     repeating,
 )
 from torchlint.model.program import Program, Trace
-from torchlint.model.queries.iteration_data import IterationData, counts
 from torchlint.model.tracking import has_parameters, is_forward, is_module
 from torchlint.model.values import Answer, Module, Optimizer, Tensor, Unknown, Value, inputs_of
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted, site_of
+from torchlint.syntax.python_ast import LOOPS, SCOPES, PythonTree, children, dotted, site_of
+
+from ._iteration_data import IterationData, counts
 
 
 class Iteration:
@@ -53,9 +54,7 @@ class Iteration:
     @cached_property
     def generates(self) -> bool:
         """Whether text, or a trajectory, is generated in each iteration: that takes seconds."""
-        sites = {site for event in self.inside for site in (event.site, *event.calls[self.loop.depth :])}
-        calls = (call for call in self.tree.of_type(ast.Call) if site_of(call) in sites)
-        return any(naming.GENERATING.search(called_name(call)) for call in calls)
+        return generates(self.inside, self.loop.depth, self.tree)
 
     @cached_property
     def reads_memory(self) -> bool:
@@ -138,6 +137,13 @@ class Iteration:
 def called_name(call: ast.Call) -> str:
     """The name of a method, or the dotted name of a function."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
+
+
+def generates(inside: list[Event], depth: int, tree: PythonTree) -> bool:
+    """Whether some of these events, or calls that lead to them `depth` calls deep, generate text or a trajectory."""
+    sites = {site for event in inside for site in (event.site, *event.calls[depth:])}
+    calls = (call for call in tree.of_type(ast.Call) if site_of(call) in sites)
+    return any(naming.GENERATING.search(called_name(call)) for call in calls)
 
 
 def reads_memory(event: Event) -> bool:

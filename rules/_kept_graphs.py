@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torchlint import Model
 from torchlint.model.events import Backward, Grad, Keep, Loop, MayClear, Returned, Step
-from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking, ancestry, is_forward
+from torchlint.model.program import Trace
+from torchlint.model.tracking import ancestry, is_forward
 from torchlint.model.values import (
     Answer,
     Container,
@@ -52,15 +53,15 @@ class KeptGraph:
 _EMPTYING = ("clear", "pop", "popleft")
 
 
-class Keeping:
+class KeptGraphs:
     """Answers about what loops leave in lists, sums, dictionaries and attributes."""
 
-    def __init__(self, program: Program, tracking: Tracking) -> None:
-        self.program = program
-        self.tracking = tracking
+    def __init__(self, model: Model) -> None:
+        self.program = model.program
+        self.tracking = model.tracking
         self._users: dict[Value, dict[Value, list[Tensor]]] = {}
 
-    def kept_graphs(self) -> Iterator[KeptGraph]:
+    def answers(self) -> Iterator[KeptGraph]:
         """Every place where a graph is kept and never used again."""
         if self.program.is_test:
             return
@@ -171,7 +172,7 @@ class Keeping:
         self, keep: Keep, container: Value, backward: Backward | None, loop: Loop | None, trace: Trace
     ) -> bool:
         """Whether a backward pass goes through what has been kept: after the loop, or where none does in it."""
-        for event in trace.of(Backward, Grad):
+        for event in trace.of_kinds(Backward, Grad):
             graph = self.tracking.pass_through(event.outputs)
             if container in graph or (keep.how == "add" and self._continues(keep, event.outputs)):
                 return True
@@ -220,7 +221,7 @@ class Keeping:
             return False
         if isinstance(trace.receiver, Module) or (not isinstance(container, (Container, Phi)) and keep.how != "add"):
             return False
-        for event in trace.of(Returned, MayClear):
+        for event in trace.of_kinds(Returned, MayClear):
             if isinstance(event, Returned) and not self._absent(event.value, keep, container):
                 return False
             if isinstance(event, MayClear) and container in event.handed:
