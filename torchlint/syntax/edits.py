@@ -61,9 +61,12 @@ class Change:
 
 
 def _surroundings(tree: Tree, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node, what it stands in and what stands beside it; not the statements beside its own, which no edit is about:
+    then those of a file that have not changed need not be printed again."""
     for item in (node, *tree.ancestors(node)):
         if item is not tree.module:
             yield item
+        if not isinstance(item, (cst.Module, cst.IndentedBlock)):
             yield from children(item)
     for suite in children(node):
         yield from children(suite) if isinstance(suite, cst.BaseSuite) else ()
