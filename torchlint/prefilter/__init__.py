@@ -37,7 +37,7 @@ def may_change_leaf(data: bytes) -> bool:
 
 def goes_backward(data: bytes) -> bool:
     """Whether a file calls `backward`."""
-    return b"backward(" in data and searches.goes_backward(Outline.of(data))
+    return b"backward" in data and searches.goes_backward(Outline.of(data))
 
 
 def may_empty_cache_in_loop(data: bytes) -> bool:
@@ -47,7 +47,7 @@ def may_empty_cache_in_loop(data: bytes) -> bool:
 
 def may_keep_graph(data: bytes) -> bool:
     """Whether a file may keep tensors with their graphs in a loop, or from call to call of what trains."""
-    return b"def training_step" in data or goes_backward(data) or searches.keeps_while_evaluating(Outline.of(data))
+    return b"training_step" in data or goes_backward(data) or searches.keeps_while_evaluating(Outline.of(data))
 
 
 @lru_cache(maxsize=1)

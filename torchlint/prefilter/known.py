@@ -48,6 +48,8 @@ def _forms() -> dict[str, list[Operator]]:
 
 
 OPERATORS_OF_TORCH = frozenset(map(_called_by, (*OPERATORS, *INPLACE, *VIEWS, *MAYBE_VIEWS)))
+CALLED = OPERATORS_OF_TORCH | INPLACE
+"""What a method or function may be that is not called where it is taken."""
 SHARING = frozenset(map(_called_by, (*VIEWS, *MAYBE_VIEWS)))
 SAVING = _forms()
 PASSING = frozenset("max min sum abs rearrange repeat reduce Variable tqdm trange track deepcopy copy".split())

@@ -17,6 +17,11 @@ def dotted(node: ast.expr) -> str:
 
 
 def last(node: ast.expr) -> str:
+    """The last name of a dotted one, or what `getattr` is asked for."""
+    if isinstance(node, ast.Call) and last(node.func) == "getattr" and len(node.args) > 1:
+        return (
+            node.args[1].value if isinstance(node.args[1], ast.Constant) and isinstance(node.args[1].value, str) else ""
+        )
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
