@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from click.testing import CliRunner
 from torchlint import Category, Rule, Selection, SourceFile, lint
 from torchlint.cli import cli
 from torchlint.engine import registry
+from torchlint.engine.plugins import Plugin
 
 RULE = '''
 from torchlint import Category, Rule
@@ -38,8 +38,7 @@ BROKEN = {
 
 def linted(folder: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> tuple[int, str]:
     """Exit code and errors of a run with one plugin, whose module or package is in the folder."""
-    point = EntryPoint("seeds", value, registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    monkeypatch.setattr(registry, "plugins", lambda: (Plugin("seeds", value),))
     monkeypatch.setattr(registry, "rules", registry.rules.__wrapped__)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.chdir(folder)
@@ -65,7 +64,7 @@ def test_what_is_wrong_with_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("torchlint_seeds:Seed", "ModuleNotFoundError: No module named 'torchlint_seeds'"),
         ("json:no_such_name", "AttributeError: module 'json' has no attribute 'no_such_name'"),
         ("json:dumps", "it is neither a rule nor a module: <function dumps at "),
-        ("no such: value", "AttributeError: "),
+        ("no such: value", "ModuleNotFoundError: No module named 'no such'"),
     ],
 )
 def test_what_a_plugin_names_is_not_there(

@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 
 import torchlint
+from torchlint.files.source import SourceFile
+from torchlint.model.definitions import Definitions
+from torchlint.model.evaluate.interpreter import Interpreter
+from torchlint.model.evaluate.part import Part
+from torchlint.syntax.python_ast import PythonTree
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"finding", "lazy_import", "colours", "suggest"},
     {"files"},
-    {"syntax", "pytorch"},
+    {"syntax", "pytorch", "results"},
     {"prefilter", "model"},
     {"repairs"},
     {"rule"},
@@ -83,7 +88,7 @@ def test_imports_point_one_way(path: Path) -> None:
 
 @pytest.mark.parametrize("path", VERIFY, ids=shown)
 def test_the_verifier_knows_findings_and_sources_and_nothing_of_how_they_were_found(path: Path) -> None:
-    known = {"finding", "files", "colours", "outputs", "verify"}
+    known = {"finding", "files", "colours", "outputs", "results", "verify"}
     if path.name == "sarif.py":
         known.add("engine")
     for module, name in imports(path):
@@ -150,6 +155,29 @@ def test_only_syntax_knows_the_insides_of_libcst(path: Path) -> None:
 @pytest.mark.parametrize("path", [*PACKAGE, *RULES, *TESTS], ids=shown)
 def test_modules_are_named_for_what_they_own(path: Path) -> None:
     assert not {"utils", "util", "helpers", "helper", "common", "misc"} & {*path.parts, path.stem.strip("_")}
+
+
+def test_no_class_has_many_ancestors() -> None:
+    """A class has at most three ancestors of ours: what is more is several objects."""
+    bases: dict[str, set[str]] = {}
+    for path in (*PACKAGE, *RULES):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef):
+                bases.setdefault(node.name, set()).update(ast.unparse(base).split(".")[-1] for base in node.bases)
+
+    def ancestors(name: str) -> set[str]:
+        ours = (bases[name] - {name}) & bases.keys()
+        return ours.union(*map(ancestors, ours))
+
+    assert not {name: found for name in bases if len(found := ancestors(name)) > 3}
+
+
+def test_parts_of_the_interpreter_know_each_other() -> None:
+    """`Part` tells type checkers which names `Interpreter` gives to the parts."""
+    interpreter = Interpreter(Definitions(PythonTree(ast.Module([], []), SourceFile("empty.py", b""))))
+    made = {name: type(part).__name__ for name, part in vars(interpreter).items()}
+    assert made == Part.__annotations__
+    assert all(part.calls is interpreter.calls for part in vars(interpreter).values() if isinstance(part, Part))
 
 
 def test_public_api() -> None:

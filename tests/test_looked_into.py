@@ -13,9 +13,10 @@ from tests.notebooks import notebook
 from torchlint import Rule, Selection, SourceFile
 from torchlint.cli import cli
 from torchlint.engine.examination import examine
-from torchlint.outputs import Outcome, Style, render
+from torchlint.outputs import Style, render
 from torchlint.project.config import Configurations
 from torchlint.project.discovery import Discovery
+from torchlint.results import Outcome
 from torchlint.run.runner import Means, run
 
 BROKEN = "x y\n"

@@ -12,7 +12,8 @@ from tests.notebooks import markdown, notebook
 from torchlint import Rule, Selection, SourceFile, lint
 from torchlint.engine import registry
 from torchlint.finding import Position, Span
-from torchlint.outputs import LintedFile, Outcome, Style, render
+from torchlint.outputs import Style, render
+from torchlint.results import LintedFile, Outcome
 
 NOTEBOOK = notebook(markdown("# bad()"), "import os\n", "%time\n\nx = '🙂', bad(1)", "bad(2)\nbad(3)")
 

@@ -14,7 +14,8 @@ from tests.notebooks import code, document, markdown, notebook
 from torchlint import Category, Finding, Rule, Safety, Selection, SourceFile, lint
 from torchlint.engine.fixer import fix
 from torchlint.finding import Position
-from torchlint.outputs import FORMATS, LintedFile, Outcome, Style, render
+from torchlint.outputs import FORMATS, Style, render
+from torchlint.results import LintedFile, Outcome
 from torchlint.syntax import edits
 
 

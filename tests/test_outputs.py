@@ -15,7 +15,8 @@ from sarif import loader
 from torchlint import Finding, Position, Rule, Selection, Severity, SourceFile, Span, lint
 from torchlint.engine import registry
 from torchlint.finding import Edit, Fix, Related, Safety
-from torchlint.outputs import LintedFile, Outcome, Style, render
+from torchlint.outputs import Style, render
+from torchlint.results import LintedFile, Outcome
 
 SCHEMA = os.environ.get("SARIF_SCHEMA")
 LINES = {

@@ -16,7 +16,8 @@ import pytest
 
 from tests.notebooks import markdown, notebook
 from torchlint import Finding, Position, Rule, Selection, Severity, SourceFile, Span, lint
-from torchlint.outputs import LintedFile, Outcome, Style, render
+from torchlint.outputs import Style, render
+from torchlint.results import LintedFile, Outcome
 
 EVIL = "<script>alert('&\"]]>')</script>"
 PLACE = Span(Position(1, 0), Position(1, 5))

@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from torchlint import Finding, Position, Severity, SourceFile, Span
-from torchlint.outputs import LintedFile, Outcome, Style, render
+from torchlint.outputs import Style, render
+from torchlint.results import LintedFile, Outcome
 
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 PLACE = Span(Position(1, 0), Position(1, 1))

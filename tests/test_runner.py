@@ -16,9 +16,10 @@ import pytest
 
 from torchlint import Rule, Selection, SourceFile
 from torchlint.engine import examination
-from torchlint.outputs import Outcome, Style, render
+from torchlint.outputs import Style, render
 from torchlint.project.config import Configurations
 from torchlint.project.discovery import Discovery
+from torchlint.results import Outcome
 from torchlint.run.cache.environment import environment
 from torchlint.run.process_pool import processes_that_pay, usable_cpus
 from torchlint.run.runner import Means, lint_shipped, run

@@ -52,10 +52,12 @@ _HOMES = {
 if not TYPE_CHECKING:  # a type checker takes the imports above, and refuses any other name
 
     def __getattr__(name: str) -> object:
-        from importlib import import_module, metadata
+        from importlib import import_module
 
         if name == "__version__":
-            return metadata.version("torchlint")
+            from importlib.metadata import version  # takes longer to import than all the rest
+
+            return version("torchlint")
         if name in _MODULES:
             from torchlint.lazy_import import late
 

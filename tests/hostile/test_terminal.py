@@ -14,8 +14,9 @@ from click.testing import Result
 from tests.hostile.conftest import needs_fifos
 from torchlint import SourceFile
 from torchlint.finding import Confidence, Edit, Finding, Fix, Position, Related, Safety, Severity, Span
-from torchlint.outputs import FORMATS, LintedFile, Outcome, Style, render
+from torchlint.outputs import FORMATS, Style, render
 from torchlint.outputs.escaping import printable
+from torchlint.results import LintedFile, Outcome
 from torchlint.server.languageserver import TorchlintServer
 
 Torchlint = Callable[..., Result]

@@ -26,6 +26,7 @@ class Nursery:
     """A process that forks one program at a time; `launch` has the form of `torchlint.verify.launch.launch`."""
 
     def __init__(self, modules: Sequence[str] = ("torch", "torch._dynamo")) -> None:
+        self._variables = dict(os.environ)  # here, since pytest changes them in its own thread
         self._server = subprocess.Popen(
             [sys.executable, "-c", _SERVER, os.path.dirname(__file__), *modules],
             stdin=subprocess.PIPE,
@@ -49,7 +50,7 @@ class Nursery:
         request = {
             "arguments": list(command[1:]),
             "boot": str(BOOT),
-            "environment": {**environment(os.environ, folder), **(variables or {})},
+            "environment": {**environment(self._variables, folder), **(variables or {})},
         }
         assert self._server.stdin and self._server.stdout
         started = time.monotonic()

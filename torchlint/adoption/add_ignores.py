@@ -18,7 +18,7 @@ from torchlint.files.atomic_write import write
 from torchlint.files.lines import Text
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import Edit, Finding, Position, Span
-from torchlint.outputs import LintedFile
+from torchlint.results import LintedFile
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.tree import parse
 

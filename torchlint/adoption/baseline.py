@@ -14,8 +14,8 @@ from torchlint.files import regular
 from torchlint.files.atomic_write import write
 from torchlint.files.checkout import is_within, real_path, top_around
 from torchlint.finding import Finding
-from torchlint.outputs import Outcome
 from torchlint.project.discovery import Target
+from torchlint.results import Outcome
 
 VERSION = 1
 

@@ -14,8 +14,8 @@ from torchlint.engine import examination
 from torchlint.engine.registry import ABOUT_FILES
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding, Position, Span
-from torchlint.outputs import LintedFile, Outcome
 from torchlint.project.discovery import Target
+from torchlint.results import LintedFile, Outcome
 
 
 class Changes:

@@ -15,8 +15,8 @@ from torchlint.outputs import counted
 if TYPE_CHECKING:
     from torchlint.adoption.baseline import Baseline
     from torchlint.adoption.since import Changes
-    from torchlint.outputs import LintedFile, Outcome
     from torchlint.project.discovery import Target
+    from torchlint.results import LintedFile, Outcome
     from torchlint.run.runner import Means, Progress
 
 _OPTIONS = (

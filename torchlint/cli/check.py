@@ -26,12 +26,13 @@ from torchlint.cli.options import (
     write,
 )
 from torchlint.cli.speed import Speed, speed_options
-from torchlint.outputs import FORMATS, LintedFile, Style, render
+from torchlint.outputs import FORMATS, Style, render
+from torchlint.results import LintedFile
 
 if TYPE_CHECKING:
     from torchlint.engine.fixer import Fixing
-    from torchlint.outputs import Outcome
     from torchlint.project.config import Configurations
+    from torchlint.results import Outcome
 
 STDIN = Path("<stdin>")
 

@@ -11,8 +11,9 @@ from torchlint.adoption.line_diff import unified
 from torchlint.cli.options import say
 from torchlint.colours import Paint, painter
 from torchlint.files.source import SourceFile
-from torchlint.outputs import Outcome, counted
+from torchlint.outputs import counted
 from torchlint.outputs.escaping import printable
+from torchlint.results import Outcome
 
 _ROLES = {"---": "title", "+++": "title", "@@": "dim", "-": "removed", "+": "added"}
 

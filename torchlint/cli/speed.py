@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ import click
 from torchlint.cli.options import all_of, say
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from torchlint.project.config import Configurations
     from torchlint.run.cache import Cache
     from torchlint.run.runner import Means
@@ -54,21 +56,29 @@ class Speed:
     @contextmanager
     def means(self, configurations: Configurations) -> Iterator[Means]:
         """The means; what the run has learned is kept, even if it was interrupted. Raises `remote.Unreachable`."""
-        from torchlint.run.dask import connected
         from torchlint.run.runner import Means
 
-        connection = connected(self.executor) if self.executor else nullcontext()
-        with connection as executor, self._cache(configurations) as cache:
+        with self._connection() as executor, self._cache(configurations) as cache:
             yield Means(self.jobs, executor, cache)
+
+    def _connection(self) -> AbstractContextManager[Executor | None]:
+        if not self.executor:
+            return nullcontext()
+        from torchlint.run.dask import connected
+
+        return connected(self.executor)
 
     @contextmanager
     def _cache(self, configurations: Configurations) -> Iterator[Cache | None]:
         """The cache, if there can be one, which is written at the end. That it cannot be used is said, and no more."""
+        if self.no_cache:
+            yield None
+            return
         from torchlint.run.cache import Cache, CacheError, folder
 
         cache = None
         try:
-            if not self.no_cache and (place := folder.find()) is not None:
+            if (place := folder.find()) is not None:
                 cache = Cache(place, configurations.of_folder(Path.cwd()).root)
         except CacheError as error:
             self._warn(error)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -28,7 +26,7 @@ from torchlint.cli.options import (
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
-    from torchlint.outputs import LintedFile
+    from torchlint.results import LintedFile
     from torchlint.verify.folder import Limits
     from torchlint.verify.session import Subject, Verification
 
@@ -202,7 +200,9 @@ def _say(text: str) -> None:
 
 def _check_command(command: tuple[str, ...]) -> None:
     """What can be known to go wrong before anything is run."""
-    program = shutil.which(command[0])
+    from shutil import which
+
+    program = which(command[0])
     if program is None:
         raise click.UsageError(f"cannot run {command[0]}: there is no such program")
     own = Path(program).parent == Path(sys.executable).parent
@@ -285,11 +285,13 @@ def _subjects(file: LintedFile) -> Iterator[Subject]:
 
 def _ask(command: tuple[str, ...], subjects: list[Subject], limits: Limits, runs: int, yes: bool) -> None:
     """Show exactly what will be run; without a terminal only `--yes` is a consent."""
+    from shlex import join
+
     steps, seconds = limits.max_steps, limits.max_seconds
     ends = [f"{steps:,} steps"] * bool(steps) + [f"{seconds:g} seconds"] * bool(seconds)
     until = f" until {' or '.join(ends)}" if ends else ""
     often = "" if runs == 1 else f" {runs} times, with and without fixes, each"
-    _say(f"{counted(len(subjects), 'finding')} to verify; runs{often}{until}: {shlex.join(command)}")
+    _say(f"{counted(len(subjects), 'finding')} to verify; runs{often}{until}: {join(command)}")
     if yes:
         return
     if not sys.stdin.isatty():

@@ -51,7 +51,7 @@ _MODULES = dict(
     model.mutation model.queries.mutation
     model.protocol model.queries.protocol
     model.retention model.queries.retention
-    model.summaries model.evaluate.inlining
+    model.summaries model.evaluate.functions
     model.upkeep   model.queries.anomaly_detection
     """.strip().splitlines()
 )

@@ -8,16 +8,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 from types import ModuleType
 
+from torchlint.engine.plugins import plugins
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
 from torchlint.finding import Category, Meta
 from torchlint.lazy_import import late
 from torchlint.rule import OptionValue, Rule
 from torchlint.suggest import hint
-
-GROUP = "torchlint.rules"
 
 SYNTAX_ERROR = Meta(
     "syntax-error",
@@ -80,13 +78,13 @@ def rules() -> tuple[type[Rule], ...]:
     late("libcst")  # rules import it for what they do when a file was parsed
     found: dict[str, type[Rule]] = {}
     codes: dict[str, str] = {meta.code: meta.name for meta in ENGINE_CHECKS}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.value != "torchlint.rules", point.name)):
+    for plugin in plugins():
         try:
-            for rule in _rules_in(point.load()):
+            for rule in _rules_in(plugin.load()):
                 _add(rule, found, codes)
         except (Exception, SystemExit) as error:
             reason = str(error) if isinstance(error, RegistryError) else _described(error)
-            raise RegistryError(f"plugin `{point.name}` ({point.value}) cannot be used: {reason}") from error
+            raise RegistryError(f"plugin `{plugin.name}` ({plugin.value}) cannot be used: {reason}") from error
     return tuple(sorted(found.values(), key=lambda rule: rule.code))
 
 

@@ -31,7 +31,7 @@ class Model:
     @cached_property
     def tracking(self) -> Tracking:
         """Which values carry a graph."""
-        return Tracking(self.program.interpreter.backwards)
+        return Tracking(self.program.observations.backwards)
 
     @cached_property
     def protocol(self) -> Protocol:

@@ -43,7 +43,7 @@ class Ownership:
         self.tracking = tracking
         self.traces = program.traces
         self._holders: dict[Value, list[Value]] = {}
-        heaps = (program.interpreter.stored, *(trace.heap for trace in program.traces))
+        heaps = (program.observations.stored, *(trace.heap for trace in program.traces))
         self._filled: set[Value] = set()
         """Objects of unknown make, such as graphs and batches, in which the program stores something."""
         for owner, value in dict.fromkeys((owner, value) for heap in heaps for (owner, _), value in heap.items()):
@@ -184,8 +184,8 @@ class Ownership:
 
     def _holds(self, item: Instance, optimizer: Value) -> bool:
         """Whether an object of this module has the optimizer, or a model that it may step on."""
-        interpreter = self.program.interpreter
-        for (owner, _), value in (*interpreter.stored.items(), *interpreter.heap.items()):
+        stored, heap = self.program.observations.stored, self.program.interpreter.state.heap
+        for (owner, _), value in (*stored.items(), *heap.items()):
             if owner is item and (
                 resolved(value) is optimizer or (_module_like(value) and self.clears(value, optimizer) is not Answer.NO)
             ):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchlint.model.definitions import Definitions, FunctionInfo
-from torchlint.model.evaluate.statements import Interpreter
+from torchlint.model.evaluate.interpreter import Interpreter
 from torchlint.model.events import Event, Item, events_in
 from torchlint.model.values import (
     Frame,
@@ -63,29 +63,35 @@ class Program:
         self.tree = tree
         self.definitions = Definitions(tree)
         self.interpreter = Interpreter(self.definitions)
+        self.observations = self.interpreter.observations
         self.is_test = bool(_TEST_PATH.search(tree.source.path))
         """Whether the file is a test: some habits are right there."""
         self.called_names = self._called_names()
         self.traces = list(self._interpret())
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether there is more to interpret than is worth the time."""
+        return self.interpreter.state.budget <= 0
 
     def tests(self, trace: Trace) -> bool:
         """Whether what a trace begins with is a test, in a file of tests."""
         return self.is_test and trace.root is not None and trace.root.name.startswith("test")
 
     def _interpret(self) -> Iterator[Trace]:
-        machine = self.interpreter
-        machine.run(self.tree.module.body)
-        yield Trace(None, machine.items, machine.module_frame, machine.heap, 0, False)
-        start = machine.copy()
+        state, interpreted = self.interpreter.state, self.observations.interpreted
+        self.interpreter.statements.run(self.tree.module.body)
+        yield Trace(None, state.items, state.module_frame, state.heap, 0, False)
+        start = state.copy()
         if start.mode is not GradMode.ON and not self._is_switched_off_for_good():
             start.mode = GradMode.UNKNOWN
         start.alive = True
         relevant = self._relevant()
         uncalled = [info for info in relevant if info.name not in self.called_names]
         for info in (*uncalled, *(info for info in relevant if info.name in self.called_names)):
-            if isinstance(info.node, FUNCTIONS) and (info not in machine.interpreted or self._is_forward(info)):
-                machine.frame = machine.module_frame
-                machine.restore(start)
+            if isinstance(info.node, FUNCTIONS) and (info not in interpreted or self._is_forward(info)):
+                state.frame = state.module_frame
+                state.restore(start)
                 yield self._root(info)
 
     def _is_switched_off_for_good(self) -> bool:
@@ -101,24 +107,22 @@ class Program:
         return name in SET_GRAD_MODE and len(call.args) == 1 and is_literal(call.args[0], False)
 
     def _root(self, info: FunctionInfo) -> Trace:
-        machine = self.interpreter
-        machine.statements = 0
-        machine.interpreted.add(info)
-        machine.items, machine.loops, machine.scopes, machine.calls = [], (), [], ()
-        machine.path, machine.passed = (), ()
-        frame = machine.root_frame(info)
-        defined = machine.defined.get(info)
+        state, functions = self.interpreter.state, self.interpreter.functions
+        self.observations.interpreted.add(info)
+        state.begin()
+        frame = functions.root_frame(info)
+        defined = self.observations.defined.get(info)
         if defined is not None and defined.frame is not None:
             frame.parent = defined.frame
-        machine.frame = frame
-        machine.mode = machine.decorated_mode(info) or machine.mode
-        machine.stack = [info]
-        start = machine.clock
+        state.frame = frame
+        state.mode = functions.decorated_mode(info) or state.mode
+        state.stack = [info]
+        start = state.clock
         assert not isinstance(info.node, ast.Lambda)
-        machine.run(info.node.body)
-        machine.stack = []
+        self.interpreter.statements.run(info.node.body)
+        state.stack = []
         called = info.name in self.called_names and info.name != "__init__"
-        return Trace(info, machine.items, frame, machine.heap, start, called)
+        return Trace(info, state.items, frame, state.heap, start, called)
 
     def _is_forward(self, info: FunctionInfo) -> bool:
         """A module's `forward` runs in many contexts; what is wrong with it shows in its own."""

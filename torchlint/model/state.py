@@ -1,40 +1,18 @@
-"""The state of an interpretation: names, attributes, grad mode, and where in the program it stands."""
+"""The state of an interpretation: names, attributes, grad mode, events, and the position in the program."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
+from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Event, Item, Loop, Path
-from torchlint.model.values import (
-    Class,
-    Container,
-    External,
-    Frame,
-    Function,
-    Instance,
-    Module,
-    Optimizer,
-    Phi,
-    Plain,
-    Slot,
-    Unknown,
-    Value,
-)
+from torchlint.model.values import Container, Frame, Origin, Phi, Plain, Slot, Unknown, Value
 from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site
 
 Made = TypeVar("Made", bound=Value)
 Key = TypeVar("Key", str, tuple[Value, str])
-
-MAX_DEPTH = 8
-"""Calls inlined into each other; deeper ones are unknown."""
-MAX_STATEMENTS = 4_000
-"""Statements interpreted from one root; beyond that, calls of local functions are unknown."""
-MAX_REPETITION = 4
-"""How often, on average, each statement of a module is interpreted; beyond that, likewise."""
 
 
 class Snapshot:
@@ -56,9 +34,8 @@ class Snapshot:
 class LoopScope:
     """A loop that is being interpreted: its Phis, and the states that leave its body early."""
 
-    def __init__(self, event: Loop, node: ast.AST, blocks: int, repeats: bool) -> None:
+    def __init__(self, event: Loop, blocks: int, repeats: bool) -> None:
         self.event = event
-        self.node = node
         self.blocks = blocks
         self.repeats = repeats
         """Whether there can be a second iteration; else what is in the loop happens once, in no loop."""
@@ -68,11 +45,10 @@ class LoopScope:
         self.breaks: list[Snapshot] = []
 
 
-class Machine:
+class State:
     """Names and attributes as dictionaries, copied at branches and merged into Phis where they meet."""
 
-    def __init__(self, definitions: Definitions) -> None:
-        self.definitions = definitions
+    def __init__(self, budget: int) -> None:
         self.module_frame = Frame(None, None)
         self.frame = self.module_frame
         self.heap: dict[tuple[Value, str], Value] = {}
@@ -90,21 +66,19 @@ class Machine:
         self.called_without_grad: tuple[int, int] | None = None
         """How long `path` and `passed` were at the outermost call under way that was made with gradients off."""
         self.stack: list[FunctionInfo] = []
-        self.interpreted: set[FunctionInfo] = set()
-        self.read_aside: set[FunctionInfo] = set()
-        """Methods read aside from the program: for what they store, or return."""
+        """The functions under way: those that are called in place, and the one that interpretation began with."""
         self.statements = 0
-        self.budget = MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements
-        """Statements that may be interpreted in all."""
+        """Statements interpreted since the present root began."""
+        self.budget = budget
+        """Statements that may still be interpreted in all."""
         self.clock = 0
-        self.templates: dict[ClassInfo, Value] = {}
-        self.stored: dict[tuple[Value, str], Value] = {}
-        """Attributes of class templates, as `__init__` stores them."""
-        self._builtin_values: dict[str, Value] = {}
 
-    # -- making values and events -------------------------------------------------------------------
+    def begin(self) -> None:
+        """Stand at the beginning of what nobody calls: in no loop and no branch, before any event."""
+        self.statements = 0
+        self.items, self.loops, self.scopes, self.calls, self.path, self.passed = [], (), [], (), (), ()
 
-    def made(self, value: Made) -> Made:
+    def stamp(self, value: Made) -> Made:
         """Stamp a new value with when, and in which loops, it was made."""
         self.clock += 1
         value.order = self.clock
@@ -126,29 +100,6 @@ class Machine:
             event.undecided, event.escaped = self.path[taken:], self.passed[left:]
         self.items.append(event)
 
-    # -- names --------------------------------------------------------------------------------------
-
-    def lookup(self, name: str, node: ast.AST | None = None) -> Value:
-        """What a name stands for here: local, enclosing, global, imported, or unknown."""
-        frame: Frame | None = self.frame
-        while frame is not None:
-            found = frame.locals.get(name)
-            if found is not None:
-                return found
-            frame = frame.parent
-        return self._global(name, node)
-
-    def _global(self, name: str, node: ast.AST | None) -> Value:
-        found = self._builtin_values.get(name)
-        if found is None:
-            target = self.definitions.imported(name)
-            defined = self.definitions.function_named(name)
-            if target is None and defined is not None:
-                return Function(defined, self.module_frame)
-            found = External(node, target) if target else Unknown(None, "global", (), name)
-            self._builtin_values[name] = found
-        return found
-
     def bind(self, name: str, value: Value) -> None:
         """Assign a local name; names declared global or nonlocal are assigned where they live."""
         self.name_value(value, name)
@@ -168,28 +119,7 @@ class Machine:
         if value.label[:1] in ("", "[") or (isinstance(value, Unknown) and value.label == value.class_name):
             value.label = name
 
-    # -- attributes ---------------------------------------------------------------------------------
-
-    def attribute(self, owner: Value, name: str, node: ast.AST | None) -> Value:
-        """An attribute of a value, as last assigned; else what its class says; else an unknown part."""
-        key = (owner, name)
-        found = self.heap.get(key)
-        if found is not None:
-            return self._carried(key, found)
-        if isinstance(owner, External):
-            return self._part(owner, name, lambda: External(node, f"{owner.name}.{name}"))
-        info = class_of(owner)
-        if info is not None and node is not None:
-            method = self.definitions.method(info, name)
-            if method is not None and method.has_decorator("property") and self.can_inline(method):
-                return self.read_property(method, owner, node)
-        if info is not None:
-            member = self._member(owner, info, name)
-            if member is not None:
-                return member
-        return self.part_of(owner, name, "attribute", node)
-
-    def _carried(self, key: tuple[Value, str], found: Value) -> Value:
+    def carried(self, key: tuple[Value, str], found: Value) -> Value:
         """A number or tensor that was stored before the loop may be the previous iteration's."""
         scope = next((scope for scope in reversed(self.scopes) if scope.repeats), None)
         if scope is None or len(found.loops) >= len(self.loops) or not isinstance(found, (Plain, Phi)):
@@ -203,47 +133,14 @@ class Machine:
             self.heap[key] = phi
         return self.heap[key]
 
-    def _member(self, owner: Value, info: ClassInfo, name: str) -> Value | None:
-        """A method, or what `__init__` stores under the name."""
-        method = self.definitions.method(info, name)
-        if method is not None:
-            if method.has_decorator("property") or method.has_decorator("cached_property"):
-                return None
-            return self._part(owner, name, lambda: Function(method, self.module_frame, owner))
-        stored = self.stored.get((owner, name)) or self.stored.get((self.template(info), name))
-        if stored is None:
-            return None
-        writers = info.assigned.get(name, set())
-        if writers - {"__init__"} and not isinstance(stored, (Container, Optimizer)):
-            return self._part(owner, name, lambda: self._rewritten(stored, owner, name))
-        return stored
-
-    def _rewritten(self, stored: Value, owner: Value, name: str) -> Value:
-        """What `__init__` stored, or what another method has put in its place."""
-        either = Phi(stored.site, (stored, Unknown(stored.site, "attribute", (owner,), name)))
-        either.order, either.loops = owner.order, owner.loops
-        return either
-
-    def can_inline(self, info: FunctionInfo) -> bool:
-        """Whether a call is followed into a function."""
-        raise NotImplementedError
-
-    def read_property(self, method: FunctionInfo, owner: Value, node: ast.AST) -> Value:
-        """What a property gives."""
-        raise NotImplementedError
-
-    def template(self, info: ClassInfo) -> Value:
-        """The object that stands for any instance of a class, its attributes as `__init__` stores them."""
-        raise NotImplementedError
-
-    def _part(self, owner: Value, key: object, make: Callable[[], Value]) -> Value:
+    def shared_part(self, owner: Value, key: object, make: Callable[[], Value]) -> Value:
         found = owner.part(key)
         if found is None:
             found = make()
             owner.set_part(key, found)
         return found
 
-    def part_of(self, owner: Value, key: object, origin: str, node: ast.AST | None) -> Value:
+    def part_of(self, owner: Value, key: object, origin: str, node: Origin) -> Value:
         """An unknown part of a value, the same at every reading."""
         label = key if isinstance(key, str) else ""
 
@@ -252,15 +149,13 @@ class Machine:
             part.order, part.loops = owner.order, owner.loops
             return part
 
-        return self._part(owner, key, make)
+        return self.shared_part(owner, key, make)
 
-    # -- elements -----------------------------------------------------------------------------------
-
-    def store(self, owner: Container, index: Value | None, value: Value, node: ast.AST) -> None:
+    def store(self, owner: Container, index: Value | None, value: Value, node: Origin) -> None:
         """Remember that `owner[index]` is a value: until something else is stored, which may be at the same place."""
         self.heap.pop((owner, "[=]"), None)
         if index is not None:
-            self.heap[owner, "[=]"] = self.made(Slot(node, index, value, self.path))
+            self.heap[owner, "[=]"] = self.stamp(Slot(node, index, value, self.path))
 
     def stored_at(self, owner: Value, index: Value | None) -> Value | None:
         """What was stored in `owner[index]` on the way here, if that was the last to be stored in it."""
@@ -268,8 +163,6 @@ class Machine:
         if not isinstance(slot, Slot) or slot.loops != self.loops or self.path[: len(slot.path)] != slot.path:
             return None
         return slot.parents[1] if slot.parents[0] is index else None
-
-    # -- branches -----------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self.frame.locals, self.heap, self.mode, self.alive)
@@ -291,7 +184,7 @@ class Machine:
         self.mode = state.mode
         self.alive = state.alive
 
-    def merge(self, states: list[Snapshot], node: ast.AST | None) -> None:
+    def merge(self, states: list[Snapshot], node: Origin) -> None:
         """Go on where several states meet; what differs becomes a Phi. With none alive, nothing goes on."""
         living = [state for state in states if state.alive]
         if not living:
@@ -312,7 +205,7 @@ class Machine:
         into: dict[Key, Value],
         sources: list[dict[Key, Value]],
         arms: list[tuple[object, int] | None],
-        node: ast.AST | None,
+        node: Origin,
     ) -> None:
         first = sources[0]
         changed: dict[Key, None] = {}
@@ -325,20 +218,13 @@ class Machine:
             found = [(source[key], arm) for source, arm in zip(sources, arms, strict=True) if key in source]
             into[key] = self.phi(node, [value for value, _ in found], [arm for _, arm in found])
 
-    def phi(self, node: ast.AST | None, values: list[Value], arms: Sequence[tuple[object, int] | None] = ()) -> Value:
+    def phi(self, node: Origin, values: list[Value], arms: Sequence[tuple[object, int] | None] = ()) -> Value:
         """One of these values, each on its arm of a branch if that is known; no Phi where they are all the same."""
         distinct = list(dict.fromkeys(values))
         if len(distinct) == 1:
             return distinct[0]
-        either = self.made(Phi(node, tuple(distinct)))
+        either = self.stamp(Phi(node, tuple(distinct)))
         for value, arm in zip(values, arms, strict=False):
             if arm is not None:
                 either.arms.setdefault(value, set()).add(arm)
         return either
-
-
-def class_of(value: Value) -> ClassInfo | None:
-    """The class of this module that a value is an object of (or is)."""
-    if isinstance(value, (Instance, Module, Class)):
-        return value.info
-    return None

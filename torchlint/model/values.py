@@ -343,3 +343,17 @@ def resolved(value: Value) -> Value:
     meanings = (item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none))
     found = list(islice(meanings, 2))
     return found[0] if len(found) == 1 else value
+
+
+def class_of(value: Value) -> ClassInfo | None:
+    """The class of this module that a value is an object of (or is)."""
+    if isinstance(value, (Instance, Module, Class)):
+        return value.info
+    return None
+
+
+def owner_label(value: Value) -> str:
+    """The name of a value, or of the container it is an element of."""
+    while value.label.startswith("[") and value.parents:
+        value = value.parents[0]
+    return value.label

@@ -5,9 +5,10 @@ from __future__ import annotations
 from torchlint.colours import Paint, painter
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding
-from torchlint.outputs import Outcome, Style
+from torchlint.outputs import Style
 from torchlint.outputs.escaping import printable
 from torchlint.outputs.places import shown_place
+from torchlint.results import Outcome
 
 
 def render(outcome: Outcome, style: Style) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Severity, Span
-from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs import Style
 from torchlint.outputs.escaping import printable
 from torchlint.outputs.places import placed, repository_path
+from torchlint.results import LintedFile, Outcome
 
 _COMMANDS = {
     Severity.ERROR: "error",

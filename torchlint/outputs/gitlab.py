@@ -8,9 +8,10 @@ from hashlib import sha256
 from typing import Any
 
 from torchlint.finding import Severity
-from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs import Style
 from torchlint.outputs.escaping import json_text, printable
 from torchlint.outputs.places import placed, repository_path
+from torchlint.results import LintedFile, Outcome
 
 _SEVERITIES = {
     Severity.ERROR: "critical",

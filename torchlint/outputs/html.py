@@ -9,11 +9,12 @@ from importlib.metadata import version
 
 from torchlint.engine.documentation import address
 from torchlint.finding import Finding
-from torchlint.outputs import LintedFile, Outcome, Style, summary
+from torchlint.outputs import Style, summary
 from torchlint.outputs.escaping import html_text, printable
 from torchlint.outputs.listing import listing
 from torchlint.outputs.page import DARK, page
 from torchlint.outputs.places import shown_place
+from torchlint.results import LintedFile, Outcome
 
 _CODE = re.compile("`([^`]+)`")
 _CSS = """

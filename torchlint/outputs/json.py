@@ -9,9 +9,10 @@ from typing import Any
 from torchlint.engine.documentation import address
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Fix, Severity, Span
-from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs import Style
 from torchlint.outputs.escaping import json_text, printable
 from torchlint.outputs.places import absolute, utf16_range
+from torchlint.results import LintedFile, Outcome
 
 Location = dict[str, Any]
 """The protocol's `Location`: the URI of a document, and a range in it."""

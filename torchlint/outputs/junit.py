@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from torchlint.finding import Finding
-from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs import Style
 from torchlint.outputs.escaping import html_text, printable
 from torchlint.outputs.places import repository_path, shown_place
+from torchlint.results import LintedFile, Outcome
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML document may hold, not even as a reference."""

@@ -9,9 +9,10 @@ from typing import Any
 from torchlint.engine.documentation import REPOSITORY, address, markdown
 from torchlint.files.source import SourceFile
 from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Related, Safety, Severity, Span
-from torchlint.outputs import LintedFile, Outcome, Style
+from torchlint.outputs import Style
 from torchlint.outputs.escaping import json_text, sarif_text
 from torchlint.outputs.places import placed, repository_uri, utf16_range
+from torchlint.results import LintedFile, Outcome
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from torchlint.outputs import Outcome, Style
+from torchlint.outputs import Style
+from torchlint.results import Outcome
 
 
 def render(outcome: Outcome, style: Style) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from torchlint.colours import Paint, painter
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Safety
-from torchlint.outputs import LintedFile, Outcome, Style, summary
+from torchlint.outputs import Style, summary
 from torchlint.outputs.escaping import printable
 from torchlint.outputs.excerpt import Note, excerpt
 from torchlint.outputs.places import shown_place
+from torchlint.results import LintedFile, Outcome
 
 
 def render(outcome: Outcome, style: Style) -> str:

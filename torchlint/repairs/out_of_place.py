@@ -93,10 +93,10 @@ class OutOfPlace:
     # -- calls ------------------------------------------------------------------------------------------
 
     def _called(self, mutate: Mutate, call: cst.Call) -> Change | None:
-        module = self.program.interpreter.in_place_modules.get(mutate.result)  # type: ignore[call-overload]
+        module = self.program.observations.in_place_modules.get(mutate.result)  # type: ignore[call-overload]
         if module is not None:
             return self._without_flag(self.nodes.at(module.site), call, call.args[0].value)
-        if mutate.result in self.program.interpreter.in_place_results:
+        if mutate.result in self.program.observations.in_place_results:
             return self._without_flag(call, call, call.args[0].value)
         if not isinstance(call.func, cst.Attribute) or not call.func.attr.value.endswith("_"):
             return None

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from torchlint.engine import registry
 from torchlint.engine.registry import Selection
 from torchlint.files.source import SourceFile, Unread
-from torchlint.outputs import LintedFile, Outcome
 from torchlint.project.discovery import Target
-from torchlint.run.cache.fingerprint import Stamp, digest_of, status_of
+from torchlint.results import LintedFile, Outcome
+from torchlint.run.fingerprint import Stamp, digest_of, status_of
 from torchlint.run.process_pool import are_safe, processes_that_pay
 
 if TYPE_CHECKING:  # what a run in which nothing has changed does not need

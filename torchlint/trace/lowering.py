@@ -75,15 +75,15 @@ class _Lowering:
         functions = tuple(map(self._function, self._in_source_order()))
         names = tuple(rule.rule_name() for rule in rules)
         skipped = tuple((_name(info), self.tree.span(site_of(info.node))) for info in self._skipped())
-        cut_short = self.program.interpreter.budget <= 0
+        cut_short = self.program.is_cut_short
         is_test = self.program.is_test
         return FileTrace(self.source, names, is_test, functions, self.values.facts, skipped, cut_short)
 
     def _skipped(self) -> list[FunctionInfo]:
         """Functions that were not interpreted, not even for what they store or return."""
-        machine = self.program.interpreter
+        seen = self.program.observations.interpreted | self.program.observations.read_aside
         functions = (info for info in self.program.definitions.functions.values() if isinstance(info.node, FUNCTIONS))
-        return [info for info in functions if info not in machine.interpreted and info not in machine.read_aside]
+        return [info for info in functions if info not in seen]
 
     # -- places -------------------------------------------------------------------------------------
 

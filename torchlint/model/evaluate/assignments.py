@@ -5,30 +5,29 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from torchlint.model.evaluate.calls import Calls
-from torchlint.model.evaluate.expressions import key_of, operator_of, target_text
+from torchlint.model.evaluate.elements import key_of
+from torchlint.model.evaluate.part import Part
+from torchlint.model.evaluate.tensors import operator_of
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.tracking import ancestry
-from torchlint.model.values import (
-    Container,
-    Phi,
-    Plain,
-    Tensor,
-    Unknown,
-    Value,
-    inputs_of,
-    resolved,
-)
+from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import children, dotted, site_of
 
+_LISTS = ("list", "deque", "set", "dict")
 
-class Assignments(Calls):
+
+_ACCUMULATING = frozenset(
+    "add sub mul div cat stack hstack vstack concat concatenate maximum minimum lerp append".split()
+)
+
+
+class Assignments(Part):
     """Interprets assignment statements."""
 
     def assign(self, node: ast.Assign) -> None:
         """`target = value`."""
-        value = self.value(node.value)
+        value = self.expressions.value(node.value)
         for target in node.targets:
             self._keep_if_accumulated(node, target, node.value, value)
             self._step_if_update(node, target, value)
@@ -37,11 +36,37 @@ class Assignments(Calls):
     def annotated(self, node: ast.AnnAssign) -> None:
         """`target: type = value`."""
         if node.value is not None:
-            self.assign_target(node.target, self.value(node.value))
+            self.assign_target(node.target, self.expressions.value(node.value))
+
+    def augmented(self, node: ast.AugAssign) -> None:
+        """`target += value`."""
+        old = self.expressions.value(node.target)
+        value = self.expressions.value(node.value)
+        op = operator_of(node.op)
+        self._step_if_update(node, node.target, value, augmented=True)
+        plain_old = resolved(old)
+        if self.tensors.is_gradient(plain_old):
+            self.tensors.change_gradient(op, (value,), node)
+            return
+        if isinstance(plain_old, Container) and plain_old.kind in _LISTS:
+            inner = resolved(value)
+            added = inner.elements() if isinstance(inner, Container) else [self.elements.iterate(inner, node)]
+            for item in added:
+                plain_old.add(item)
+                self.state.emit(Keep(site_of(node), plain_old, item, "append", dotted(node.target)))
+            return
+        if op == "add":
+            self.state.emit(Keep(site_of(node), self._slot_owner(node.target, old), value, "add", dotted(node.target)))
+        if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_uncertain_slot(node.target):
+            result = self.mutate(node, node.target, self._changed_by(node.target, old), op, (value,))
+        else:
+            result = self.tensors.operate(op, old, value, node)
+            self.assign_target(node.target, result)
 
     def assign_target(self, target: ast.expr, value: Value) -> None:
+        """Bind a target to a value."""
         if isinstance(target, ast.Name):
-            self.bind(target.id, value)
+            self.state.bind(target.id, value)
         elif isinstance(target, ast.Attribute):
             self._assign_attribute(target, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -50,22 +75,22 @@ class Assignments(Calls):
             self._assign_element(target, value)
 
     def _assign_attribute(self, target: ast.Attribute, value: Value) -> None:
-        owner, name = resolved(self.value(target.value)), target.attr
+        owner, name = resolved(self.expressions.value(target.value)), target.attr
         if name == "grad":
-            self.emit(Clear(site_of(target), None, explicit=False))
+            self.state.emit(Clear(site_of(target), None, explicit=False))
         elif name == "data":
             return
         elif name == "requires_grad":
             if isinstance(value, Plain) and value.constant is True:
                 self._rebind_leaf(target.value, owner)
             else:
-                self.frozen.add(owner)
+                self.observations.frozen.add(owner)
         else:
-            self.name_value(value, name)
-            self.heap[owner, name] = value
+            self.state.name_value(value, name)
+            self.state.heap[owner, name] = value
 
     def _rebind_leaf(self, target: ast.expr, owner: Value) -> None:
-        leaf = self.made(Tensor(target, "leaf", (owner,), base=owner, leaf=True))
+        leaf = self.state.stamp(Tensor(target, "leaf", (owner,), base=owner, leaf=True))
         if isinstance(target, (ast.Name, ast.Attribute)):
             self.assign_target(target, leaf)
 
@@ -75,7 +100,7 @@ class Assignments(Calls):
         for index, item in enumerate(targets):
             target = item.value if isinstance(item, ast.Starred) else item
             if isinstance(item, ast.Starred) or (starred and isinstance(value, Container)):
-                self.assign_target(target, self.made(Unknown(target, "element", (value,))))
+                self.assign_target(target, self.state.stamp(Unknown(target, "element", (value,))))
             else:
                 self.assign_target(target, self._unpacked(value, index, target))
 
@@ -83,59 +108,36 @@ class Assignments(Calls):
         if isinstance(value, Phi):
             inputs = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
             if inputs and all(isinstance(item, (Container, Tensor)) for item in inputs) and not value.is_loop:
-                return self.phi(target, [self.element(item, index, target) for item in inputs])
-        element = self.element(value, index, target, basic=True)
+                return self.state.phi(target, [self.elements.lookup(item, index, target) for item in inputs])
+        element = self.elements.lookup(value, index, target, basic=True)
         if isinstance(value, Container) and value.kind == "generator" and isinstance(element, Tensor):
-            return self.computed(element.op, element.parents, target)  # one of several alike, each with its own storage
+            return self.tensors.compute(
+                element.op, element.parents, target
+            )  # one of several alike, each with its own storage
         return element
 
     def _assign_element(self, target: ast.Subscript, value: Value) -> None:
-        owner = resolved(self.value(target.value))
-        index = self.index(target)
+        owner = resolved(self.expressions.value(target.value))
+        index = self.elements.index(target)
         key = key_of(index)
         if isinstance(owner, Container):
-            self.store(owner, index if key is None else None, value, target)
+            self.state.store(owner, index if key is None else None, value, target)
             if key is not None:
                 owner.set_part(key, value)
             else:
                 owner.add(value)
-                self.emit(Keep(site_of(target), owner, value, "slot", dotted(target.value)))
+                self.state.emit(Keep(site_of(target), owner, value, "slot", dotted(target.value)))
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
-            self.heap[owner, f"[{key!r}]"] = value
+            self.state.heap[owner, f"[{key!r}]"] = value
         elif isinstance(owner, Tensor) or (isinstance(owner, Unknown) and owner.origin == "grad"):
             self.mutate(target, target.value, owner, "setitem", (value,))
         elif key is not None:
-            self.heap[owner, f"[{key!r}]"] = value
-
-    def augmented(self, node: ast.AugAssign) -> None:
-        """`target += value`."""
-        old = self.value(node.target)
-        value = self.value(node.value)
-        op = operator_of(node.op)
-        self._step_if_update(node, node.target, value, augmented=True)
-        plain_old = resolved(old)
-        if self.is_gradient(plain_old):
-            self.change_gradient(op, (value,), node)
-            return
-        if isinstance(plain_old, Container) and plain_old.kind in _LISTS:
-            inner = resolved(value)
-            added = inner.elements() if isinstance(inner, Container) else [self.iterated(inner, node)]
-            for item in added:
-                plain_old.add(item)
-                self.emit(Keep(site_of(node), plain_old, item, "append", dotted(node.target)))
-            return
-        if op == "add":
-            self.emit(Keep(site_of(node), self._slot_owner(node.target, old), value, "add", dotted(node.target)))
-        if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_uncertain_slot(node.target):
-            result = self.mutate(node, node.target, self._changed_by(node.target, old), op, (value,))
-        else:
-            result = self.operate(op, old, value, node)
-            self.assign_target(node.target, result)
+            self.state.heap[owner, f"[{key!r}]"] = value
 
     def _changed_by(self, target: ast.expr, old: Value) -> Value:
         """What an augmented assignment changes: of `weight[rows] += 1`, which takes a copy out, the whole weight."""
         if isinstance(target, ast.Subscript) and isinstance(old, Tensor) and old.base is None:
-            owner = resolved(self.value(target.value))
+            owner = resolved(self.expressions.value(target.value))
             return owner if isinstance(owner, Tensor) and old.parents[:1] == (owner,) else old
         return old
 
@@ -143,16 +145,16 @@ class Assignments(Calls):
         """`values[key] += 1`: which element of a container, or of a module's output that may be a dictionary?"""
         if not isinstance(target, ast.Subscript):
             return False
-        owner = resolved(self.value(target.value))
+        owner = resolved(self.expressions.value(target.value))
         if isinstance(owner, Container):
-            index = self.index(target)
-            return key_of(index) is None and self.stored_at(owner, index) is None
-        return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.is_basic(target)
+            index = self.elements.index(target)
+            return key_of(index) is None and self.state.stored_at(owner, index) is None
+        return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.elements.is_basic(target)
 
     def _slot_owner(self, target: ast.expr, old: Value) -> Value:
         """What a sum lives in: itself, or the container of which it is a slot."""
         if isinstance(target, ast.Subscript):
-            owner = resolved(self.value(target.value))
+            owner = resolved(self.expressions.value(target.value))
             if isinstance(owner, Container):
                 return owner
         return old
@@ -166,14 +168,14 @@ class Assignments(Calls):
         by: tuple[Value, ...],
     ) -> Value:
         """Record that `old` is changed in place, and bind the target to its new value."""
-        result = self.made_tensor(how, (old, *by), node, base=old)
-        self.emit(Mutate(site_of(node), old, how, result, by))
+        result = self.tensors.make(how, (old, *by), node, base=old)
+        self.state.emit(Mutate(site_of(node), old, how, result, by))
         if isinstance(target, (ast.Name, ast.Attribute)):
             if isinstance(target, ast.Attribute) and target.attr in ("data", "grad"):
                 return result
             self.assign_target(target, result)
         elif isinstance(target, ast.Subscript):
-            owner, key = resolved(self.value(target.value)), key_of(self.index(target))
+            owner, key = resolved(self.expressions.value(target.value)), key_of(self.elements.index(target))
             if isinstance(owner, Container) and key is not None:
                 owner.set_part(key, result)
             whole = target.value
@@ -183,9 +185,9 @@ class Assignments(Calls):
                 isinstance(whole, ast.Name)
                 and isinstance(old, Tensor)
                 and old.base is not None
-                and isinstance(resolved(self.lookup(whole.id)), Tensor)
+                and isinstance(resolved(self.names.lookup(whole.id)), Tensor)
             ):
-                self.bind(whole.id, result)
+                self.state.bind(whole.id, result)
         return result
 
     def _keep_if_accumulated(self, node: ast.Assign, target: ast.expr, source: ast.expr, value: Value) -> None:
@@ -197,39 +199,36 @@ class Assignments(Calls):
         text = target_text(target)
         if not text or not (adds or joins) or text not in names_read(source):
             return
-        old = self.lookup(target.id, target) if isinstance(target, ast.Name) else self.value(target)
+        old = self.names.lookup(target.id, target) if isinstance(target, ast.Name) else self.expressions.value(target)
         for term in _terms(value, old) if isinstance(value, Tensor) else value.elements():  # type: ignore[attr-defined]
-            self.emit(Keep(site_of(node), old, term, "add" if adds else "append", text))
+            self.state.emit(Keep(site_of(node), old, term, "add" if adds else "append", text))
 
     def _keep_in_slot(self, node: ast.Assign, target: ast.Subscript, value: Value) -> None:
         """`totals["loss"] = totals.get("loss", 0) + loss`."""
-        owner, key = resolved(self.value(target.value)), key_of(self.index(target))
+        owner, key = resolved(self.expressions.value(target.value)), key_of(self.elements.index(target))
         if not isinstance(owner, Container) or key is None:
             return
-        old = self.element(owner, key, target)
+        old = self.elements.lookup(owner, key, target)
         if _reaches(value, old):
             for term in _terms(value, old):
-                self.emit(Keep(site_of(node), owner, term, "add", dotted(target.value)))
+                self.state.emit(Keep(site_of(node), owner, term, "add", dotted(target.value)))
 
     def _step_if_update(self, node: ast.AST, target: ast.expr, value: Value, augmented: bool = False) -> None:
         """`p.data -= lr * p.grad`, `w -= lr * w.grad` under no_grad: an update written by hand."""
         through_data = isinstance(target, ast.Attribute) and target.attr == "data"
         base = target.value if isinstance(target, ast.Attribute) and through_data else target
         name = dotted(base)
-        if not name or not (through_data or (augmented and self.mode is not GradMode.ON)):
+        if not name or not (through_data or (augmented and self.state.mode is not GradMode.ON)):
             return
-        owner = resolved(self.value(base))
+        owner = resolved(self.expressions.value(base))
         gradient = owner.part("grad")
         if gradient is not None and gradient in ancestry([value]):
-            self.emit(Step(site_of(node), owner, name, manual=True))
+            self.state.emit(Step(site_of(node), owner, name, manual=True))
 
 
-_LISTS = ("list", "deque", "set", "dict")
-
-
-_ACCUMULATING = frozenset(
-    "add sub mul div cat stack hstack vstack concat concatenate maximum minimum lerp append".split()
-)
+def target_text(node: ast.expr) -> str:
+    """The dotted text of an assignment target, or an empty string."""
+    return dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 
 def _terms(value: Value, old: Value) -> list[Value]:

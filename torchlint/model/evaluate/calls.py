@@ -1,15 +1,12 @@
-"""Calls of functions, classes and modules: PyTorch's own by what is known of them, local ones in place."""
+"""Calls: of functions, classes and modules, each by the part that knows the callee."""
 
 from __future__ import annotations
 
 import ast
 
-from torchlint.model.definitions import ClassInfo
-from torchlint.model.evaluate.builtin_calls import BuiltinCalls
-from torchlint.model.evaluate.externals import first_argument
-from torchlint.model.evaluate.inlining import Arguments, Forward
-from torchlint.model.evaluate.training import owner_label
-from torchlint.model.events import Branch, Compute, Fresh
+from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Branch, Call, Fresh, MayClear
 from torchlint.model.values import (
     Class,
     Container,
@@ -26,29 +23,32 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    owner_label,
     resolved,
 )
+from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import site_of
 
 MAX_CALLEES = 8
 """Alternatives that one call is followed into."""
 
 
-class Calls(BuiltinCalls):
-    """Evaluates call expressions."""
+class Calls(Part):
+    """Evaluates calls."""
 
-    def call(self, node: ast.Call) -> Value:
+    def evaluate(self, node: ast.Call) -> Value:
+        """The value of a call expression."""
         func = node.func
         if isinstance(func, ast.Attribute):
-            receiver = self.value(func.value)
+            receiver = self.expressions.value(func.value)
             arguments = self._arguments(node)
             if isinstance(receiver, External):
-                return self.call_external(f"{receiver.name}.{func.attr}", arguments, node)
+                return self.externals.call(f"{receiver.name}.{func.attr}", arguments, node)
             if isinstance(receiver, Class):
                 return self._class_method(receiver, func.attr, arguments, node)
-            return self.call_method(receiver, func.attr, arguments, node)
-        callee = self.value(func)
-        return self.call_value(callee, self._arguments(node), node)
+            return self.methods.call(receiver, func.attr, arguments, node)
+        callee = self.expressions.value(func)
+        return self.call(callee, self._arguments(node), node)
 
     def _arguments(self, node: ast.Call) -> Arguments:
         positional: list[Value] = []
@@ -56,16 +56,16 @@ class Calls(BuiltinCalls):
         starred: list[Value] = []
         for item in node.args:
             if not isinstance(item, ast.Starred):
-                positional.append(self.value(item))
+                positional.append(self.expressions.value(item))
                 continue
-            value = self.value(item.value)
+            value = self.expressions.value(item.value)
             inner = resolved(value)
             if isinstance(inner, Container) and inner.kind in ("list", "tuple"):
                 positional.extend(inner.parents)
             else:
                 starred.append(value)
         for keyword in node.keywords:
-            value = self.value(keyword.value)
+            value = self.expressions.value(keyword.value)
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
@@ -76,16 +76,17 @@ class Calls(BuiltinCalls):
                 starred.append(value)
         return Arguments(positional, keywords, starred)
 
-    def call_value(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
+    def call(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
+        """The result of calling a value."""
         callee = resolved(callee)
         if isinstance(callee, External):
-            return self.call_external(callee.name, arguments, node)
+            return self.externals.call(callee.name, arguments, node)
         if isinstance(callee, Function):
             return self._call_function(callee, arguments, node)
         if isinstance(callee, Class):
             return self._instantiate(callee, arguments, node)
         if isinstance(callee, Module):
-            return self._forward(callee, arguments, node)
+            return self.modules.call(callee, arguments, node)
         if isinstance(callee, Instance):
             return self._call_instance(callee, arguments, node)
         if isinstance(callee, Context):
@@ -95,8 +96,8 @@ class Calls(BuiltinCalls):
         return self._call_unknown(callee, arguments, node)
 
     def _call_function(self, callee: Function, arguments: Arguments, node: ast.Call) -> Value:
-        if self.can_inline(callee.info):
-            return self.inline(callee, arguments, node)
+        if self.functions.can_inline(callee.info):
+            return self.functions.inline(callee, arguments, node)
         handed = arguments.all() if callee.receiver is None else (callee.receiver, *arguments.all())
         return self.unresolved(callee, callee.info.name, handed, node)
 
@@ -107,13 +108,13 @@ class Calls(BuiltinCalls):
             return self.unresolved(receiver, name, arguments.all(), node)
         bound = receiver if method.has_decorator("classmethod") else None
         return self._call_function(
-            Function(method, self.module_frame, bound, self.decorated_mode(method)), arguments, node
+            Function(method, self.state.module_frame, bound, self.functions.decorated_mode(method)), arguments, node
         )
 
     def _instantiate(self, callee: Class, arguments: Arguments, node: ast.Call) -> Value:
-        made = self.make(callee.info, arguments, node)
+        made = self.classes.instantiate(callee.info, arguments, node)
         if isinstance(made, (Optimizer, Module)):
-            self.emit(Fresh(site_of(node), made))
+            self.state.emit(Fresh(site_of(node), made))
         return made
 
     def _call_instance(self, callee: Instance, arguments: Arguments, node: ast.Call) -> Value:
@@ -121,7 +122,7 @@ class Calls(BuiltinCalls):
         if method is None:
             return self.unresolved(callee, callee.info.name, (callee, *arguments.all()), node)
         return self._call_function(
-            Function(method, self.module_frame, callee, self.decorated_mode(method)), arguments, node
+            Function(method, self.state.module_frame, callee, self.functions.decorated_mode(method)), arguments, node
         )
 
     def _decorate(self, callee: Context, arguments: Arguments, node: ast.Call) -> Value:
@@ -141,21 +142,21 @@ class Calls(BuiltinCalls):
 
     def _call_each(self, callees: list[Value], arguments: Arguments, node: ast.Call) -> Value:
         """One callee or another runs: alternatives, like the arms of an `if`."""
-        branch, path, outer = Branch(site_of(node), []), self.path, self.items
+        branch, path, outer = Branch(site_of(node), []), self.state.path, self.state.items
         results: list[Value] = []
         for number, callee in enumerate(callees):
-            self.items, self.path = [], (*path, (branch, number))
-            results.append(self.call_value(callee, arguments, node))
-            branch.arms.append(self.items)
-        self.items, self.path = outer, path
-        self.items.append(branch)
-        return self.phi(node, results)
+            self.state.items, self.state.path = [], (*path, (branch, number))
+            results.append(self.call(callee, arguments, node))
+            branch.arms.append(self.state.items)
+        self.state.items, self.state.path = outer, path
+        self.state.items.append(branch)
+        return self.state.phi(node, results)
 
     def _call_unknown(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         if isinstance(callee, (Plain, Container, Parameters)):
-            return self.made(Unknown(node, "call", arguments.all(), "", callee, self.mode))
+            return self.state.stamp(Unknown(node, "call", arguments.all(), "", callee, self.state.mode))
         if isinstance(callee, Unknown) and self._of_module(callee):
-            return self.module_result(callee, arguments, node)
+            return self.modules.result(callee, arguments, node)
         return self.unresolved(callee, owner_label(callee), arguments.all(), node)
 
     def _of_module(self, callee: Value) -> bool:
@@ -164,67 +165,23 @@ class Calls(BuiltinCalls):
             callee = resolved(callee.parents[0])
         return isinstance(callee, Module)
 
-    # -- modules ------------------------------------------------------------------------------------
-
-    def _forward(self, callee: Module, arguments: Arguments, node: ast.Call) -> Value:
-        if callee.inplace and arguments.positional:
-            return self._activate_in_place(callee, arguments.positional[0], node)
-        opening = self._opening(callee)
-        if opening is not None and opening.inplace and arguments.positional and not arguments.starred:
-            overwritten = self._activate_in_place(opening, arguments.positional[0], node)
-            self.openings[overwritten] = opening
-            arguments = Arguments([overwritten, *arguments.positional[1:]], arguments.keywords, [])
-        elif callee.info is not None and (forward := self.forward_of(callee.info)) is not None:
-            self._overwrite(forward, callee.info, arguments, node)
-            self._note_call(callee.info, arguments)
-        return self.module_result(callee, arguments, node)
-
-    def _opening(self, callee: Module) -> Module | None:
-        """The first module of a `Sequential`."""
-        if callee.info is not None or not callee.name.endswith(".Sequential"):
-            return None
-        first = resolved(self.element(callee, 0, ast.Constant(0))) if callee.parents else None
-        return first if isinstance(first, Module) else None
-
-    def _overwrite(self, forward: Forward, info: ClassInfo, arguments: Arguments, node: ast.Call) -> None:
-        """Record the arguments that a `forward` of this module activates in place."""
-        method = self.definitions.method(info, "forward")
-        assert method is not None
-        for index, name in enumerate(method.parameters[1:]):
-            argument = arguments.get(index, name)
-            if name in forward.overwritten and argument is not None and index < len(node.args):
-                self._change_argument(argument, forward.overwritten[name], node.args[index], node)
-
-    def _note_call(self, info: ClassInfo, arguments: Arguments) -> None:
-        """Remember which parameters of a `forward` are given, and in which grad mode."""
-        method = self.definitions.method(info, "forward")
-        assert method is not None
-        named = zip(method.parameters[1:], arguments.positional, strict=False)
-        values = {**dict(named), **arguments.keywords}
-        given = {name for name, value in values.items() if not (isinstance(value, Plain) and value.is_none)}
-        self.forward_calls.setdefault(method, []).append((frozenset(given), self.mode))
-
-    def _change_argument(self, argument: Value, how: str, written: ast.expr, node: ast.Call) -> Tensor:
-        """Record that a call overwrites an argument, which is written so."""
-        self.mutated.add(argument)
-        result = self.mutate(node, None, argument, how, ())
-        assert isinstance(result, Tensor)
-        self.in_place_results[result] = written
+    def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: ast.Call) -> Value:
+        """The result of a call that this module does not define: it may do anything to what it is handed."""
+        origin = "object" if naming.is_class_name(name) else "call"
+        result = self.state.stamp(Unknown(node, origin, handed, "", callee, self.state.mode))
+        self.state.emit(Call(site_of(node), result))
+        objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
+        if objects and not self._is_bystander(handed[0], node):
+            receiver = handed[0] if isinstance(node.func, ast.Attribute) and not isinstance(callee, External) else None
+            self.state.emit(MayClear(site_of(node), name, objects, receiver))
         return result
 
-    def module_result(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
-        info = callee.info if isinstance(callee, Module) else None
-        mode = self.mode
-        if info is not None:
-            forward = self.definitions.method(info, "forward")
-            mode = (self.decorated_mode(forward) if forward is not None else None) or mode
-        result = self.made(Tensor(node, "module", (callee, *arguments.all()), mode))
-        if info is not None and (known := self.forward_of(info)) is not None:
-            result.body = known.returned
-        self.emit(Compute(site_of(node), result))
-        return result
-
-    def _activate_in_place(self, callee: Module, argument: Value, node: ast.Call) -> Tensor:
-        result = self._change_argument(argument, callee.name.rpartition(".")[2], first_argument(node), node)
-        self.in_place_modules[result] = callee
-        return result
+    def _is_bystander(self, first: Value, node: ast.Call) -> bool:
+        """A method of a logger, meter, scheduler or accelerator: none of them clears gradients."""
+        if not isinstance(node.func, ast.Attribute):
+            return False
+        owner = resolved(first)
+        if isinstance(owner, Unknown) and owner.origin in ("engine", "scaler", "scheduler"):
+            return True
+        label = owner_label(owner)
+        return isinstance(owner, Unknown) and bool(naming.BYSTANDER.search(label) or naming.ENGINE.search(label))

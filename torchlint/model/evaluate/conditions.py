@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchlint.model.evaluate.assignments import Assignments
+from torchlint.model.evaluate.part import Part
 from torchlint.model.values import (
     Class,
     Container,
@@ -25,7 +25,7 @@ from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import dotted, is_literal, walk
 
 
-class Conditions(Assignments):
+class Conditions(Part):
     """Answers about the tests of branches, at this point of the program."""
 
     def certain_arm(self, node: ast.If) -> int | None:
@@ -44,7 +44,7 @@ class Conditions(Assignments):
             parts = {self._truth(part) for part in test.values}
             return decisive if decisive in parts else None if None in parts else not decisive
         if self._asked(test) == "torch.is_grad_enabled":
-            return None if self.mode is GradMode.UNKNOWN else self.mode is GradMode.ON
+            return None if self.state.mode is GradMode.UNKNOWN else self.state.mode is GradMode.ON
         if isinstance(test, ast.Compare):
             return self._comparison_holds(test)
         if self._is_without_graph(test):
@@ -60,7 +60,7 @@ class Conditions(Assignments):
         """Whether a test asks `loss.requires_grad` of a loss that was computed with gradients off."""
         if not (isinstance(test, ast.Attribute) and test.attr == "requires_grad"):
             return False
-        value = self.frame.locals.get(test.value.id) if isinstance(test.value, ast.Name) else None
+        value = self.state.frame.locals.get(test.value.id) if isinstance(test.value, ast.Name) else None
         return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
 
     def _comparison_holds(self, test: ast.Compare) -> bool | None:
@@ -109,12 +109,12 @@ class Conditions(Assignments):
     def _certain_value(self, node: ast.expr) -> Value | None:
         """What a literal, a module constant, an argument of the calls under way, or a member of an enumeration is."""
         if isinstance(node, ast.Constant):
-            return self.value(node)
+            return self.expressions.value(node)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             values = [self._certain_value(item) for item in node.elts]
             return Container(node, "tuple", tuple(item for item in values if item)) if None not in values else None
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            return self._certain_attribute(self.lookup(node.value.id), node)
+            return self._certain_attribute(self.names.lookup(node.value.id), node)
         if isinstance(node, ast.Name):
             return self._certain_name(node.id)
         return None
@@ -123,22 +123,22 @@ class Conditions(Assignments):
         """A member of an enumeration, or what the `__init__` of an object made here, and nothing else, stores."""
         name = node.attr
         if isinstance(owner, Class):
-            member = self.attribute(owner, name, node)
+            member = self.attributes.lookup(owner, name, node)
             return member if self._is_enum_member(member) else None
         if isinstance(owner, Instance) and owner.info.assigned.get(name) == {"__init__"}:
-            values = list(inputs_of(self.attribute(owner, name, node)))
+            values = list(inputs_of(self.attributes.lookup(owner, name, node)))
             return values[0] if len(values) == 1 else None
         return None
 
     def _certain_name(self, name: str) -> Value | None:
         """An argument of a call under way, here or in an enclosing function, or a module constant."""
-        frame: Frame | None = self.frame
+        frame: Frame | None = self.state.frame
         while frame is not None and name not in frame.locals:
             frame = frame.parent
         if frame is None:
             return None
         value = frame.locals[name]
-        if frame is self.module_frame:
+        if frame is self.state.module_frame:
             return value if name in self.definitions.constants else None
         is_argument = frame.called and frame.info is not None and name in frame.info.parameters
         return value if is_argument and not isinstance(value, Phi) else None
@@ -153,7 +153,7 @@ class Conditions(Assignments):
             test = test.left
         if not isinstance(test, ast.Name):
             return None
-        value = self.frame.locals.get(test.id)
+        value = self.state.frame.locals.get(test.id)
         maybe = isinstance(value, Phi) and any(isinstance(item, Plain) and item.is_none for item in inputs_of(value))
         return (test.id, 0 if inverted else 1) if maybe else None
 
@@ -164,7 +164,7 @@ class Conditions(Assignments):
         if not isinstance(test, ast.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
             return None
         name, kind = test.args[0], self.definitions.qualified(dotted(test.args[1]))
-        value = self.frame.locals.get(name.id) if isinstance(name, ast.Name) else None
+        value = self.state.frame.locals.get(name.id) if isinstance(name, ast.Name) else None
         return value if kind.startswith("torch.nn.") and isinstance(value, Unknown) else None
 
 

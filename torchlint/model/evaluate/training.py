@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import ClassVar
 
-from torchlint.model.definitions import Definitions, FunctionInfo
-from torchlint.model.evaluate.inlining import Arguments, Summaries
-from torchlint.model.events import Backward, Clear, Fresh, Loop, Step, events_in
+from torchlint.model.definitions import FunctionInfo
+from torchlint.model.evaluate.arguments import Arguments, MethodHandler, flag
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Backward, Clear, Loop, Step, events_in
 from torchlint.model.values import (
     Container,
     External,
@@ -23,6 +22,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    owner_label,
     resolved,
 )
 from torchlint.pytorch import api, naming
@@ -30,15 +30,24 @@ from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import dotted, site_of
 
 
-class Training(Summaries):
+class Training(Part):
     """Records what methods do to gradients and parameters."""
 
-    def __init__(self, definitions: Definitions) -> None:
-        super().__init__(definitions)
+    def __init__(self) -> None:
         self._clearing_steps: dict[FunctionInfo, bool] = {}
 
+    def handlers(self) -> dict[str, MethodHandler]:
+        """Methods that may train, by name."""
+        return {
+            "zero_grad": self._zero_grad, "backward": self._backward, "manual_backward": self._manual_backward,
+            "step": self._step, "optimizer_step": self.optimizer_step, "scale": self._scale,
+            "prepare": self._prepare, "setup": self._prepare, "detach_": self._detach_in_place,
+            "parameters": self._parameters, "named_parameters": self._named_parameters,
+            **dict.fromkeys(api.SELF_METHODS, self._itself), "requires_grad_": self._requires_grad,
+        }  # fmt: skip
+
     def _zero_grad(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        self.emit(Clear(site_of(node), receiver))
+        self.state.emit(Clear(site_of(node), receiver))
         return Plain(node, None)
 
     def _backward(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
@@ -73,13 +82,13 @@ class Training(Summaries):
     def emit_backward(self, loss: Value, arguments: Arguments, node: ast.AST) -> None:
         """A backward pass through `loss`."""
         retain, create = flag(arguments, "retain_graph"), flag(arguments, "create_graph")
-        self.emit(Backward(site_of(node), loss, retain, create))
-        self.backwards.append(loss)
+        self.state.emit(Backward(site_of(node), loss, retain, create))
+        self.observations.backwards.append(loss)
 
     def _step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         first = resolved(arguments.positional[0]) if arguments.positional else None
         if first is not None and self._is_scaler(receiver, first):
-            self.emit(_step_of(node.args[0], first, node))
+            self.state.emit(_step_of(node.args[0], first, node))
             return Plain(node, None)
         closure = first if isinstance(first, Function) else arguments.keywords.get("closure")
         if not self.may_be_optimizer(receiver) or (
@@ -88,12 +97,12 @@ class Training(Summaries):
             return None
         assert isinstance(node.func, ast.Attribute)
         step = _step_of(node.func.value, receiver, node)
-        if isinstance(closure, Function) and self.can_inline(closure.info):
+        if isinstance(closure, Function) and self.functions.can_inline(closure.info):
             closure = Function(closure.info, closure.frame, closure.receiver, GradMode.ON)
             return self._step_with_closure(step, closure, node)
-        self.emit(step)
+        self.state.emit(step)
         if self._clears_by_itself(receiver, node):
-            self.emit(Clear(site_of(node), receiver, explicit=False))
+            self.state.emit(Clear(site_of(node), receiver, explicit=False))
         return Plain(node, None)
 
     def _clears_by_itself(self, receiver: Value, node: ast.Call) -> bool:
@@ -110,30 +119,30 @@ class Training(Summaries):
         """Whether `step`, as a class of this module defines it, clears; it is interpreted aside from the program."""
         assert optimizer.info is not None
         method = self.definitions.method(optimizer.info, "step")
-        if method is None or not self.can_inline(method):
+        if method is None or not self.functions.can_inline(method):
             return False
         if method not in self._clearing_steps:
-            outer, known = self.items, method in self.interpreted
-            self.items = []
-            self.inline(Function(method, self.module_frame, optimizer), Arguments([], {}, []), node)
-            self._clearing_steps[method] = any(isinstance(event, Clear) for event in events_in(self.items))
-            self.items = outer
+            outer, known = self.state.items, method in self.observations.interpreted
+            self.state.items = []
+            self.functions.inline(Function(method, self.state.module_frame, optimizer), Arguments([], {}, []), node)
+            self._clearing_steps[method] = any(isinstance(event, Clear) for event in events_in(self.state.items))
+            self.state.items = outer
             if not known:
-                self.interpreted.discard(method)
+                self.observations.interpreted.discard(method)
         return self._clearing_steps[method]
 
     def _step_with_closure(self, step: Step, closure: Function, node: ast.Call) -> Value:
         """The closure runs inside the step; LBFGS runs it many times, and updates after each."""
         if not (isinstance(step.optimizer, Optimizer) and "LBFGS" in step.optimizer.name):
-            loss = self.inline(closure, Arguments([], {}, []), node)
-            self.emit(step)
+            loss = self.functions.inline(closure, Arguments([], {}, []), node)
+            self.state.emit(step)
             return loss
-        loop, outer = Loop(site_of(node), [], True, len(self.calls)), self.items
-        self.loops, self.items = (*self.loops, loop), loop.body
-        loss = self.inline(closure, Arguments([], {}, []), node)
-        self.emit(step)
-        self.loops, self.items = self.loops[:-1], outer
-        self.items.append(loop)
+        loop, outer = Loop(site_of(node), [], True, len(self.state.calls)), self.state.items
+        self.state.loops, self.state.items = (*self.state.loops, loop), loop.body
+        loss = self.functions.inline(closure, Arguments([], {}, []), node)
+        self.state.emit(step)
+        self.state.loops, self.state.items = self.state.loops[:-1], outer
+        self.state.items.append(loop)
         return loss
 
     def _is_closure(self, receiver: Value, first: Value) -> bool:
@@ -162,19 +171,19 @@ class Training(Summaries):
             return receiver.has_use("zero_grad", "engine") or naming.looks_like_optimizer(label)
         return False
 
-    def _optimizer_step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+    def optimizer_step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`xm.optimizer_step(o)`."""
         if not isinstance(receiver, External) or not arguments.positional:
             return None
         first = resolved(arguments.positional[0])
-        self.emit(_step_of(node.args[0], first, node))
+        self.state.emit(_step_of(node.args[0], first, node))
         return Plain(node, None)
 
     def _scale(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`scaler.scale(loss)`: the loss, larger."""
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, External, Container)):
             return None
-        return self.made_tensor("scale", (arguments.positional[0],), node)
+        return self.tensors.make("scale", (arguments.positional[0],), node)
 
     def _prepare(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` hand their arguments on."""
@@ -184,21 +193,20 @@ class Training(Summaries):
             return None
         if len(arguments.positional) == 1:
             return arguments.positional[0]
-        return self.made(Container(node, "tuple", tuple(arguments.positional)))
+        return self.state.stamp(Container(node, "tuple", tuple(arguments.positional)))
 
     def _parameters(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         known = receiver.part("parameters()")
         if known is None:
-            known = self.made(Parameters(node, (receiver,)))
+            known = self.state.stamp(Parameters(node, (receiver,)))
             known.loops, known.order = receiver.loops, receiver.order
             receiver.set_part("parameters()", known)
         return known
 
     def _named_parameters(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        pair = self.made(
-            Container(node, "tuple", (Plain(node), self.element(self._parameters_of(receiver, node), None, node)))
-        )
-        return self.made(Container(node, "generator", (pair,)))
+        parameter = self.elements.lookup(self._parameters_of(receiver, node), None, node)
+        pair = self.state.stamp(Container(node, "tuple", (Plain(node), parameter)))
+        return self.state.stamp(Container(node, "generator", (pair,)))
 
     def _parameters_of(self, receiver: Value, node: ast.Call) -> Value:
         found = self._parameters(receiver, Arguments([], {}, []), node)
@@ -213,72 +221,37 @@ class Training(Summaries):
             return receiver
         if isinstance(receiver, Tensor):
             if receiver.leaf:
-                return self.made_tensor("to", (receiver,), node)
+                return self.tensors.make("to", (receiver,), node)
             return None
         return None
 
     def _requires_grad(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         flag = arguments.get(0, "requires_grad")
         if isinstance(flag, Plain) and flag.constant is False:
-            self.frozen.add(receiver)
+            self.observations.frozen.add(receiver)
             return receiver
         if isinstance(receiver, (Module, Parameters)):
             return receiver
-        leaf = self.new_leaf(node, (receiver,), receiver)
+        leaf = self.tensors.new_leaf(node, (receiver,), receiver)
         if (
             isinstance(node.func, ast.Attribute)
             and isinstance(node.func.value, ast.Name)
             and not isinstance(receiver, Module)
         ):
             if not receiver.has_use(*api.MODULE_EVIDENCE):
-                self.assign_target(node.func.value, leaf)
+                self.assignments.assign_target(node.func.value, leaf)
                 return leaf
         return leaf
 
     def _detach_in_place(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         assert isinstance(node.func, ast.Attribute)
-        cut = self.made_tensor("detach", (receiver,), node, receiver)
+        cut = self.tensors.make("detach", (receiver,), node, receiver)
         if isinstance(node.func.value, (ast.Name, ast.Attribute)) and not isinstance(receiver, Module):
-            self.assign_target(node.func.value, cut)
+            self.assignments.assign_target(node.func.value, cut)
         return cut
-
-    def new_leaf(self, node: ast.AST, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:
-        """A leaf that requires grad, without a gradient yet."""
-        leaf = self.made(Tensor(node, "leaf", parents, base=base, leaf=True))
-        self.emit(Fresh(site_of(node), leaf))
-        return leaf
-
-    backwards: list[Value]
-
-    frozen: set[Value]
-
-    training_methods: ClassVar[dict[str, Callable[..., Value | None]]] = {
-        "zero_grad": _zero_grad, "backward": _backward, "manual_backward": _manual_backward, "step": _step,
-        "optimizer_step": _optimizer_step, "scale": _scale, "prepare": _prepare, "setup": _prepare,
-        "detach_": _detach_in_place, "parameters": _parameters, "named_parameters": _named_parameters,
-        "requires_grad_": _requires_grad,
-        **dict.fromkeys(api.SELF_METHODS - {"requires_grad_"}, _itself),
-    }  # fmt: skip
-    """What to do at a call of a method of this name; None as its answer: nothing special."""
-
-
-def flag(arguments: Arguments, name: str) -> bool | None:
-    """The literal of a keyword argument that is False by default; None where a variable decides."""
-    value = arguments.keywords.get(name)
-    if value is None:
-        return False
-    value = resolved(value)
-    return bool(value.constant) if isinstance(value, Plain) and value.is_literal else None
 
 
 def _step_of(expression: ast.expr, optimizer: Value, node: ast.Call) -> Step:
     """The step that a call makes of the optimizer that is written as `expression`."""
     name = dotted(expression) or optimizer.label.strip("[]'") or "the optimizer"
     return Step(site_of(node), optimizer, name, expression=site_of(expression))
-
-
-def owner_label(value: Value) -> str:
-    """The name of a value, or of the container it is an element of."""
-    while value.label.startswith("[") and value.parents:
-        value = value.parents[0]
-    return value.label

@@ -114,7 +114,7 @@ class Keeping:
             return False
         if trace.root is not None and trace.root.name == "__init__":
             return False
-        stored = self.program.interpreter.stored
+        stored = self.program.observations.stored
         return receiver in container.parents or any(
             owner is receiver and value is container for (owner, _), value in stored.items()
         )
@@ -132,7 +132,7 @@ class Keeping:
         root = trace.root
         if root is None or root.owner is None:
             return True
-        stored = self.program.interpreter.stored
+        stored = self.program.observations.stored
         names = {name for (owner, name), value in stored.items() if owner is trace.receiver and value is container}
         emptied = {f"{root.parameters[0]}.{name}.{verb}" for name in names for verb in _EMPTYING}
         makers = {maker for name in names for maker in root.owner.assigned.get(name, ())}

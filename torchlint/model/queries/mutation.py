@@ -162,7 +162,7 @@ class Mutation:
 
     def _is_given_without_gradients(self, trace: Trace, event: Event) -> bool:
         """Whether a `forward` gets here only with a parameter that its callers give with gradients off alone."""
-        calls = self.program.interpreter.forward_calls.get(trace.root, []) if trace.root is not None else []
+        calls = self.program.observations.forward_calls.get(trace.root, []) if trace.root is not None else []
         for branch, arm in event.path if calls else ():
             node = self.program.tree.node(branch.site) if isinstance(branch, Branch) else None
             name = _asked_for(node.test) if isinstance(node, ast.If) and arm == 0 else ""
@@ -239,13 +239,13 @@ class Mutation:
         """Whether those that a function returns to may go backward; tests are theirs, and would do so here."""
         if trace.root is None or _no_grad_root(trace):
             return False
-        return bool(self.program.interpreter.backwards) or not self.program.is_test
+        return bool(self.program.observations.backwards) or not self.program.is_test
 
     # -- old names ------------------------------------------------------------------------------------
 
     def old_names_read(self) -> Iterator[OldNameRead]:
         """In-place activations whose argument is read again as if nothing had happened to it."""
-        sites = self.program.interpreter.in_place_results
+        sites = self.program.observations.in_place_results
         tree = self.program.tree
         for trace in self.program.traces:
             for mutate in trace.events:
@@ -258,7 +258,7 @@ class Mutation:
                     yield OldNameRead(mutate, read, self._opening(mutate))
 
     def _opening(self, mutate: Mutate) -> Site | None:
-        opening = self.program.interpreter.openings.get(mutate.result)  # type: ignore[call-overload]
+        opening = self.program.observations.openings.get(mutate.result)  # type: ignore[call-overload]
         return opening.site if opening is not None else None
 
     def _read_after(self, mutate: Mutate, events: list[Event]) -> Read | None:
@@ -354,7 +354,7 @@ class Mutation:
             if value.op in ("data", "detach", "numpy") or value.mode is GradMode.OFF:
                 return None
             value = resolved(value.base)
-        frozen = self.program.interpreter.frozen
+        frozen = self.program.observations.frozen
         if value in frozen or any(parent in frozen for parent in value.parents):
             return None
         if isinstance(value, Tensor):
@@ -367,7 +367,7 @@ class Mutation:
         """Whether a value is the weight or bias of what a condition says is a layer of PyTorch."""
         if value.origin != "attribute" or value.label not in ("weight", "bias"):
             return False
-        arms = self.program.interpreter.layers.get(resolved(value.parents[0]), set())
+        arms = self.program.observations.layers.get(resolved(value.parents[0]), set())
         return not arms.isdisjoint(mutate.path)
 
     def _by_own_gradient(self, value: Unknown, mutate: Mutate) -> bool:

@@ -105,7 +105,7 @@ class Retention:
         info = module.info if isinstance(module, Module) else None
         return info is not None and any(
             isinstance(owner, Module) and owner.info is info and self._is_made_with_graph(value)
-            for (owner, _), value in self.program.interpreter.stored.items()
+            for (owner, _), value in self.program.observations.stored.items()
         )
 
     def _is_made_with_graph(self, value: Value) -> bool:

@@ -10,14 +10,14 @@ from pathlib import Path
 from torchlint.engine.registry import INTERNAL_ERROR, UNREADABLE_FILE
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding
-from torchlint.outputs import LintedFile
 from torchlint.project.discovery import Target
+from torchlint.results import LintedFile
 from torchlint.run.cache import folder as folders
 from torchlint.run.cache.environment import key_of
-from torchlint.run.cache.fingerprint import Stamp, Status, digest_of, status_of
 from torchlint.run.cache.folder import CacheError
 from torchlint.run.cache.index import Entry, Index
 from torchlint.run.cache.serialize import finding_of, plain
+from torchlint.run.fingerprint import Stamp, Status, digest_of, status_of
 
 __all__ = ["Cache", "CacheError"]
 

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.metadata import entry_points, version
 from importlib.util import find_spec
 
-from torchlint.engine.registry import GROUP
-from torchlint.run.cache.fingerprint import digest_of
+from torchlint.engine.plugins import plugins, release_of
+from torchlint.run.fingerprint import digest_of
 
 
 @cache
 def environment() -> dict[str, str]:
     """What this process lints with, by name. Nothing is imported for that which is not already."""
     found = {
-        "Python": f"{sys.implementation.name} {platform.python_version()}",
-        "libcst": version("libcst"),
-        "torchlint": f"{version('torchlint')}, sources {_sources('torchlint')}",
+        "Python": f"{sys.implementation.name} {sys.version.partition(' ')[0]}",
+        "libcst": release_of("libcst"),
+        "torchlint": f"{release_of('torchlint')}, sources {_sources('torchlint')}",
     }
-    for point in entry_points(group=GROUP):
-        release = f"{point.dist.name} {point.dist.version}, " if point.dist else ""
-        module = point.value.partition(":")[0]
+    for plugin in plugins():
+        module = plugin.value.partition(":")[0]
         places = sorted({module, module.partition(".")[0]} - {"torchlint"})
-        found[f"plugin {point.name}"] = release + ", ".join(f"{place} {_sources(place)}" for place in places)
+        origin = [plugin.release] if plugin.release else []
+        found[f"plugin {plugin.name}"] = ", ".join([*origin, *(f"{place} {_sources(place)}" for place in places)])
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from types import NoneType
 from typing import Any
 
 from torchlint.files import regular
-from torchlint.run.cache.fingerprint import Status, digest_of
+from torchlint.run.fingerprint import Status, digest_of
 
 MAX_FILES = 100_000
 MAX_BYTES = 50_000_000
@@ -102,7 +101,7 @@ def _write(path: Path, entries: dict[str, Entry]) -> None:
     body = json.dumps(values, separators=(",", ":")).encode()
     if len(body) > MAX_BYTES:
         return
-    temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")
+    temporary = path.with_suffix(f".{os.urandom(8).hex()}.tmp")
     try:
         with open(temporary, "xb") as file:
             file.write(_head(body) + b"\n" + body)

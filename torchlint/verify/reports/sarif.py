@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from torchlint.outputs import LintedFile, Outcome
 from torchlint.outputs.sarif import CRASH, log
+from torchlint.results import LintedFile, Outcome
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import Answer
 

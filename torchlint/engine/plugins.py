@@ -1,0 +1,107 @@
+"""Plugins: who declares rules, by the entry points of what is installed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import PathFinder
+
+from torchlint.files import regular
+
+GROUP = "torchlint.rules"
+
+
+class NeedsMetadata(Exception):
+    """Only `importlib.metadata` can tell."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An entry point: a name, where its rules are, and the release that declares it."""
+
+    name: str
+    value: str
+    """A module, or `module:attribute`."""
+    release: str = ""
+
+    def load(self) -> object:
+        """The module or attribute; whatever importing it raises is raised."""
+        module, _, attribute = self.value.partition(":")
+        found: object = importlib.import_module(module.strip())
+        for name in attribute.split(".") if attribute else ():
+            found = getattr(found, name.strip())
+        return found
+
+
+CORE = Plugin("core", "torchlint.rules")
+
+
+@cache
+def plugins() -> tuple[Plugin, ...]:
+    """The rules of torchlint first, then those of plugins by name."""
+    try:
+        has_others = any(_declares_rules(folder) for folder in _metadata_folders() if not _is_of_torchlint(folder))
+    except NeedsMetadata:
+        has_others = True
+    return (CORE, *(_declared() if has_others else ()))
+
+
+def _declared() -> list[Plugin]:
+    """The entry points of others. It takes longer to import what finds them than to lint most files."""
+    from importlib.metadata import entry_points
+
+    found = [
+        Plugin(point.name, point.value, f"{point.dist.name} {point.dist.version}" if point.dist else "")
+        for point in entry_points(group=GROUP)
+        if point.value != CORE.value
+    ]
+    return sorted(found, key=lambda plugin: plugin.name)
+
+
+def release_of(package: str) -> str:
+    """The name and version under which a package is installed."""
+    try:
+        names = [os.path.basename(folder) for folder in _metadata_folders()]
+    except NeedsMetadata:
+        names = []
+    found = [
+        name.rpartition(".")[0] for name in names if name.startswith(f"{package}-") and name.endswith(".dist-info")
+    ]
+    if found:
+        return found[0]
+    from importlib.metadata import version
+
+    return f"{package}-{version(package)}"
+
+
+@cache
+def _metadata_folders() -> tuple[str, ...]:
+    """Where installed packages say what they are; raises `NeedsMetadata` for archives, and with other importers."""
+    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+        raise NeedsMetadata
+    found: list[str] = []
+    for place in sys.path:
+        try:
+            names = os.listdir(place or os.curdir)
+        except NotADirectoryError:
+            raise NeedsMetadata from None
+        except OSError:
+            continue
+        if place.endswith(".egg"):
+            raise NeedsMetadata
+        found += [os.path.join(place, name) for name in names if name.endswith((".dist-info", ".egg-info"))]
+    return tuple(found)
+
+
+def _declares_rules(folder: str) -> bool:
+    try:
+        return GROUP.encode() in regular.read(os.path.join(folder, "entry_points.txt"))
+    except OSError:
+        return False
+
+
+def _is_of_torchlint(folder: str) -> bool:
+    return os.path.basename(folder).partition(".")[0].partition("-")[0] == "torchlint"

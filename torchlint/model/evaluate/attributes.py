@@ -1,0 +1,119 @@
+"""Attributes of values: as assigned, as their class says, or as PyTorch defines them."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.definitions import ClassInfo
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import GradRead
+from torchlint.model.values import (
+    Container,
+    External,
+    Function,
+    Instance,
+    Module,
+    Optimizer,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    class_of,
+    resolved,
+)
+from torchlint.pytorch.api import PLAIN_ATTRIBUTES
+from torchlint.syntax.python_ast import site_of
+
+
+class Attributes(Part):
+    """Reads attributes."""
+
+    def evaluate(self, node: ast.Attribute) -> Value:
+        """The value of `owner.name`."""
+        owner = self.expressions.value(node.value)
+        return self.read(owner, node.attr, node)
+
+    def read(self, owner: Value, name: str, node: ast.AST) -> Value:
+        """What reading an attribute gives, tensors' own attributes understood."""
+        owner = resolved(owner)
+        if name == "grad":
+            self.state.emit(GradRead(site_of(node)))
+            return self.state.part_of(owner, "grad", "grad", node)
+        if name == "data" and not isinstance(owner, (Container, Instance, External)):
+            return self.state.stamp(Tensor(node, "data", (owner,), self.state.mode, base=owner))
+        if isinstance(owner, Tensor):
+            if name in PLAIN_ATTRIBUTES:
+                return Plain(node)
+            if name in ("T", "mT", "H", "real", "imag"):
+                return self.state.stamp(Tensor(node, "t", (owner,), self.state.mode, base=owner))
+            if owner.op == "module":
+                return self.component(owner, name, node)
+        if isinstance(owner, Optimizer) or name == "param_groups":
+            owner.used_as(name)
+            return self.state.part_of(owner, name, "attribute", node)
+        if isinstance(owner, Module) and owner.info is None and name.startswith(("weight", "bias")):
+            return self._leaf_parameter(owner, name, node)
+        if name in ("shape", "ndim", "device", "dtype"):
+            return Plain(node)
+        return self.lookup(owner, name, node)
+
+    def lookup(self, owner: Value, name: str, node: ast.AST | None) -> Value:
+        """An attribute of a value, as last assigned; else what its class says; else an unknown part."""
+        key = (owner, name)
+        found = self.state.heap.get(key)
+        if found is not None:
+            return self.state.carried(key, found)
+        if isinstance(owner, External):
+            return self.state.shared_part(owner, name, lambda: External(node, f"{owner.name}.{name}"))
+        info = class_of(owner)
+        if info is not None and node is not None:
+            method = self.definitions.method(info, name)
+            if method is not None and method.has_decorator("property") and self.functions.can_inline(method):
+                return self.functions.read_property(method, owner, node)
+        if info is not None:
+            member = self._member(owner, info, name)
+            if member is not None:
+                return member
+        return self.state.part_of(owner, name, "attribute", node)
+
+    def _member(self, owner: Value, info: ClassInfo, name: str) -> Value | None:
+        """A method, or what `__init__` stores under the name."""
+        method = self.definitions.method(info, name)
+        if method is not None:
+            if method.has_decorator("property") or method.has_decorator("cached_property"):
+                return None
+            return self.state.shared_part(owner, name, lambda: Function(method, self.state.module_frame, owner))
+        known = self.observations.stored
+        stored = known.get((owner, name)) or known.get((self.classes.template(info), name))
+        if stored is None:
+            return None
+        writers = info.assigned.get(name, set())
+        if writers - {"__init__"} and not isinstance(stored, (Container, Optimizer)):
+            return self.state.shared_part(owner, name, lambda: self._rewritten(stored, owner, name))
+        return stored
+
+    def _rewritten(self, stored: Value, owner: Value, name: str) -> Value:
+        """What `__init__` stored, or what another method has put in its place."""
+        either = Phi(stored.site, (stored, Unknown(stored.site, "attribute", (owner,), name)))
+        either.order, either.loops = owner.order, owner.loops
+        return either
+
+    def _leaf_parameter(self, owner: Value, name: str, node: ast.AST) -> Value:
+        known = self.state.heap.get((owner, name)) or self.observations.stored.get((owner, name)) or owner.part(name)
+        if known is None:
+            known = Tensor(node, "parameter", (owner,), leaf=True)
+            known.order, known.loops = owner.order, owner.loops
+            owner.set_part(name, known)
+        return known
+
+    def component(self, owner: Tensor, key: object, node: ast.AST) -> Value:
+        """A field or element of what a module returned."""
+        known = owner.part(key)
+        if known is None:
+            known = Tensor(node, "component", (owner,), owner.mode)
+            known.order, known.loops = owner.order, owner.loops
+            if isinstance(key, str):
+                known.label = key
+            owner.set_part(key, known)
+        return known

@@ -1,0 +1,102 @@
+"""Branches: each alternative runs on a copy of the state, and they merge behind it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Branch, Try
+from torchlint.model.state import Snapshot
+from torchlint.model.values import Plain, Value
+from torchlint.syntax.python_ast import dotted, site_of
+
+
+class Branches(Part):
+    """Runs `if`, `match` and `try`."""
+
+    def run_if(self, node: ast.If) -> None:
+        """Run the arm that is certain, else both; a test may say something of a name in one of them."""
+        self.expressions.value(node.test)
+        arms = self._arms(node)
+        certain = self.conditions.certain_arm(node)
+        if certain is not None:
+            arms[certain]()
+            return
+        absent = self.conditions.absent(node.test)
+        if absent is not None:
+            name, number = absent
+            arm = arms[number]
+            arms[number] = lambda: self._as(name, Plain(node, None), arm)
+        layer = self.conditions.layer_asked_for(node.test)
+        if layer is not None:
+            value, body = layer, arms[0]
+            arms[0] = lambda: self._as_layer(value, body)
+        training = dotted(node.test).endswith(".training") and not node.orelse
+        self._branch(node, arms, only_first=training)
+
+    def _arms(self, node: ast.If) -> list[Callable[[], None]]:
+        return [lambda: self.statements.run(node.body), lambda: self.statements.run(node.orelse)]
+
+    def _as(self, name: str, value: Value, arm: Callable[[], None]) -> None:
+        """Run an arm in which a name stands for a value."""
+        self.state.bind(name, value)
+        arm()
+
+    def _as_layer(self, value: Value, arm: Callable[[], None]) -> None:
+        """Run an arm in which a value is a layer of PyTorch."""
+        self.observations.layers.setdefault(value, set()).add(self.state.path[-1])
+        arm()
+
+    def _branch(self, node: ast.AST, arms: Sequence[Callable[[], None]], only_first: bool = False) -> None:
+        """Interpret alternatives; with `only_first` what follows sees the first alone, if it goes on."""
+        state = self.state
+        before, path, passed, outer = state.snapshot(), state.path, state.passed, state.items
+        ends: list[Snapshot] = []
+        left: list[tuple[object, int]] = []
+        branch = Branch(site_of(node), [])
+        for number, arm in enumerate(arms):
+            state.restore(before)
+            state.items = []
+            state.path, state.passed = (*path, (branch, number)), passed
+            arm()
+            branch.arms.append(state.items)
+            ends.append(state.snapshot())
+            ends[-1].arm = (branch, number)
+            left += state.passed[len(passed) :] if state.alive else [(branch, number)]
+        state.items, state.path, state.passed = outer, path, (*passed, *left)
+        state.merge(ends[:1] if only_first and ends[0].alive else ends, node)
+        if any(branch.arms):
+            state.items.append(branch)
+
+    def run_match(self, node: ast.Match) -> None:
+        """Run each case, or none."""
+        self.expressions.value(node.subject)
+        arms: list[Callable[[], None]] = [lambda case=case: self.statements.run(case.body) for case in node.cases]  # type: ignore[misc]
+        self._branch(node, [*arms, lambda: None])
+
+    def run_try(self, node: ast.Try) -> None:
+        """Run the body, and each handler from a state between the beginning of the body and its end."""
+        state = self.state
+        before, path, passed, outer = state.copy(), state.path, state.passed, state.items
+        event = Try(site_of(node), [], [])
+        state.items = event.body
+        self.statements.run(node.body)
+        self.statements.run(node.orelse)
+        ends = [state.copy()]
+        for number, handler in enumerate(node.handlers):
+            state.restore(before)
+            state.merge([before, *([ends[0]] if ends[0].alive else [])], node)
+            state.alive = True
+            state.items = []
+            state.path, state.passed = (*path, (event, number + 1)), passed
+            self.statements.run(handler.body)
+            event.handlers.append(state.items)
+            ends.append(state.copy())
+        state.items, state.path, state.passed = outer, path, passed
+        state.merge(ends, node)
+        state.items.append(event)
+        if node.finalbody:
+            alive, state.alive = state.alive, True
+            self.statements.run(node.finalbody)
+            state.alive = state.alive and alive

@@ -1,0 +1,95 @@
+"""Calls of Python's own functions: what they make of tensors, modules and containers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cached_property
+
+from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.part import Part
+from torchlint.model.values import Container, Parameters, Plain, Unknown, Value, resolved
+from torchlint.pytorch import api
+
+
+class BuiltinFunctions(Part):
+    """Evaluates calls of builtins."""
+
+    @cached_property
+    def _handlers(self) -> dict[str, Callable[[Arguments, ast.Call], Value | None]]:
+        return {
+            "sum": self._call_sum, "max": self._call_sum, "min": self._call_sum, "abs": self._call_sum,
+            "enumerate": self._call_enumerate, "zip": self._call_zip, "map": self._call_map,
+            "dict": self._call_dict, "list": self._call_list, "set": self._call_list,
+            "super": self._call_super, "getattr": self._call_getattr,
+        }  # fmt: skip
+
+    def call(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
+        """A call of one of Python's own functions."""
+        handler = self._handlers.get(name)
+        if handler is not None:
+            result = handler(arguments, node)
+            if result is not None:
+                return result
+        if name in api.PASSING_BUILTINS and arguments.positional:
+            first = resolved(arguments.positional[0])
+            if name == "next":
+                return self.elements.iterate(first, node)
+            if isinstance(first, (Parameters, Unknown)):
+                return first
+            inside = tuple(first.elements()) if isinstance(first, Container) else (self.elements.iterate(first, node),)
+            return self.state.stamp(Container(node, name if name == "tuple" else "list", inside))
+        if name in _PLAIN_BUILTINS:
+            return Plain(node)
+        return self.state.stamp(Unknown(node, "call", arguments.all(), name, None, self.state.mode))
+
+    def _call_sum(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        if not arguments.positional:
+            return None
+        first = resolved(arguments.positional[0])
+        return self.tensors.make("add", (first,), node)
+
+    def _call_enumerate(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        if not arguments.positional:
+            return None
+        pair = Container(node, "tuple", (Plain(node), self.elements.iterate(arguments.positional[0], node)))
+        return self.state.stamp(Container(node, "generator", (self.state.stamp(pair),)))
+
+    def _call_map(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        if len(arguments.positional) != 2:
+            return None
+        element = self.elements.iterate(arguments.positional[1], node)
+        result = self.calls.call(arguments.positional[0], Arguments([element], {}, []), node)
+        return self.state.stamp(Container(node, "generator", (result,)))
+
+    def _call_zip(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        row = Container(node, "tuple", tuple(self.elements.iterate(item, node) for item in arguments.positional))
+        return self.state.stamp(Container(node, "generator", (self.state.stamp(row),)))
+
+    def _call_dict(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        made = self.state.stamp(Container(node, "dict", tuple(arguments.positional)))
+        for key, value in arguments.keywords.items():
+            made.set_part(key, value)
+        return made
+
+    def _call_list(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        return self.state.stamp(Container(node, "list")) if not arguments.all() else None
+
+    def _call_super(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        return self.state.stamp(Unknown(node, "super", (), "super"))
+
+    def _call_getattr(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        if len(arguments.positional) < 2:
+            return None
+        name = resolved(arguments.positional[1])
+        if isinstance(name, Plain) and isinstance(name.constant, str):
+            return self.attributes.read(arguments.positional[0], name.constant, node)
+        return None
+
+
+_PLAIN_BUILTINS = frozenset(
+    (
+        "len int float str bool range print isinstance hasattr type id repr round format open input bin hex "
+        "ord chr hash callable any all divmod pow bytes vars dir issubclass setattr delattr globals locals"
+    ).split()
+)

@@ -1,0 +1,109 @@
+"""Classes of this module: their objects, what `__init__` stores in them, and what `forward` returns."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from torchlint.model.definitions import ClassInfo
+from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.functions import MAX_DEPTH
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Mutate, events_in
+from torchlint.model.tracking import storages
+from torchlint.model.values import Function, Instance, Module, Optimizer, Value
+from torchlint.pytorch import naming
+from torchlint.pytorch.api import SCHEDULERS
+
+_MODULE_BASES = frozenset("Module LightningModule PreTrainedModel Sequential ModuleList MessagePassing GP".split())
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What is known of a `forward`: the value that it returns, and the parameters that it overwrites, by what."""
+
+    returned: Value | None
+    overwritten: dict[str, str]
+
+
+class Classes(Part):
+    """Makes objects, and knows what their class says of them."""
+
+    def __init__(self) -> None:
+        self._templates: dict[ClassInfo, Value] = {}
+        self._forwards: dict[ClassInfo, Forward | None] = {}
+
+    def is_module_class(self, info: ClassInfo) -> bool:
+        """Whether objects of a class are `nn.Module`s: by a base of that name, or by having a `forward`."""
+        bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
+        if any(item.rpartition(".")[2] in _MODULE_BASES or item.startswith("torch.nn.") for item in bases):
+            return True
+        return bool(bases) and self.definitions.method(info, "forward") is not None
+
+    def is_optimizer_class(self, info: ClassInfo) -> bool:
+        """Whether objects of a class are optimizers: by a base of PyTorch, or of such a name."""
+        bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
+        return any(
+            (item.startswith("torch.optim.") and not item.startswith(SCHEDULERS))
+            or naming.is_optimizer_class(item.rpartition(".")[2])
+            for item in bases
+        )
+
+    def new_object(self, info: ClassInfo, node: ast.AST, parents: tuple[Value, ...]) -> Value:
+        """An object of a local class, its `__init__` not run."""
+        if self.is_optimizer_class(info):
+            return self.state.stamp(Optimizer(node, info.name, parents, info))
+        if self.is_module_class(info):
+            return self.state.stamp(Module(node, info.name, parents, info))
+        return self.state.stamp(Instance(node, info, parents, info.name))
+
+    def template(self, info: ClassInfo) -> Value:
+        """The object that stands for any instance of a class, its attributes as `__init__` stores them."""
+        known = self._templates.get(info)
+        if known is None:
+            known = self._templates[info] = self._new_template(info)
+            self._run_init(info, known)
+        return known
+
+    def _new_template(self, info: ClassInfo) -> Value:
+        if self.is_module_class(info):
+            return Module(info.node, info.name, (), info)
+        return Instance(info.node, info, (), "self")
+
+    def _run_init(self, info: ClassInfo, template: Value) -> None:
+        """Interpret `__init__` once, aside from the program, for what it stores."""
+        init = self.definitions.method(info, "__init__")
+        if init is None or init in self.state.stack or len(self.state.stack) >= MAX_DEPTH:
+            return
+        with self.functions.aside(init, template):
+            for (owner, name), value in self.state.heap.items():
+                self.observations.stored[owner, name] = value
+
+    def forward_of(self, info: ClassInfo) -> Forward | None:
+        """What `forward` of a class returns and overwrites, whatever it is called with; None where it is unknown."""
+        forward = self.definitions.method(info, "forward")
+        if forward is None or info in self._forwards or not self.functions.can_inline(forward):
+            return self._forwards.get(info)
+        self._forwards[info] = None
+        before = set(self.observations.interpreted)
+        with self.functions.aside(forward, self.template(info)) as (frame, given):
+            changes = [event for event in events_in(self.state.items) if isinstance(event, Mutate) and not event.path]
+            returned = self.state.phi(forward.node, frame.returns) if frame.returns else None
+        overwritten = {
+            name: change.how
+            for change in reversed(changes)
+            for name in forward.parameters[1:]
+            if change.result in self.observations.in_place_results and given[name] in storages(change.target)
+        }
+        self.observations.interpreted &= before
+        self._forwards[info] = Forward(returned, overwritten)
+        return self._forwards[info]
+
+    def instantiate(self, info: ClassInfo, arguments: Arguments, node: ast.AST) -> Value:
+        """`SomeClass(...)`: an object, with `__init__` run on it where that says more than the template."""
+        made = self.new_object(info, node, arguments.all())
+        if isinstance(made, Instance):
+            init = self.definitions.method(info, "__init__")
+            if init is not None and self.functions.can_inline(init):
+                self.functions.inline(Function(init, self.state.module_frame, made), arguments, node)
+        return made

@@ -1,0 +1,78 @@
+"""Methods of Python's containers: what they keep, and what they give back."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Keep
+from torchlint.model.values import Container, External, Module, Phi, Plain, Tensor, Unknown, Value, resolved
+from torchlint.syntax.python_ast import dotted, site_of
+
+
+class Containers(Part):
+    """Calls methods of containers."""
+
+    def handlers(self) -> dict[str, MethodHandler]:
+        """Methods that may be a container's, by name."""
+        return {
+            "append": self._append, "appendleft": self._append, "add": self._append,
+            "extend": self._extend, "insert": self._insert,
+        }  # fmt: skip
+
+    def call(self, receiver: Container, name: str, arguments: Arguments, node: ast.Call) -> Value:
+        """A call of a method of a container that is known."""
+        if name == "items":
+            pair = Container(node, "tuple", (Plain(node), self.elements.lookup(receiver, None, node)))
+            return self.state.stamp(Container(node, "generator", (self.state.stamp(pair),)))
+        if name in ("values", "copy"):
+            return receiver
+        if name in ("get", "pop", "setdefault", "popleft"):
+            key = arguments.positional[0] if arguments.positional else None
+            literal = key.constant if isinstance(key, Plain) and key.is_literal else None
+            if (
+                name == "setdefault"
+                and len(arguments.positional) == 2
+                and isinstance(literal, str)
+                and receiver.part(literal) is None
+            ):
+                receiver.set_part(literal, arguments.positional[1])
+            return self.elements.lookup(receiver, literal, node)
+        if name == "update" and receiver.kind == "meter" and arguments.positional:
+            assert isinstance(node.func, ast.Attribute)
+            self.state.emit(Keep(site_of(node), receiver, arguments.positional[0], "add", dotted(node.func.value)))
+        if name == "update" and receiver.kind == "dict":
+            for value in arguments.all():
+                inner = resolved(value)
+                for item in inner.elements() if isinstance(inner, Container) else [value]:
+                    receiver.add(item)
+        if name == "clear":
+            self.state.emit(Keep(site_of(node), receiver, Plain(node), "clear", ""))
+        return Plain(node)
+
+    def _append(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
+            return None
+        value = arguments.positional[0]
+        if isinstance(receiver, Container):
+            receiver.add(value)
+        known = isinstance(receiver, Container) or called_attribute(node) != "add"
+        if known and isinstance(receiver, (Container, Unknown, Phi)):
+            assert isinstance(node.func, ast.Attribute)
+            self.state.emit(Keep(site_of(node), receiver, value, "append", dotted(node.func.value)))
+        return Plain(node, None)
+
+    def _extend(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
+            return None
+        inner = resolved(arguments.positional[0])
+        if isinstance(inner, Container):
+            for item in inner.elements():
+                self._append(receiver, Arguments([item], {}, []), node)
+        return Plain(node, None)
+
+    def _insert(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        if len(arguments.positional) != 2:
+            return None
+        return self._append(receiver, Arguments(arguments.positional[1:], {}, []), node)

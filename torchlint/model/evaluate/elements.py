@@ -1,0 +1,157 @@
+"""Elements of containers, tensors and modules: by index, by key, and in iteration."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from torchlint.model.evaluate.part import Part
+from torchlint.model.values import (
+    Container,
+    Module,
+    Parameters,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+from torchlint.pytorch import naming
+from torchlint.pytorch.api import WITH_INDICES
+
+
+class Elements(Part):
+    """Reads elements."""
+
+    def evaluate(self, node: ast.Subscript) -> Value:
+        """The value of `owner[index]`."""
+        owner = resolved(self.expressions.value(node.value))
+        index = self.index(node)
+        if isinstance(owner, Module) and any(isinstance(item, ast.Slice) for item in indices_of(node)):
+            return self.state.stamp(Module(node, owner.name, owner.parents, owner.info))
+        stored = self.state.stored_at(owner, index)
+        return stored if stored is not None else self.lookup(owner, key_of(index), node, basic=self.is_basic(node))
+
+    def index(self, node: ast.Subscript) -> Value | None:
+        """What stands in the brackets, unless that is a slice or several indices; evaluates them all."""
+        found: list[Value] = []
+        indices = indices_of(node)
+        for item in indices:
+            if not isinstance(item, ast.Slice):
+                found.append(self.expressions.value(item))
+                continue
+            for part in (item.lower, item.upper, item.step):
+                if part is not None:
+                    self.expressions.value(part)
+        return found[0] if len(found) == len(indices) == 1 else None
+
+    def is_basic(self, node: ast.Subscript) -> bool:
+        """Whether indexing gives a view: slices and literal numbers, no masks and index tensors."""
+        return all(
+            isinstance(item, (ast.Slice, ast.UnaryOp))
+            or (isinstance(item, ast.Constant) and (item.value is ... or type(item.value) is int))
+            for item in indices_of(node)
+        )
+
+    def lookup(self, owner: Value, key: object, node: ast.AST, *, basic: bool = False) -> Value:
+        """An element by key (None: any) of a container, tensor or unknown."""
+        if isinstance(owner, Container):
+            return self._container_element(owner, key, node)
+        stored = self.state.heap.get((owner, f"[{key!r}]"))
+        if stored is not None:
+            return stored
+        if isinstance(owner, Tensor):
+            if owner.op == "module" and key is not None:
+                return self.attributes.component(owner, key, node)
+            if owner.op in WITH_INDICES and key == 1:
+                return self.state.stamp(Tensor(node, "argmax", (owner,), self.state.mode))
+            return self.state.stamp(Tensor(node, "getitem", (owner,), self.state.mode, base=owner if basic else None))
+        if isinstance(owner, Plain):
+            return Plain(node)
+        if isinstance(owner, Parameters):
+            return self._parameter(owner, node)
+        if isinstance(owner, Module) and owner.info is None:
+            return self._submodule(owner, key, node)
+        if isinstance(owner, Phi):
+            inputs = [item for item in inputs_of(owner) if isinstance(item, (Container, Tensor))]
+            if len(inputs) == 1 and not owner.is_loop:
+                return self.lookup(inputs[0], key, node, basic=basic)
+        return self.state.part_of(owner, f"[{key!r}]", "element", node)
+
+    def _submodule(self, owner: Module, key: object, node: ast.AST) -> Value:
+        """An element of a `Sequential` or `ModuleList`: one of its modules."""
+        inside = [
+            item for part in owner.parents for item in (part.elements() if isinstance(part, Container) else [part])
+        ]
+        modules = [item for item in inside if isinstance(resolved(item), (Module, Unknown))]
+        if isinstance(key, int) and -len(inside) <= key < len(inside):
+            return inside[key]
+        if modules:
+            return self.state.phi(node, modules)
+        return self.state.part_of(owner, "[]", "element", node)
+
+    def _parameter(self, owner: Value, node: ast.AST) -> Value:
+        known = owner.part("[]")
+        if known is None:
+            known = Tensor(node, "parameter", owner.parents, leaf=True)
+            known.order, known.loops = owner.order, owner.loops
+            owner.set_part("[]", known)
+        return known
+
+    def _container_element(self, owner: Container, key: object, node: ast.AST) -> Value:
+        if isinstance(key, int) and owner.kind in ("list", "tuple") and not owner.known_parts:
+            if -len(owner.parents) <= key < len(owner.parents):
+                return owner.parents[key]
+        known = (owner.part(key) or owner.part(f"[{key!r}]")) if key is not None else None
+        if known is not None:
+            return known
+        elements = owner.elements()
+        if len(elements) == 1 and owner.kind in ("list", "tuple", "set", "generator"):
+            return elements[0] if not owner.grown else self._drawn(owner, elements[0])
+        if not elements:
+            return self.state.part_of(owner, f"[{key!r}]", "element", node)
+        whole = owner.part("[]")
+        if not isinstance(whole, Phi) or whole.parents != tuple(elements):
+            whole = self.state.stamp(Phi(node, tuple(elements)))
+            whole.source = owner
+            owner.set_part("[]", whole)
+        return whole
+
+    def _drawn(self, owner: Container, element: Value) -> Value:
+        """An element of a list that grows: the same one, perhaps of an earlier iteration."""
+        known = owner.part("[]")
+        if not isinstance(known, Phi) or known.parents != (element,):
+            known = Phi(element.site, (element,))
+            known.order, known.loops, known.label, known.source = element.order, element.loops, element.label, owner
+            owner.set_part("[]", known)
+        return known
+
+    def unpack(self, owner: Value, node: ast.AST) -> Sequence[Value]:
+        """What `*owner` stands for."""
+        return owner.elements() if isinstance(owner, Container) else [self.iterate(owner, node)]
+
+    def iterate(self, owner: Value, node: ast.AST) -> Value:
+        """What one iteration over a value yields."""
+        owner = resolved(owner)
+        if isinstance(owner, (Parameters, Container, Module)):
+            return self.lookup(owner, None, node)
+        if isinstance(owner, Tensor):
+            return self.state.stamp(Tensor(node, "unbind", (owner,), self.state.mode, base=owner))
+        if isinstance(owner, Plain):
+            return Plain(node)
+        if isinstance(owner, Unknown) and owner.origin == "call" and owner.callee is not None:
+            if naming.is_called_as_module(owner.callee.label):
+                return self.state.part_of(owner, "[]", "element", node)
+        return self.state.stamp(Unknown(node, "iteration", (owner,)))
+
+
+def indices_of(node: ast.Subscript) -> list[ast.expr]:
+    """What stands in the brackets: one index, or several that commas separate."""
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def key_of(index: Value | None) -> object:
+    """The literal number or text that an index is, else None."""
+    return index.constant if isinstance(index, Plain) and isinstance(index.constant, (str, int)) else None

@@ -1,0 +1,206 @@
+"""Functions of this module where they are called: their bodies are interpreted in place, with the caller's values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from torchlint.model.definitions import FunctionInfo, all_parameters, defaults_of
+from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Inlined
+from torchlint.model.state import Snapshot
+from torchlint.model.values import Container, Frame, Function, Module, Optimizer, Plain, Unknown, Value
+from torchlint.pytorch import naming
+from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.syntax.python_ast import arguments, dotted, is_literal, site_of
+
+_PLAIN_ANNOTATIONS = frozenset({"int", "float", "str", "bool", "bytes", "Path", "pathlib.Path"})
+MAX_DEPTH = 8
+"""Calls inlined into each other; deeper ones are unknown."""
+MAX_STATEMENTS = 4_000
+"""Statements interpreted from one root; beyond that, calls of local functions are unknown."""
+_STATE = ("frame", "heap", "mode", "alive", "items", "loops", "scopes", "path", "passed", "calls")
+"""The attributes of the state that say where in the program it stands."""
+
+
+class Functions(Part):
+    """Interprets functions: where they are called, aside from the program, or with callers unknown."""
+
+    def can_inline(self, info: FunctionInfo) -> bool:
+        """Whether a call is followed into a function."""
+        within = self.state.statements < MAX_STATEMENTS and self.state.budget > 0
+        return within and info not in self.state.stack and len(self.state.stack) < MAX_DEPTH
+
+    def inline(self, function: Function, arguments: Arguments, node: ast.AST) -> Value:
+        """Interpret a function's body at a call; the value is what it returns."""
+        info, state = function.info, self.state
+        self.observations.interpreted.add(info)
+        caller, mode, items, calls, outer = state.frame, state.mode, state.items, state.calls, state.call_path
+        passed, without_grad = state.passed, state.called_without_grad
+        if mode is GradMode.OFF and without_grad is None:
+            state.called_without_grad = (len(state.path), len(passed))
+        frame = Frame(info, function.frame, len(state.entered_from), called=True)
+        self._bind_parameters(frame, function, arguments)
+        state.stack.append(info)
+        state.frame, state.items, state.calls, state.call_path = frame, [], (*calls, site_of(node)), state.path
+        decorated = function.mode or self.decorated_mode(info)
+        state.mode = decorated or mode
+        if isinstance(info.node, ast.Lambda):
+            frame.returns.append(self.expressions.value(info.node.body))
+        else:
+            self.statements.run(info.node.body)
+        self._return_to(caller)
+        state.called_without_grad = without_grad
+        inner, state.items, state.calls, state.call_path, state.passed = state.items, items, calls, outer, passed
+        state.stack.pop()
+        if decorated is not None:
+            state.mode = mode
+        if inner:
+            state.items.append(Inlined(site_of(node), inner))
+        return self._returned(frame, node)
+
+    def read_property(self, method: FunctionInfo, owner: Value, node: ast.AST) -> Value:
+        """What a property gives: another value at each reading."""
+        function = Function(method, self.state.module_frame, owner)
+        return self.inline(function, Arguments([], {}, []), node)
+
+    def _return_to(self, caller: Frame) -> None:
+        """Merge the states at every `return` and at the end of the body into the caller's."""
+        state, frame = self.state, self.state.frame
+        ends: list[Snapshot] = [*frame.ends, *([state.snapshot()] if state.alive else [])]
+        state.frame = caller
+        for end in ends:
+            end.locals = caller.locals
+        state.alive = True
+        if ends:
+            state.merge(ends, None)
+        frame.ends.clear()
+
+    def _returned(self, frame: Frame, node: ast.AST) -> Value:
+        if frame.info is not None and frame.info.is_generator:
+            return self.state.stamp(Container(node, "generator", tuple(frame.returns)))
+        if not frame.returns:
+            return Plain(node, None)
+        return self.state.phi(node, frame.returns)
+
+    def _bind_parameters(self, frame: Frame, function: Function, arguments: Arguments) -> None:
+        info = function.info
+        names = list(info.parameters)
+        positional = list(arguments.positional)
+        if info.is_method and function.receiver is not None:
+            positional.insert(0, function.receiver)
+        defaults = defaults_of(info.node)
+        for index, name in enumerate(names):
+            if index < len(positional):
+                frame.locals[name] = positional[index]
+            elif name in arguments.keywords:
+                frame.locals[name] = arguments.keywords[name]
+            elif name in defaults and not arguments.starred:
+                frame.locals[name] = self.expressions.value(defaults[name])
+            else:
+                frame.locals[name] = self.state.stamp(Unknown(info.node, "parameter", tuple(arguments.starred), name))
+        rest_of, options_of = info.node.args.vararg, info.node.args.kwarg
+        if rest_of is not None:
+            rest = Container(info.node, "tuple", (*positional[len(names) :], *arguments.starred))
+            frame.locals[rest_of.arg] = self.state.stamp(rest)
+        if options_of is not None:
+            options = self.state.stamp(Container(info.node, "dict", tuple(arguments.starred)))
+            for name, value in arguments.keywords.items():
+                if name not in names:
+                    options.set_part(name, value)
+            frame.locals[options_of.arg] = options
+
+    def decorated_mode(self, info: FunctionInfo) -> GradMode | None:
+        """The grad mode that decorators give a function's body."""
+        for decorator in info.decorators:
+            call = decorator if isinstance(decorator, ast.Call) else None
+            name = self.definitions.qualified(dotted(call.func if call is not None else decorator))
+            given = [] if call is None else arguments(call)
+            argument = given[0] if given else None
+            if name in SET_GRAD_MODE:
+                return mode_asked_for(argument, GradMode.ON, GradMode.OFF)
+            if name in GRAD_MODES:
+                mode = GRAD_MODES[name]
+                return mode if argument is None else mode_asked_for(argument, mode, GradMode.ON)
+            if naming.SWITCHES_GRADIENTS.search(name.rpartition(".")[2]):
+                return GradMode.UNKNOWN
+        return None
+
+    def root_frame(self, info: FunctionInfo) -> Frame:
+        """A frame for a function whose callers are unknown."""
+        frame = Frame(info, self._enclosing_frame(info))
+        for index, name in enumerate(info.parameters):
+            if index == 0 and info.is_method and info.owner is not None:
+                frame.locals[name] = self.classes.template(info.owner)
+            else:
+                frame.locals[name] = self._parameter_value(info, name)
+        for star in (info.node.args.vararg, info.node.args.kwarg):
+            if star is not None:
+                frame.locals[star.arg] = self.state.stamp(Unknown(info.node, "parameter", (), star.arg))
+        return frame
+
+    def _enclosing_frame(self, info: FunctionInfo) -> Frame:
+        if info.enclosing is None:
+            return self.state.module_frame
+        return self.root_frame(info.enclosing)
+
+    def _parameter_value(self, info: FunctionInfo, name: str) -> Value:
+        for item in all_parameters(info.node):
+            if item.arg == name and item.annotation is not None:
+                known = self._annotated_value(item.annotation, name)
+                if known is not None:
+                    return known
+        return self.state.stamp(Unknown(info.node, "parameter", (), name))
+
+    def _annotated_value(self, annotation: ast.expr, name: str) -> Value | None:
+        text = dotted(annotation)
+        qualified = self.definitions.qualified(text)
+        if text in _PLAIN_ANNOTATIONS:
+            return Plain(annotation, label=name)
+        made: Value | None = None
+        if qualified in ("torch.nn.Module", "torch.nn.modules.module.Module"):
+            made = Module(annotation, name)
+        elif naming.is_optimizer_class(text.rpartition(".")[2]):
+            made = Optimizer(annotation, name)
+        elif text in self.definitions.class_names:
+            made = self.classes.new_object(self.definitions.class_names[text], annotation, ())
+        if made is not None:
+            made.label = name
+            return self.state.stamp(made)
+        return None
+
+    @contextmanager
+    def aside(self, method: FunctionInfo, receiver: Value) -> Iterator[tuple[Frame, Mapping[str, Value]]]:
+        """Interpret a method aside from the program; inside, the state is that at its end.
+
+        Beside its frame, what its parameters are when it begins.
+        """
+        state = self.state
+        saved = {name: getattr(state, name) for name in _STATE}
+        state.heap, state.items, state.loops, state.scopes, state.path, state.passed = {}, [], (), [], (), ()
+        state.alive, state.mode = True, GradMode.ON
+        state.calls = (site_of(method.node),)
+        state.frame = Frame(method, state.module_frame)
+        frame = self.root_frame(method)
+        frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
+        given = dict(frame.locals)
+        state.frame = frame
+        state.stack.append(method)
+        self.observations.read_aside.add(method)
+        try:
+            assert not isinstance(method.node, ast.Lambda)
+            self.statements.run(method.node.body)
+            yield frame, given
+        finally:
+            state.stack.pop()
+            for name, value in saved.items():
+                setattr(state, name, value)
+
+
+def mode_asked_for(argument: ast.expr | None, if_true: GradMode, if_false: GradMode) -> GradMode:
+    """The grad mode that a decorator's argument asks for."""
+    if argument is None:
+        return GradMode.UNKNOWN
+    return if_true if is_literal(argument, True) else if_false if is_literal(argument, False) else GradMode.UNKNOWN

@@ -1,0 +1,92 @@
+"""Loops: one symbolic iteration, with a Phi for each name that the body assigns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from torchlint.model.evaluate.leaving import may_repeat
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Loop
+from torchlint.model.state import LoopScope
+from torchlint.model.values import Parameters, Phi, Unknown, Value, resolved
+from torchlint.pytorch.api import GradMode
+from torchlint.syntax.python_ast import is_literal, site_of
+
+LoopNode = ast.For | ast.AsyncFor | ast.While
+
+
+class Loops(Part):
+    """Runs `for` and `while`."""
+
+    def run_for(self, node: ast.For | ast.AsyncFor) -> None:
+        """Run a loop over what an iterable yields."""
+        iterable = self.expressions.value(node.iter)
+
+        def begin() -> None:
+            self.assignments.assign_target(node.target, self.elements.iterate(iterable, node))
+
+        self._loop(node, begin, iterable, certain=holds_parameters(iterable))
+
+    def run_while(self, node: ast.While) -> None:
+        """Run a loop that begins with its test."""
+        self._loop(node, lambda: self.expressions.value(node.test))
+
+    def _loop(
+        self, node: LoopNode, begin: Callable[[], object], over: Value | None = None, *, certain: bool = False
+    ) -> None:
+        state = self.state
+        event = Loop(site_of(node), [], depth=len(state.calls), path=state.path, certain=certain, over=over)
+        scope = LoopScope(event, len(state.entered_from), may_repeat(node))
+        loops = state.loops
+        if scope.repeats:
+            self._open_phis(node, scope)
+            state.loops = (*loops, event)
+        before, passed, outer = state.copy(), state.passed, state.items
+        state.scopes.append(scope)
+        state.items = event.body
+        self._iterate(node, begin, scope)
+        if state.alive and state.mode is not before.mode and before.mode is GradMode.ON:
+            self._iterate(node, begin, scope)
+        state.scopes.pop()
+        state.loops, state.items, state.passed = loops, outer, passed
+        if event.body:
+            state.items.append(event)
+        self.statements.run(node.orelse)
+        endless = isinstance(node, ast.While) and is_literal(node.test, True)
+        ends = [state.snapshot(), *scope.breaks] if not endless else scope.breaks or [state.snapshot()]
+        state.merge([*ends, *([] if endless else [before])], node)
+
+    def _open_phis(self, node: LoopNode, scope: LoopScope) -> None:
+        for name in sorted(self.definitions.assigned_names(node)):
+            initial = self.state.frame.locals.get(name)
+            if initial is not None:
+                phi = self.state.stamp(Phi(initial.site, (initial,), scope.event))
+                phi.label = name
+                self.state.frame.locals[name] = scope.name_phis[name] = phi
+
+    def _iterate(self, node: LoopNode, begin: Callable[[], object], scope: LoopScope) -> None:
+        """One symbolic iteration; what it leaves behind flows back into the Phis."""
+        begin()
+        self.statements.run(node.body)
+        self.state.merge([self.state.snapshot(), *scope.ends], node)
+        scope.ends.clear()
+        if not self.state.alive:
+            self.state.alive = bool(scope.breaks)
+            return
+        for name, phi in scope.name_phis.items():
+            _close(phi, self.state.frame.locals.get(name))
+        for key, phi in scope.heap_phis.items():
+            _close(phi, self.state.heap.get(key))
+
+
+def holds_parameters(value: Value) -> bool:
+    """Whether a value is the parameters of a module or an optimizer, of which there are some."""
+    value = resolved(value)
+    part_of_optimizer = isinstance(value, Unknown) and value.label in ("param_groups", "['params']")
+    return isinstance(value, Parameters) or part_of_optimizer
+
+
+def _close(phi: Phi, end: Value | None) -> None:
+    if end is not None and end is not phi and end not in phi.parents:
+        phi.parents = (*phi.parents, end)

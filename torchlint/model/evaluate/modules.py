@@ -1,0 +1,82 @@
+"""Calls of modules: their output, and the arguments that they overwrite."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.definitions import ClassInfo
+from torchlint.model.evaluate.arguments import Arguments, first_argument
+from torchlint.model.evaluate.classes import Forward
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Compute
+from torchlint.model.values import Module, Plain, Tensor, Value, resolved
+from torchlint.syntax.python_ast import site_of
+
+
+class Modules(Part):
+    """Calls modules."""
+
+    def call(self, callee: Module, arguments: Arguments, node: ast.Call) -> Value:
+        """The output of a module; arguments that it overwrites are changed in place."""
+        if callee.inplace and arguments.positional:
+            return self._activate_in_place(callee, arguments.positional[0], node)
+        opening = self._opening(callee)
+        if opening is not None and opening.inplace and arguments.positional and not arguments.starred:
+            overwritten = self._activate_in_place(opening, arguments.positional[0], node)
+            self.observations.openings[overwritten] = opening
+            arguments = Arguments([overwritten, *arguments.positional[1:]], arguments.keywords, [])
+        elif callee.info is not None and (forward := self.classes.forward_of(callee.info)) is not None:
+            self._overwrite(forward, callee.info, arguments, node)
+            self._note_call(callee.info, arguments)
+        return self.result(callee, arguments, node)
+
+    def _opening(self, callee: Module) -> Module | None:
+        """The first module of a `Sequential`."""
+        if callee.info is not None or not callee.name.endswith(".Sequential"):
+            return None
+        first = resolved(self.elements.lookup(callee, 0, ast.Constant(0))) if callee.parents else None
+        return first if isinstance(first, Module) else None
+
+    def _overwrite(self, forward: Forward, info: ClassInfo, arguments: Arguments, node: ast.Call) -> None:
+        """Record the arguments that a `forward` of this module activates in place."""
+        method = self.definitions.method(info, "forward")
+        assert method is not None
+        for index, name in enumerate(method.parameters[1:]):
+            argument = arguments.get(index, name)
+            if name in forward.overwritten and argument is not None and index < len(node.args):
+                self._change_argument(argument, forward.overwritten[name], node.args[index], node)
+
+    def _note_call(self, info: ClassInfo, arguments: Arguments) -> None:
+        """Remember which parameters of a `forward` are given, and in which grad mode."""
+        method = self.definitions.method(info, "forward")
+        assert method is not None
+        named = zip(method.parameters[1:], arguments.positional, strict=False)
+        values = {**dict(named), **arguments.keywords}
+        given = {name for name, value in values.items() if not (isinstance(value, Plain) and value.is_none)}
+        self.observations.forward_calls.setdefault(method, []).append((frozenset(given), self.state.mode))
+
+    def _change_argument(self, argument: Value, how: str, written: ast.expr, node: ast.Call) -> Tensor:
+        """Record that a call overwrites an argument, which is written so."""
+        self.observations.mutated.add(argument)
+        result = self.assignments.mutate(node, None, argument, how, ())
+        assert isinstance(result, Tensor)
+        self.observations.in_place_results[result] = written
+        return result
+
+    def result(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
+        """A new output of a module, or of what is called like one."""
+        info = callee.info if isinstance(callee, Module) else None
+        mode = self.state.mode
+        if info is not None:
+            forward = self.definitions.method(info, "forward")
+            mode = (self.functions.decorated_mode(forward) if forward is not None else None) or mode
+        result = self.state.stamp(Tensor(node, "module", (callee, *arguments.all()), mode))
+        if info is not None and (known := self.classes.forward_of(info)) is not None:
+            result.body = known.returned
+        self.state.emit(Compute(site_of(node), result))
+        return result
+
+    def _activate_in_place(self, callee: Module, argument: Value, node: ast.Call) -> Tensor:
+        result = self._change_argument(argument, callee.name.rpartition(".")[2], first_argument(node), node)
+        self.observations.in_place_modules[result] = callee
+        return result

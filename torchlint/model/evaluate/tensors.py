@@ -1,0 +1,81 @@
+"""New tensors: results of operators, tensors without history, and leaves."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Clear, Compute, Fresh, GradRead
+from torchlint.model.values import Container, Plain, Tensor, Unknown, Value, resolved
+from torchlint.pytorch.autograd_table import OPERATORS
+from torchlint.syntax.python_ast import site_of
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow",
+    ast.Mod: "remainder", ast.FloorDiv: "floor_divide",
+}  # fmt: skip
+
+
+_OVERWRITING = frozenset({"zero_", "fill_", "copy_"})
+
+
+class Tensors(Part):
+    """Makes tensors, in the grad mode of the moment."""
+
+    def make(self, op: str, parents: tuple[Value, ...], node: ast.AST, base: Value | None = None) -> Tensor:
+        """The result of a tensor operator in the current grad mode."""
+        return self.state.stamp(Tensor(node, op, parents, self.state.mode, base=base))
+
+    def compute(self, op: str, parents: tuple[Value, ...], node: ast.AST, base: Value | None = None) -> Value:
+        """The result of an operator, recorded as an event where it may save something."""
+        result = self.make(op, parents, node, base)
+        if op in OPERATORS:
+            self.state.emit(Compute(site_of(node), result))
+        return result
+
+    def operate(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
+        """The result of a binary operator; of two numbers a number, of two lists a list."""
+        if isinstance(left, Plain) and isinstance(right, Plain):
+            return Plain(node)
+        containers = [item for item in (left, right) if isinstance(item, Container)]
+        if containers and op in ("add", "mul"):
+            inside = tuple(value for item in containers for value in item.elements())
+            return self.state.stamp(Container(node, containers[0].kind, inside))
+        result = self.make(op, (left, right), node)
+        if op in ("mul", "div", "pow", "matmul"):
+            self.state.emit(Compute(site_of(node), result))
+        return result
+
+    def create(self, name: str, arguments: Arguments, node: ast.AST) -> Tensor:
+        """A new tensor without history, or a leaf where it is told to require a gradient."""
+        flag = arguments.keywords.get("requires_grad")
+        if isinstance(flag, Plain) and flag.constant is True:
+            return self.new_leaf(node)
+        op = "new" if flag is None or (isinstance(flag, Plain) and flag.constant is False) else "unknown"
+        return self.state.stamp(Tensor(node, op, () if op == "new" else arguments.all()))
+
+    def new_leaf(self, node: ast.AST, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:
+        """A leaf that requires grad, without a gradient yet."""
+        leaf = self.state.stamp(Tensor(node, "leaf", parents, base=base, leaf=True))
+        self.state.emit(Fresh(site_of(node), leaf))
+        return leaf
+
+    def is_gradient(self, value: Value) -> bool:
+        """Whether a value is the `.grad` of something."""
+        while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
+            value = resolved(value.base)
+        return isinstance(value, Unknown) and value.origin == "grad"
+
+    def change_gradient(self, how: str, by: tuple[Value, ...], node: ast.AST) -> None:
+        """Record that a gradient is changed in place: cleared, where it is overwritten or multiplied by 0."""
+        first = resolved(by[0]) if by else None
+        by_zero = how in ("mul", "mul_") and isinstance(first, Plain) and first.constant == 0
+        self.state.emit(
+            Clear(site_of(node), None, explicit=False) if how in _OVERWRITING or by_zero else GradRead(site_of(node))
+        )
+
+
+def operator_of(node: ast.AST) -> str:
+    """The tensor operator of a binary or augmented operator; bitwise ones carry no graph."""
+    return _OPERATORS.get(type(node), "bitwise")

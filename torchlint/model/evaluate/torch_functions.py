@@ -1,0 +1,116 @@
+"""Calls of what PyTorch defines: optimizers, layers, new tensors, and operators as functions."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.definitions import defaults_of
+from torchlint.model.evaluate.arguments import Arguments, first_argument
+from torchlint.model.evaluate.part import Part
+from torchlint.model.events import Clear, Clip, Fresh, GradRead, MemoryProbe
+from torchlint.model.values import Container, Module, Optimizer, Plain, Tensor, Unknown, Value, resolved
+from torchlint.pytorch import api
+from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, OPERATORS, VIEWS
+from torchlint.syntax.python_ast import site_of
+
+_CLIPPING = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm")
+_SETTINGS = tuple("torch.nn.init. torch.cuda. torch.backends. torch.manual torch.distributed. torch.random.".split())
+"""How the names of functions begin that give no tensor with a graph."""
+
+
+class TorchFunctions(Part):
+    """Evaluates calls by what is known of PyTorch."""
+
+    def call(self, name: str, last: str, arguments: Arguments, node: ast.Call) -> Value | None:
+        """A call of something of PyTorch, by its qualified and its last name; None where that says nothing."""
+        if last in api.MEMORY_PROBES:
+            self.state.emit(MemoryProbe(site_of(node), last.startswith("reset")))
+            return Plain(node)
+        if last.startswith("_foreach_") and self._gradients_in(arguments):
+            self.state.emit(
+                Clear(site_of(node), None, explicit=False) if last == "_foreach_zero_" else GradRead(site_of(node))
+            )
+            return Plain(node)
+        if name.startswith(api.SCHEDULERS):
+            return self.state.stamp(Unknown(node, "scheduler", arguments.all(), "scheduler"))
+        if last in api.PLAIN_FUNCTIONS or last.startswith(("is_", "are_", "get_", "set_")):
+            return Plain(node)
+        if name.startswith("torch.optim.") and last[:1].isupper():
+            return self.new_optimizer(last, arguments, node)
+        if name.startswith("torch.nn.utils.clip_grad") or last in _CLIPPING:
+            self.state.emit(Clip(site_of(node)))
+            return Plain(node)
+        if name.startswith(_SETTINGS):
+            return Plain(node)
+        if name.startswith("torch.nn.") and last[:1].isupper() and name.count(".") <= 4:
+            return self._new_module(last, arguments, node)
+        if last in api.CREATORS and name.count(".") <= 2:
+            out = arguments.keywords.get("out")
+            if out is not None:
+                return self.assignments.mutate(node, None, out, last, ())
+            return self.tensors.create(last, arguments, node)
+        operator = api.operator_name(name)
+        if operator is not None:
+            return self._functional(operator, arguments, node)
+        return None
+
+    def _gradients_in(self, arguments: Arguments) -> bool:
+        """Whether a call is handed a list of gradients."""
+        first = resolved(arguments.positional[0]) if arguments.positional else None
+        elements = first.elements() if isinstance(first, Container) else ()
+        return any(self.tensors.is_gradient(resolved(item)) for item in elements)
+
+    def new_optimizer(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
+        made = self.state.stamp(Optimizer(node, name, arguments.all()[:1]))
+        self.state.emit(Fresh(site_of(node), made))
+        return made
+
+    def _new_module(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
+        if api.WRAPPERS.search(name) and arguments.positional:
+            return arguments.positional[0]
+        flag = arguments.keywords.get("inplace")
+        position = {"LeakyReLU": 1, "Dropout": 1, "ELU": 1}.get(name, 0)
+        if flag is None and name in INPLACE_MODULES and len(arguments.positional) > position:
+            flag = arguments.positional[position]
+        inplace = isinstance(flag, Plain) and flag.constant is True and not self._drops_nothing(name, arguments)
+        made = self.state.stamp(Module(node, f"torch.nn.{name}", arguments.all(), inplace=inplace))
+        self.state.emit(Fresh(site_of(node), made))
+        return made
+
+    def _drops_nothing(self, name: str, arguments: Arguments) -> bool:
+        """Whether it is dropout of nothing, as far as this module says: its probability is 0, or by default is."""
+        probability = arguments.get(0, "p") if "Dropout" in name else None
+        if isinstance(probability, Unknown) and probability.origin == "parameter" and self.state.frame.info is not None:
+            default = defaults_of(self.state.frame.info.node).get(probability.label)
+            return isinstance(default, ast.Constant) and default.value == 0
+        return isinstance(probability, Plain) and probability.constant == 0
+
+    def _functional(self, operator: str, arguments: Arguments, node: ast.Call) -> Value:
+        parents = _operands(operator, arguments, node)
+        out = arguments.keywords.get("out")
+        if out is not None:
+            return self.assignments.mutate(node, None, out, operator, parents)
+        flag = arguments.keywords.get("inplace")
+        first = arguments.get(0, "input")
+        if first is not None and (operator in INPLACE or (isinstance(flag, Plain) and flag.constant is True)):
+            self.observations.mutated.add(first)
+            result = self.assignments.mutate(node, None, first, operator, parents[1:])
+            if operator not in INPLACE and isinstance(result, Tensor):
+                self.observations.in_place_results[result] = first_argument(node)
+            return result
+        if all(isinstance(resolved(item), Plain) for item in parents):
+            return self.state.stamp(Tensor(node, "new"))
+        base = first if operator in VIEWS else None
+        return self.tensors.compute(operator, parents, node, base)
+
+
+def _operands(operator: str, arguments: Arguments, node: ast.Call) -> tuple[Value, ...]:
+    """What a function of PyTorch is called with, in the order of the operator's parameters."""
+    known = OPERATORS.get(operator)
+    if known is None or arguments.starred:
+        return arguments.all()
+    named = {"self" if key == "input" else key: value for key, value in arguments.keywords.items()}
+    found = list(arguments.positional)
+    for name in known.parameters[len(found) :] if named.keys() & set(known.parameters) else ():
+        found.append(named.pop(name, Plain(node)))
+    return (*found, *named.values())
