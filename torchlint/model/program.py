@@ -15,16 +15,15 @@ from torchlint.model.values import (
     Frame,
     Value,
 )
-from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.autograd_table import INPLACE
+from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, GradMode, Steps
+from torchlint.pytorch.table import last_names_with
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, dotted, is_literal
 
-_TRAINING = frozenset(
-    (
-        "backward manual_backward step zero_grad optimizer_step empty_cache set_detect_anomaly detect_anomaly "
-        "set_anomaly_enabled set_grad_enabled Trainer"
-    ).split()
-)
+_TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnomaly) | {
+    name.rpartition(".")[2] for name in SET_GRAD_MODE
+}
 _MODES = SET_GRAD_MODE | GRAD_MODES.keys()
 _KEEPING = frozenset({"append", "extend", "appendleft", "update", "cat", "stack"})
 _TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")

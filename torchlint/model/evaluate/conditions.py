@@ -21,7 +21,7 @@ from torchlint.model.values import (
     Value,
     inputs_of,
 )
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, is_literal, walk
 
 

@@ -13,7 +13,8 @@ from torchlint.model.events import Inlined
 from torchlint.model.state import Snapshot
 from torchlint.model.values import Container, Frame, Function, Module, Optimizer, Plain, Unknown, Value
 from torchlint.pytorch import naming
-from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import arguments, dotted, is_literal, site_of
 
 _PLAIN_ANNOTATIONS = frozenset({"int", "float", "str", "bool", "bytes", "Path", "pathlib.Path"})

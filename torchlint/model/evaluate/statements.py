@@ -11,7 +11,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Exit, Returned
 from torchlint.model.values import Class, Context, Function, Phi, Plain, Unknown, Value, inputs_of
 from torchlint.pytorch import naming
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, site_of
 
 

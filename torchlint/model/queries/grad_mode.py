@@ -18,7 +18,8 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, site_of
 
 

@@ -10,7 +10,7 @@ from torchlint.model.events import Backward, Call, Compute, Event, Fresh, Grad, 
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries.iteration_data import IterationData, counts
 from torchlint.model.tracking import has_parameters, is_forward, is_module
-from torchlint.model.values import Answer, Module, Optimizer, Tensor, Unknown, Value, inputs_of
+from torchlint.model.values import Answer, Kind, Module, Optimizer, Tensor, Unknown, Value, inputs_of, is_kind
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted
 
@@ -120,7 +120,7 @@ def _operands(value: Tensor | Unknown) -> tuple[Value, ...]:
 
 def _is_for_job(value: Value) -> bool:
     """Whether only who trains or evaluates by itself wants to be handed a value."""
-    if naming.LOADER.search(value.label) or is_module(value) is Answer.YES:
+    if naming.LOADER.search(value.label) or is_kind(value, Kind.LOADER) or is_module(value) is Answer.YES:
         return True
     return isinstance(value, Unknown) and value.origin == "parameter" and bool(naming.MODULE.search(value.label))
 

@@ -23,7 +23,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
 

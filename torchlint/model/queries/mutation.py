@@ -33,8 +33,8 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES, OPERATORS
+from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.naming import INFERENCE, TRAINING
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, walk
 

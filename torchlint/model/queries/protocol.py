@@ -38,7 +38,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, naming
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted
 
 
