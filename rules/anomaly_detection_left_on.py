@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule, edits, prefilter
 
 if TYPE_CHECKING:
     from torchlint.model.queries.anomaly_detection import AnomalyLeftOn
@@ -66,7 +66,7 @@ class AnomalyDetectionLeftOn(Rule):
 
     code = "TL402"
     category = Category.PERFORMANCE
-    triggers = ((b"detect_anomaly", b"set_anomaly_enabled"),)
+    triggers = (prefilter.ANOMALY,)
 
     def ask(self) -> Iterable[AnomalyLeftOn]:
         return self.model.anomaly_detection.left_on()

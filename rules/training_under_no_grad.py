@@ -68,7 +68,7 @@ class TrainingUnderNoGrad(Rule):
 
     code = "TL104"
     category = Category.CORRECTNESS
-    triggers = ((b"backward",), (b"no_grad", b"inference_mode", b"set_grad_enabled"))
+    triggers = (prefilter.BACKWARD, prefilter.NO_GRAD)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

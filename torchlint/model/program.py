@@ -17,7 +17,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.autograd_table import INPLACE
-from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, GradMode, Steps
+from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, GradMode, Keeps, Steps
 from torchlint.pytorch.table import last_names_with
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, dotted, is_literal
 
@@ -25,7 +25,7 @@ _TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnom
     name.rpartition(".")[2] for name in SET_GRAD_MODE
 }
 _MODES = SET_GRAD_MODE | GRAD_MODES.keys()
-_KEEPING = frozenset({"append", "extend", "appendleft", "update", "cat", "stack"})
+_KEEPING = last_names_with(Keeps)
 _TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchlint.prefilter.effects import ALL, FIRST, NONE, Arguments, Effect
 from torchlint.prefilter.expressions import Expressions
@@ -20,7 +20,7 @@ from torchlint.prefilter.known import (
     WITHOUT_GRADIENTS,
     WITHOUT_GRAPH,
 )
-from torchlint.prefilter.names import dotted, is_false, last
+from torchlint.prefilter.names import dotted, is_false, is_unusual, last, may_be_self
 from torchlint.prefilter.values import MADE, NOT, Maybe, Value, either, present, tracked_most
 from torchlint.pytorch import naming
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MODULES
@@ -76,11 +76,12 @@ class Calls(Expressions):
     def _is_unusual(self, func: ast.expr, receiver: Maybe) -> bool:
         """Whether the model sees through what is called, though it is neither a name nor a method of a value."""
         if isinstance(func, ast.Attribute):
-            return receiver is not None and _is_unusual(_base(func.value)) and self._is_package(receiver)
+            base = _base(func.value)
+            return is_unusual(base) and (may_be_self(base) or (receiver is not None and self._is_package(receiver)))
         if isinstance(func, ast.Name):
             bound = self._names.get(func.id)
             return bound is not None and not bound.computed and any(base.method for base in bound.bases)
-        return _is_unusual(func)
+        return is_unusual(func)
 
     def _has_receiver(self, func: ast.expr, package: str) -> bool:
         """Whether a method is called on a value, or a value that has no name."""
@@ -100,7 +101,7 @@ class Calls(Expressions):
         by_class = isinstance(node.func, ast.Attribute) and last(node.func.value)[:1].isupper()
         return Arguments(
             [self._value(item) for item in node.args],
-            {item.arg or "**": self._value(item.value) for item in node.keywords},
+            {name: self._value(value) for name, value in _keywords(node)},
             shifted=starred or by_class,
         )
 
@@ -319,20 +320,23 @@ class Calls(Expressions):
         return Value(tracked=tracked_most(inputs) if passing else NOT, computed=computed)
 
 
-_UNUSUAL = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.Await, ast.NamedExpr)
-_DISPLAYS = (ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp)
-
-
-def _is_unusual(node: ast.expr) -> bool:
-    """Whether the model sees through an expression, though hardly anybody calls one like it."""
-    return isinstance(node, _UNUSUAL) or (isinstance(node, ast.Subscript) and isinstance(node.value, _DISPLAYS))
-
-
 def _base(node: ast.expr) -> ast.expr:
     """What an attribute of an attribute is one of."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node
+
+
+def _keywords(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments by name, those of a dictionary that is written there too."""
+    for item in node.keywords:
+        if item.arg is not None:
+            yield item.arg, item.value
+        elif isinstance(item.value, ast.Dict):
+            for key, value in zip(item.value.keys, item.value.values, strict=True):
+                yield (key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else "**"), value
+        else:
+            yield "**", item.value
 
 
 def _asked(node: ast.Call) -> ast.Attribute | None:
@@ -344,13 +348,7 @@ def _asked(node: ast.Call) -> ast.Attribute | None:
 
 def _requires_grad(node: ast.Call) -> bool:
     """Whether a call may be told that its result requires a gradient."""
-    for item in node.keywords:
-        if item.arg == "requires_grad" and not is_false(item.value):
-            return True
-        if item.arg is None and isinstance(item.value, ast.Dict):
-            if any(isinstance(key, ast.Constant) and key.value == "requires_grad" for key in item.value.keys):
-                return True
-    return False
+    return any(name == "requires_grad" and not is_false(value) for name, value in _keywords(node))
 
 
 def _passes_on(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchlint.prefilter.effects import Effect, Positions, Surroundings
 from torchlint.prefilter.known import CALLED, NOT_TENSORS, PRODUCTS, SAVING, SHARING
-from torchlint.prefilter.names import dotted
+from torchlint.prefilter.names import dotted, is_unusual, may_be_self
 from torchlint.prefilter.outline import Function
 from torchlint.prefilter.values import HANDED, MADE, NOT, Maybe, Names, Value, either, present, tracked_most
 from torchlint.pytorch.api import RECURRENT
@@ -184,6 +184,8 @@ class Expressions:
                 value.tracked, value.leaf = MADE, True
             return value
         owner = self._value(node.value)
+        if is_unusual(node.value) and may_be_self(node.value):
+            self.saved_changed = self.leaf_changed = True
         if owner is None or (node.attr in CALLED and self._is_imported(owner)):
             return _function(node.attr)
         if node.attr.startswith(_WEIGHTS) and self._may_be_of_torch(owner):

@@ -21,6 +21,7 @@ def _shortest(names: Iterable[str]) -> list[str]:
 
 
 _PARAMETER = re.compile(rb".*?(%s)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](%s)" % (WORD, WORD))
+_PLAIN_PARAMETER = re.compile(rb".*?(%s)[ \t]*=[^=\n]" % WORD)
 _COPY = re.compile(rb"=[ \t]*(?:self\.)?(%s)[ \t]*(?=[\n;#])" % WORD)
 """The name to which another one is bound."""
 _BINDINGS = [
@@ -28,6 +29,7 @@ _BINDINGS = [
     for before in (
         rb"\n[ \t]*(%s)" % TARGETS,
         rb"\n[ \t]*\(([^()=]{1,400})\)",
+        rb"\n[ \t]*([\[(][^\n=]{1,400}[\])])",
         rb";[ \t]*(%s)" % TARGETS,
         rb":[ \t]+(self\.%s)" % WORD,
         rb"=[ \t]*(self\.%s)" % WORD,
@@ -43,7 +45,7 @@ _NAME = re.compile(WORD)
 _MADE = re.compile(rb"(%s)\s*\(" % WORD)
 _UNUSUAL = re.compile(rb"[)\]}][(.]|\bgetattr\b|\blambda\b")
 """A value calls what is no name: any of the names in it."""
-_UNUSUAL_OWNER = re.compile(rb"\bself\b(?!\.)[^\n=]*[)\]]\.%s[ \t]*(?::[^=\n]+)?=(?!=)" % WORD)
+_UNUSUAL_OWNER = re.compile(rb"\bself\b(?!\.)[^=;:]{0,80}?[)\]]\.%s[ \t]*(?::[^=\n]+)?=(?!=)" % WORD)
 """An attribute of `self` is bound, and that is not written `self.name`."""
 _PLAIN = re.compile(rb"\s*(?!\d)%s(?:\.%s)*\s*" % (WORD, WORD))
 _LITERAL = re.compile(
@@ -134,7 +136,10 @@ class Makers:
         found = _PARAMETER.match(line)
         if found:
             yield decoded(found[1] or found[2])
+        if found := _PLAIN_PARAMETER.match(line):
+            yield decoded(found[1])
         before, equals, _ = line.partition(b"=")
+        before = before.rpartition(b";")[2]
         if equals and (before.lstrip()[:1] in (b"(", b"[") or (b"," in before and b"(" not in before)):
             yield from map(decoded, _NAME.findall(before))
         elif not equals or self.outline.line_start(place) + len(before) > place:

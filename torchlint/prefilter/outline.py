@@ -27,7 +27,7 @@ _TAKEN = re.compile(rb"(?:[=(\[{*:\"'.\n]|\b(?:return|if|else|or))[ \t]*$")
 _BRACKETS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
 _NAME = re.compile(WORD)
 _EACH_TARGET = re.compile(_TARGET)
-_IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+\S+[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*(?:\\\n[^\n]*)*)")
+_IMPORT = re.compile(rb"(?:[^\n#]*[:;])?[ \t]*(?:from[ \t]+\S+[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*(?:\\\n[^\n]*)*)")
 _RENAMED = re.compile(rb"[\n;][ \t]*(%s)[ \t]*=[ \t]*((?:%s\.)+)(%s)[ \t]*(?=[\n;#])" % (WORD, WORD, WORD))
 """A name that stands for something of a package: `exp = torch.exp`."""
 _ALIAS = re.compile(rb"(%s)[ \t]+as[ \t]+(%s)" % (WORD, WORD))

@@ -14,7 +14,9 @@ _TARGET = re.compile(
 )
 """What a statement changes, up to the operator: with what follows the name, from the first bracket on."""
 _ELEMENT = re.compile(rb"\][ \t]*=(?!=)")
-_ELEMENT_OF_TUPLE = re.compile(rb"\n[ \t]*[(\[]?[A-Za-z_\x80-\xff][\w.\x80-\xff]*\[[^\n=]*\],[^\n=]*=(?!=)")
+_ELEMENT_OF_TUPLE = re.compile(
+    rb"\n[ \t]*(?:[(\[]?[A-Za-z_\x80-\xff][\w.\x80-\xff]*\[[^\n=]*|[(\[][^\n=]*)\][ \t]*,[^\n=]*=(?!=)"
+)
 _KEY = re.compile(rb"\[[ \t]*[fr]?([\"'])[^\"'\n]*\1[ \t]*\]$")
 _NO_TENSOR = re.compile(rb"[ \t]*(?:[fr]?[\"'\[]|len\(|\([^()\n]*,[ \t]*\))")
 _BRACKET = re.compile(rb"[()]")
@@ -53,8 +55,8 @@ class Places:
     def _outs(self) -> Iterator[int]:
         """`out=y` among arguments, and a key of that name."""
         yield from (place for place in finds(self.data, b"out=") if not self.outline.continues(place))
-        for place in finds(self.data, b"out "):
-            if _ARGUMENT.match(self.data, place) and _BEFORE_ARGUMENT.search(self.data, max(0, place - 200), place):
+        for place in (found.start() for found in _ARGUMENT.finditer(self.data)):
+            if not self.outline.continues(place) and _BEFORE_ARGUMENT.search(self.data, max(0, place - 200), place):
                 yield place
         yield from (found.start() for found in _KEYS.finditer(self.data))
 

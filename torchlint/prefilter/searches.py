@@ -11,15 +11,15 @@ from typing import TypeGuard
 from torchlint.files.python import UNREADABLE
 from torchlint.prefilter.names import dotted, last, switches_off, switches_on
 from torchlint.prefilter.outline import Function, Outline
+from torchlint.pytorch.effects import GoesBackward, Keeps, Steps, TakesGradients
 from torchlint.pytorch.naming import is_called_as_module
+from torchlint.pytorch.table import last_names_with
 
-_BACKWARD = frozenset({"backward", "manual_backward"})
-_STEPPING = frozenset({"step", "optimizer_step", "grad"})
+_BACKWARD = last_names_with(GoesBackward)
+_STEPPING = last_names_with(Steps, TakesGradients)
+_KEEPING = last_names_with(Keeps)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_KEEPING = frozenset(
-    "append appendleft add extend insert update setdefault cat concat concatenate stack hstack vstack".split()
-)
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from torchlint.files.python import UNREADABLE, python_tree
 _LONG_NAME = re.compile(r"\w*[^\W\x00-\x7f]\w*")
 """A name with letters beyond ASCII."""
 _UNUSUAL_GETATTR = re.compile(
-    rb"getattr\b(?s:.{0,200}?),\s*[rRuU]?(?:\"\w*\\|'\w*\\|\"\"\"|'''|(?:\"\w*\"|'\w*')\s*[rRuU]?[\"'])"
+    rb"getattr\b(?s:.{0,200}?),(?:\s|\\\r?\n?)*[rRuU]?(?:\"\w*\\|'\w*\\|\"\"\"|'''|(?:\"\w*\"|'\w*')\s*[rRuU]?[\"'])"
 )
 """One that may be asked for a name that is written in parts or with escapes."""
 _CONTINUED = re.compile(rb"^([^#\n]*)\\\n", re.M)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from torchlint.pytorch.autograd_table import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
-from torchlint.pytorch.effects import SwitchesGradMode
+from torchlint.pytorch.effects import GradMode, SwitchesGradMode
 from torchlint.pytorch.table import functions_with
 
 GRAD_MODES = {
@@ -16,6 +16,9 @@ GRAD_MODES = {
 """Context managers and decorators, with the mode that they switch to."""
 SET_GRAD_MODE = frozenset(functions_with(SwitchesGradMode)) - GRAD_MODES.keys()
 """What switches to the mode that it is told."""
+SWITCHES_OFF = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.OFF}
+SWITCHES_ON = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.ON}
+"""What may switch gradients off, or on."""
 CLOCKS = frozenset(
     "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
     "timeit.default_timer".split()

@@ -14,11 +14,12 @@ class Parameters:
     What stands behind a `*` is taken by keyword only.
     """
 
-    __slots__ = ("_names", "positional")
+    __slots__ = ("_names", "by_keyword", "positional")
 
     def __init__(self, *parameters: str) -> None:
         by_position = parameters[: parameters.index("*")] if "*" in parameters else parameters
         self.positional = tuple(item.partition("|")[0] for item in by_position)
+        self.by_keyword = parameters[len(by_position) + 1 :]
         self._names = {name: item.partition("|")[0] for item in parameters if item != "*" for name in item.split("|")}
 
     def name_of(self, keyword: str) -> str:

@@ -159,6 +159,12 @@ METHODS = (
     _api("Module.eval", "self", EvaluatesModule("self"), returns=Result.SAME, page="generated/torch.nn.Module.html"),
     _api("list.append deque.append deque.appendleft", "self object", Keeps("object"), returns=Result.NOTHING,
          page="https://docs.python.org/3/tutorial/datastructures.html"),
+    _api("list.insert", "self index object", Keeps("object"), returns=Result.NOTHING,
+         page="https://docs.python.org/3/tutorial/datastructures.html"),
+    _api("set.add", "self object", Keeps("object"), returns=Result.NOTHING,
+         page="https://docs.python.org/3/library/stdtypes.html#set"),
+    _api("dict.setdefault", "self key default", Keeps("default"),
+         page="https://docs.python.org/3/library/stdtypes.html#dict.setdefault"),
     _api("list.extend deque.extend dict.update", "self iterable", Keeps("iterable"), returns=Result.NOTHING,
          page="https://docs.python.org/3/tutorial/datastructures.html"),
 )  # fmt: skip
@@ -227,7 +233,17 @@ def _of(entry: Api, effects: tuple[type[Effect], ...]) -> Effect | None:
 
 
 def words(*effects: type[Effect]) -> tuple[bytes, ...]:
-    """Bytes without which a file holds no call with one of these effects: the shortest ends of their names."""
-    names = last_names_with(*effects)
-    shortest = (name for name in names if not any(other != name and other in name for other in names))
-    return tuple(sorted(name.encode() for name in shortest))
+    """Bytes without which a file holds no call with one of these effects: the shortest parts of what it is written with."""
+    return shortest(name for entry in (*FUNCTIONS, *METHODS) if _of(entry, effects) for name in _written(entry))
+
+
+def _written(entry: Api) -> Iterable[str]:
+    """What a call is written with; of one that has its effect by a keyword, the keyword."""
+    return entry.parameters.by_keyword or entry.last_names
+
+
+def shortest(names: Iterable[str]) -> tuple[bytes, ...]:
+    """Those names that hold none of the others: what holds `manual_backward` holds `backward`."""
+    known = set(names)
+    found = (name for name in known if not any(other != name and other in name for other in known))
+    return tuple(sorted(name.encode() for name in found))
