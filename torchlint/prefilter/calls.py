@@ -205,8 +205,9 @@ class Calls(Expressions):
         return leaf
 
     def _operator(self, name: str, node: ast.Call, receiver: Maybe, arguments: Arguments) -> Maybe:
-        given = [*([receiver] if receiver else []), *arguments.all()]
-        inputs = list(present(given))
+        given = [*([receiver] if receiver else []), *arguments.positional]
+        named = arguments.keywords
+        inputs = list(present([*given, *named.values()]))
         if not inputs:
             return None
         if name in WITHOUT_GRAPH:
@@ -217,14 +218,14 @@ class Calls(Expressions):
             inputs[0].overwritten |= flagged
             self._step(*node.args)
             result = Value(inputs[0])
-            self._save(name.removesuffix("_"), given, result, changed=inputs[0])
+            self._save(name.removesuffix("_"), given, result, inputs[0], named)
             return result
         if name in SHARING:
             result = self._view(name, inputs[0])
             result.tracked = max(result.tracked, tracked_most(inputs)) if not result.apart else NOT
         else:
             result = Value(tracked=tracked_most(inputs))
-        self._save(name, given, result)
+        self._save(name, given, result, keywords=named)
         return result
 
     # -- all others ---------------------------------------------------------------------------------------

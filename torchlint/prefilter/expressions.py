@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from torchlint.prefilter.effects import Effect, Positions, Surroundings
@@ -13,6 +14,8 @@ from torchlint.prefilter.outline import Function
 from torchlint.prefilter.values import HANDED, MADE, NOT, Maybe, Names, Value, either, present, tracked_most
 from torchlint.pytorch.api import RECURRENT
 from torchlint.pytorch.autograd_table import MODULES
+from torchlint.pytorch.binding import bind
+from torchlint.pytorch.table import operands
 
 _WEIGHTS = ("weight", "bias")
 
@@ -154,10 +157,17 @@ class Expressions:
                 item.saved = True
                 self._kept.append(item)
 
-    def _save(self, operator: str, given: list[Maybe], result: Value, changed: Maybe = None) -> None:
+    def _save(
+        self,
+        operator: str,
+        given: list[Maybe],
+        result: Value,
+        changed: Maybe = None,
+        keywords: Mapping[str, Maybe] = MappingProxyType({}),
+    ) -> None:
         """An operator keeps what the gradients of its inputs need; not what it `changed` itself."""
         for form in SAVING.get(operator, ()) if result.tracked else ():
-            values = dict(zip(form.parameters, given, strict=False))
+            values = bind(operands(form.parameters), given, keywords).values
             for name, kept in form.saves.items():
                 if (owner := values.get(name)) is not None and (owner.tracked or owner.container):
                     for item in kept:

@@ -203,6 +203,12 @@ def family(name: str) -> Api | None:
     return None
 
 
+@lru_cache(maxsize=1024)
+def operands(parameters: tuple[str, ...]) -> Parameters:
+    """The parameters of an operator, which as a function and as a method are the same but for the name of the first."""
+    return Parameters(*("self|input" if name == "self" else name for name in parameters))
+
+
 def method(name: str) -> Api:
     """A method as `Class.method`."""
     return _METHODS_BY_NAME[name]
@@ -233,7 +239,7 @@ def _of(entry: Api, effects: tuple[type[Effect], ...]) -> Effect | None:
 
 
 def words(*effects: type[Effect]) -> tuple[bytes, ...]:
-    """Bytes without which a file holds no call with one of these effects: the shortest parts of what it is written with."""
+    """Bytes without which a file holds no call with one of these effects: the shortest parts of how it is written."""
     return shortest(name for entry in (*FUNCTIONS, *METHODS) if _of(entry, effects) for name in _written(entry))
 
 

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable
 
 from torchlint.model.values import Plain, Value, resolved
+from torchlint.pytorch import table
+from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.pytorch.binding import Bound, Parameters, bind
 
 
@@ -26,6 +28,21 @@ class Arguments:
     def bind(self, parameters: Parameters, receiver: Value | None = None) -> Bound[Value]:
         """The arguments by the parameters that take them; of a method the receiver is the first."""
         return bind(parameters, self.positional, self.keywords, starred=self.starred, receiver=receiver)
+
+    def operands(self, operator: str, node: ast.AST, receiver: Value | None = None) -> tuple[Value, ...]:
+        """What an operator works on, in the order of its parameters, whether it is called as a function or a method."""
+        ordered = self.all() if receiver is None else (receiver, *self.all())
+        known = OPERATORS.get(operator)
+        if known is None or self.starred:
+            return ordered
+        parameters = table.operands(known.parameters)
+        if not any(parameters.name_of(keyword) in parameters.positional for keyword in self.keywords):
+            return ordered
+        bound = self.bind(parameters, receiver)
+        last = max(index for index, name in enumerate(parameters.positional) if name in bound.values)
+        named = parameters.positional[: last + 1]
+        others = (value for name, value in bound.values.items() if name not in named)
+        return (*(bound.get(name) or Plain(node) for name in named), *others, *bound.rest)
 
     def all(self) -> tuple[Value, ...]:
         return (*self.positional, *self.keywords.values(), *self.starred)

@@ -11,7 +11,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Fresh, GradRead
 from torchlint.model.values import Container, Module, Optimizer, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api, table
-from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, OPERATORS, VIEWS
+from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, VIEWS
 from torchlint.syntax.python_ast import site_of
 
 
@@ -71,7 +71,7 @@ class TorchFunctions(Part):
         return isinstance(probability, Plain) and probability.constant == 0
 
     def _functional(self, operator: str, arguments: Arguments, node: ast.Call) -> Value:
-        parents = _operands(operator, arguments, node)
+        parents = arguments.operands(operator, node)
         out = arguments.keywords.get("out")
         if out is not None:
             return self.assignments.mutate(node, None, out, operator, parents)
@@ -87,15 +87,3 @@ class TorchFunctions(Part):
             return self.state.stamp(Tensor(node, "new"))
         base = first if operator in VIEWS else None
         return self.tensors.compute(operator, parents, node, base)
-
-
-def _operands(operator: str, arguments: Arguments, node: ast.Call) -> tuple[Value, ...]:
-    """What a function of PyTorch is called with, in the order of the operator's parameters."""
-    known = OPERATORS.get(operator)
-    if known is None or arguments.starred:
-        return arguments.all()
-    named = {"self" if key == "input" else key: value for key, value in arguments.keywords.items()}
-    found = list(arguments.positional)
-    for name in known.parameters[len(found) :] if named.keys() & set(known.parameters) else ():
-        found.append(named.pop(name, Plain(node)))
-    return (*found, *named.values())
