@@ -95,14 +95,14 @@ class Program:
 
     def _is_switched_off_for_good(self) -> bool:
         """Whether a statement of the module switches gradients off, and nothing anywhere switches them on."""
-        names = (self.definitions.qualified(dotted(node)) for node in self.tree.of_type(ast.Attribute, ast.Name))
+        names = (self.definitions.qualified(dotted(node), node) for node in self.tree.of_type(ast.Attribute, ast.Name))
         modes = [GRAD_MODES.get(name) if name not in SET_GRAD_MODE else None for name in names if name in _MODES]
         calls = [statement.value for statement in self.tree.module.body if isinstance(statement, ast.Expr)]
         off = [call for call in calls if isinstance(call, ast.Call) and self._switches_off(call)]
         return bool(off) and GradMode.ON not in modes and modes.count(None) == len(off)
 
     def _switches_off(self, call: ast.Call) -> bool:
-        name = self.definitions.qualified(dotted(call.func))
+        name = self.definitions.qualified(dotted(call.func), call)
         return name in SET_GRAD_MODE and len(call.args) == 1 and is_literal(call.args[0], False)
 
     def _root(self, info: FunctionInfo) -> Trace:

@@ -269,7 +269,7 @@ class Calls(Expressions):
                 return self._module(self._label(bound) or name, arguments, itself=bool(bound and bound.outer))
         elif name in MODULES or self.surroundings.is_class(name):
             return self._object(name, arguments)
-        elif not self.surroundings.is_imported(name) and not hasattr(builtins, name):
+        elif not self.surroundings.is_imported_by_module(name) and not hasattr(builtins, name):
             return self._module(name, arguments, itself=True)
         return self._unknown(name, arguments.values(), passing=_passes_on(name))
 

@@ -143,7 +143,8 @@ class Expressions:
     def _name(self, node: ast.Name) -> Maybe:
         if node.id not in self._names:
             self._names[node.id] = bound = self._unbound(node.id, node.id)
-            if self.surroundings.is_imported(node.id) and (name := self.surroundings.unaliased(node.id)) in CALLED:
+            bound.package = self.surroundings.is_imported(node.id)
+            if bound.package and (name := self.surroundings.unaliased(node.id)) in CALLED:
                 bound.method = name
         value = self._names[node.id]
         if value is not None and value.overwritten:
@@ -217,8 +218,7 @@ class Expressions:
         return any(map(self._is_imported, value.storage()))
 
     def _is_imported(self, value: Value) -> bool:
-        root = _root(value)
-        return root.outer and self.surroundings.is_imported(root.label)
+        return _root(value).package
 
     def _may_be_of_torch(self, value: Value) -> bool:
         """Whether a value may be one of PyTorch's own modules, or what the function is handed one as."""

@@ -200,19 +200,26 @@ class Outline:
         return found
 
     @cached_property
-    def _imports(self) -> list[bytes]:
-        found = (_IMPORT.match(self.data, self.line_start(place)) for place in finds(self.data, b"import "))
-        return [item[1] for item in found if item]
+    def _imports(self) -> list[tuple[int, bytes]]:
+        """Where something is imported, and what."""
+        places = (self.line_start(place) for place in finds(self.data, b"import "))
+        return [(place, item[1]) for place in dict.fromkeys(places) if (item := _IMPORT.match(self.data, place))]
 
     @cached_property
     def imports(self) -> frozenset[str]:
         """Every name in an import."""
-        return frozenset(decoded(name) for item in self._imports for name in _NAME.findall(item))
+        return frozenset(decoded(name) for _, item in self._imports for name in _NAME.findall(item))
+
+    @cached_property
+    def module_imports(self) -> frozenset[str]:
+        """Every name in an import that stands in no function."""
+        found = (item for place, item in self._imports if self.around(place) is None)
+        return frozenset(decoded(name) for item in found for name in _NAME.findall(item))
 
     @cached_property
     def aliases(self) -> dict[str, str]:
         """What is imported, or bound to a name, under another name: the name, and what it is there."""
-        found = {decoded(alias): decoded(name) for item in self._imports for name, alias in _ALIAS.findall(item)}
+        found = {decoded(alias): decoded(name) for _, item in self._imports for name, alias in _ALIAS.findall(item)}
         roots = self.imports | self.bases.keys()
         for alias, package, name in _RENAMED.findall(self.data):
             if decoded(package).partition(".")[0] in roots:

@@ -185,7 +185,7 @@ def _may_compute(outline: Outline, node: ast.AST) -> bool:
         return name in outline.by_name or dotted(node.func.value) in ("self", "cls") or is_called_as_module(name)
     if isinstance(node.func, ast.Name):
         name = node.func.id
-        return not (name in outline.imports or name in outline.bases or hasattr(builtins, name))
+        return not (name in outline.module_imports or name in outline.bases or hasattr(builtins, name))
     return True
 
 

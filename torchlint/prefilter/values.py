@@ -26,6 +26,7 @@ class Value:
         "outer",
         "overwritten",
         "owner",
+        "package",
         "part_changed",
         "receiver",
         "saved",
@@ -51,6 +52,8 @@ class Value:
         self.method = ""
         """The operator that it is itself: a function of PyTorch, or a method of its `receiver`."""
         self.receiver: Value | None = None
+        self.package = False
+        """Whether it is what the file imports under a name."""
         self.owner: Value | None = None
         """What it is an attribute of."""
         self.part_changed = False

@@ -94,7 +94,7 @@ class AnomalyDetection:
     def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
         """`Trainer(detect_anomaly=True)` of Lightning."""
         for call in self.program.tree.of_type(ast.Call):
-            name = self.program.definitions.qualified(dotted(call.func))
+            name = self.program.definitions.qualified(dotted(call.func), call)
             if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
                 continue
             for item in call.keywords:

@@ -129,12 +129,12 @@ class GradModes:
                         if self._switches_off(decorator):
                             return tree.decorator_site(decorator)
         for call in tree.of_type(ast.Call):
-            if self.program.definitions.qualified(dotted(call.func)) in SET_GRAD_MODE:
+            if self.program.definitions.qualified(dotted(call.func), call) in SET_GRAD_MODE:
                 return site_of(tree.statement(call))
         return None
 
     def _switches_off(self, node: ast.AST) -> bool:
-        name = self.program.definitions.qualified(dotted(node.func if isinstance(node, ast.Call) else node))
+        name = self.program.definitions.qualified(dotted(node.func if isinstance(node, ast.Call) else node), node)
         return GRAD_MODES.get(name) is GradMode.OFF or name in SET_GRAD_MODE
 
 

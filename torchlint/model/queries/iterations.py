@@ -25,7 +25,7 @@ class Iteration:
         self.inside = [event for event in trace.events if loop in event.loops]
         self.own = [event for event in self.inside if not self._loops_inside(event)]
         """What happens in it, but not in a loop inside of it."""
-        self.data = IterationData(self.node, program.definitions.imports)
+        self.data = IterationData(self.node, program.definitions.scopes.anywhere())
         self._made = self.data.yielded | program.definitions.assigned_names(self.node)
         """Names that stand for something else in each iteration."""
 
