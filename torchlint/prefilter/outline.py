@@ -27,7 +27,7 @@ _TAKEN = re.compile(rb"(?:[=(\[{*:\"'.\n]|\b(?:return|if|else|or))[ \t]*$")
 _BRACKETS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
 _NAME = re.compile(WORD)
 _EACH_TARGET = re.compile(_TARGET)
-_IMPORT = re.compile(rb"(?:[^\n#]*[:;])?[ \t]*(?:from[ \t]+\S+[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*(?:\\\n[^\n]*)*)")
+_IMPORT = re.compile(rb"import\b[ \t]*(\([^)]*\)|[^\n;]*)")
 _RENAMED = re.compile(rb"[\n;][ \t]*(%s)[ \t]*=[ \t]*((?:%s\.)+)(%s)[ \t]*(?=[\n;#])" % (WORD, WORD, WORD))
 """A name that stands for something of a package: `exp = torch.exp`."""
 _ALIAS = re.compile(rb"(%s)[ \t]+as[ \t]+(%s)" % (WORD, WORD))
@@ -202,8 +202,8 @@ class Outline:
     @cached_property
     def _imports(self) -> list[tuple[int, bytes]]:
         """Where something is imported, and what."""
-        places = (self.line_start(place) for place in finds(self.data, b"import "))
-        return [(place, item[1]) for place in dict.fromkeys(places) if (item := _IMPORT.match(self.data, place))]
+        places = finds(self.data, b"import")
+        return [(place, item[1]) for place in places if (item := _IMPORT.match(self.data, place))]
 
     @cached_property
     def imports(self) -> frozenset[str]:
