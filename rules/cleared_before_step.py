@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, prefilter
+from torchlint.model import dataflow, events, program, values
 
 if TYPE_CHECKING:
-    from torchlint.model.queries.protocol import ClearedGradients
+    Pending = tuple[events.Backward | None, events.Event | None]
+    """The backward whose gradients wait for the step, and what cleared them; no backward but an event: unknown."""
+
+
+@dataclass(frozen=True)
+class ClearedGradients:
+    """`clear` throws away what `backward` computed before `step` could use it."""
+
+    clear: events.Clear
+    backward: events.Backward
+    step: events.Step
 
 
 class ClearedBeforeStep(Rule):
@@ -67,8 +79,41 @@ class ClearedBeforeStep(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return prefilter.goes_backward(data)
 
-    def ask(self) -> Iterable[ClearedGradients]:
-        return self.model.protocol.cleared_gradients()
+    def ask(self) -> Iterator[ClearedGradients]:
+        """Steps that every path reaches with the fresh gradients just cleared."""
+        for trace in self.model.program.traces:
+            for optimizer in dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step)):
+                yield from self._cleared_in(trace, optimizer)
+
+    def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[ClearedGradients]:
+        """A state is the backward whose gradients are pending, and what cleared them; or that nobody knows."""
+        arrivals: dict[events.Step, set[Pending]] = {}
+
+        def transfer(event: events.Event, states: frozenset[Pending]) -> frozenset[Pending]:
+            if isinstance(event, events.Step) and values.resolved(event.optimizer) is optimizer:
+                arrivals.setdefault(event, set()).update(states)
+                return frozenset({(None, None)})
+            if isinstance(event, events.Backward):
+                return frozenset({(event, None)}) if self.model.ownership.reaches(event, optimizer) else states
+            if (
+                isinstance(event, events.Clear)
+                and event.explicit
+                and self.model.ownership.clears(event.target, optimizer) is values.Answer.YES
+            ):
+                return frozenset((backward, clear or event if backward else None) for backward, clear in states)
+            if isinstance(event, events.GradRead) or self.model.ownership.may_clear(event, optimizer):
+                return frozenset({(None, event)})
+            return states
+
+        dataflow.Flow(transfer).run(trace.items, frozenset({(None, None)}))
+        for step, paths in arrivals.items():
+            pending = [(backward, clear) for backward, clear in paths if backward is not None]
+            unknown = any(backward is None and clear is not None for backward, clear in paths)
+            if unknown or not pending or not all(isinstance(clear, events.Clear) for _, clear in pending):
+                continue
+            for backward, clear in sorted(pending, key=lambda pair: (pair[1].order, pair[0].order)):  # type: ignore[union-attr]
+                assert isinstance(clear, events.Clear)
+                yield ClearedGradients(clear, backward, step)
 
     def report_ClearedGradients(self, cleared: ClearedGradients) -> None:
         name = cleared.step.name

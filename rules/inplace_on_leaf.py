@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import events, program, values
+from torchlint.pytorch import api
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
-    from torchlint.model.queries.mutation import LeafChanged
     from torchlint.syntax.matching import Nodes
-    from torchlint.syntax.python_ast import Site
+
+_RUN_WITH_GRADIENTS = ("forward", "training_step")
+"""Methods of modules that PyTorch and Lightning call with gradients on, if nobody says otherwise."""
+
+
+@dataclass(frozen=True)
+class LeafChanged:
+    """`mutate` changes a leaf that requires grad while gradients are on."""
+
+    mutate: events.Mutate
+    parameter: bool
 
 
 class InplaceOnLeaf(Rule):
@@ -75,8 +88,69 @@ class InplaceOnLeaf(Rule):
         return prefilter.may_change_leaf(data)
 
     def ask(self) -> Iterable[LeafChanged]:
-        self._changes = list(self.model.mutation.leaves_changed())
+        self._changes = list(self._leaves_changed())
         return self._changes
+
+    def _leaves_changed(self) -> Iterator[LeafChanged]:
+        """Leaves that require grad, changed in place while gradients are on."""
+        for trace in self.model.program.traces:
+            for mutate in trace.of(events.Mutate):
+                leaf = self._leaf(mutate) if mutate.mode is api.GradMode.ON else None
+                if leaf is not None and self._surely_on(trace, leaf, mutate):
+                    yield LeafChanged(mutate, not isinstance(leaf, values.Tensor) or leaf.op == "parameter")
+
+    def _modes_of_calls(self, name: str) -> set[api.GradMode]:
+        """The grad modes in which methods of a name are called that could not be followed."""
+        calls = (call for trace in self.model.program.traces for call in trace.of(events.Call))
+        callees = ((call, call.value.callee) for call in calls)
+        return {call.mode for call, callee in callees if callee is not None and callee.label == name}
+
+    def _leaf(self, mutate: events.Mutate) -> values.Value | None:
+        """The leaf that a change in place hits, directly or through a view."""
+        inputs = (item for item in values.inputs_of(mutate.target) if not _continues(item, mutate))
+        leaves = [self._leaf_under(item, mutate) for item in inputs]
+        return leaves[0] if leaves and all(leaf is not None for leaf in leaves) else None
+
+    def _leaf_under(self, value: values.Value, mutate: events.Mutate) -> values.Value | None:
+        value = values.resolved(value)
+        while isinstance(value, values.Tensor) and not value.leaf and value.base is not None:
+            if value.op in ("data", "detach", "numpy") or value.mode is api.GradMode.OFF:
+                return None
+            value = values.resolved(value.base)
+        frozen = self.model.program.observations.frozen
+        if value in frozen or any(parent in frozen for parent in value.parents):
+            return None
+        if isinstance(value, values.Tensor):
+            return value if value.leaf else None
+        if not isinstance(value, values.Unknown):
+            return None
+        return value if self._by_own_gradient(value, mutate) or self._is_of_layer(value, mutate) else None
+
+    def _is_of_layer(self, value: values.Unknown, mutate: events.Mutate) -> bool:
+        """Whether a value is the weight or bias of what a condition says is a layer of PyTorch."""
+        if value.origin != "attribute" or value.label not in ("weight", "bias"):
+            return False
+        arms = self.model.program.observations.layers.get(values.resolved(value.parents[0]), set())
+        return not arms.isdisjoint(mutate.path)
+
+    def _by_own_gradient(self, value: values.Unknown, mutate: events.Mutate) -> bool:
+        """`p -= lr * p.grad`: what has a gradient of its own to be updated with is a leaf."""
+        gradient = value.part("grad")
+        return gradient is not None and any(gradient in self.model.tracking.graph(item) for item in mutate.by)
+
+    def _surely_on(self, trace: program.Trace, leaf: values.Value, mutate: events.Mutate) -> bool:
+        """Whether the callers cannot have switched gradients off."""
+        if trace.root is None or any(trace.of(events.Backward)):
+            return True
+        if isinstance(trace.receiver, values.Optimizer):
+            return False
+        if trace.called and (modes := self._modes_of_calls(trace.root.name)):
+            return modes == {api.GradMode.ON}
+        if trace.called or (isinstance(leaf, values.Unknown) and self._is_of_layer(leaf, mutate)):
+            return False
+        if isinstance(trace.receiver, values.Module) and trace.root.name in _RUN_WITH_GRADIENTS:
+            return True
+        return leaf.order > trace.start and mutate.how != "copy_"
 
     def report_LeafChanged(self, changed: LeafChanged) -> None:
         what = "a parameter" if changed.parameter else "a leaf that requires grad"
@@ -87,7 +161,7 @@ class InplaceOnLeaf(Rule):
             fix=self._fix(self.nodes, changed.mutate.site) if self.nodes is not None else None,
         )
 
-    def _fix(self, nodes: Nodes, site: Site) -> edits.Change | None:
+    def _fix(self, nodes: Nodes, site: python_ast.Site) -> edits.Change | None:
         """One block for all changes that follow each other."""
         no_grad = self.model.program.definitions.local_name("torch.no_grad")
         change, tree = nodes.at(site), nodes.tree
@@ -116,3 +190,8 @@ def _only_changes(statement: cst.CSTNode) -> bool:
         or (isinstance(part, cst.Assign) and all(isinstance(item.target, cst.Subscript) for item in part.targets))
         for part in parts
     )
+
+
+def _continues(value: values.Value, mutate: events.Mutate) -> bool:
+    """Whether a value of a Phi is just what an earlier change in place, this one too, left of another of its values."""
+    return isinstance(value, values.Tensor) and value.base is not None and value.base is mutate.target

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
+from torchlint.model import events, program, values
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
-    from torchlint.model.queries.mutation import OldNameRead, ParametersChanged, SavedTensorChanged
+    from torchlint.model.queries.parameter_updates import ParametersChanged
+
+    from ._saved_tensors import SavedTensorChanged
+
+
+@dataclass(frozen=True)
+class OldNameRead:
+    """`mutate` overwrites its argument, the variable `name`, which `read` reads again under a name from before.
+
+    `opening` is the module that does, where it opens a `Sequential`.
+    """
+
+    mutate: events.Mutate
+    name: str
+    read: events.Read
+    opening: python_ast.Site | None
 
 
 class InplaceOnSavedTensor(Rule):
@@ -87,11 +106,34 @@ class InplaceOnSavedTensor(Rule):
         return (steps and prefilter.goes_backward(data)) or prefilter.may_change_saved_tensor(data)
 
     def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:
-        yield from self.model.mutation.saved_tensors_changed()
-        for crossed in self.model.mutation.parameters_changed():
-            if not self.model.retention.hides_state(crossed.backward):
+        from ._saved_tensors import SavedTensors
+
+        yield from SavedTensors(self.model).changed()
+        for crossed in self.model.parameter_updates.across_backward():
+            if not self.model.retained_graphs.hides_state(crossed.backward):
                 yield crossed  # else retain-graph-in-loop says so, and what the cause of both is
-        yield from self.model.mutation.old_names_read()
+        yield from self._old_names_read()
+
+    def _old_names_read(self) -> Iterator[OldNameRead]:
+        """In-place activations whose argument is read again as if nothing had happened to it."""
+        sites = self.model.program.observations.in_place_results
+        tree = self.model.tree
+        for trace in self.model.program.traces:
+            for mutate in trace.of(events.Mutate):
+                written = sites.get(mutate.result) if isinstance(mutate.result, values.Tensor) else None
+                if not isinstance(written, ast.Name) or tree.stands_alone(tree.node(mutate.site)):
+                    continue
+                read = self._read_after(mutate, trace)
+                if read is not None:
+                    yield OldNameRead(mutate, written.id, read, self._opening(mutate))
+
+    def _opening(self, mutate: events.Mutate) -> python_ast.Site | None:
+        opening = self.model.program.observations.openings.get(mutate.result)  # type: ignore[call-overload]
+        return opening.site if opening is not None else None
+
+    def _read_after(self, mutate: events.Mutate, trace: program.Trace) -> events.Read | None:
+        later = (read for read in trace.of(events.Read) if read.value is mutate.target and read.order > mutate.order)
+        return next((read for read in later if not events.apart(read, mutate)), None)
 
     def report_SavedTensorChanged(self, changed: SavedTensorChanged) -> None:
         what = "result" if changed.result else "input"
@@ -120,9 +162,10 @@ class InplaceOnSavedTensor(Rule):
         related = [(read.read.site, "it is read again here")]
         if read.opening is not None:
             related.insert(0, (read.mutate.site, "it is called here"))
+        again = "again below" if read.read.name == read.name else f"below as `{read.read.name}`"
         self.report(
             read.opening or read.mutate.site,
-            f"this overwrites `{read.read.name}` in place, which is read again below as if unchanged",
+            f"this overwrites `{read.name}` in place, which is read {again} as if unchanged",
             related=related,
             help="drop `inplace=True`",
             severity=Severity.WARNING,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, prefilter, repairs
 
 if TYPE_CHECKING:
-    from torchlint.model.queries.protocol import StaleGradients
+    from ._stale_gradients import StaleGradients
 
 
 class MissingZeroGrad(Rule):
@@ -73,19 +73,24 @@ class MissingZeroGrad(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterable[StaleGradients]:
-        return self.model.protocol.stale_gradients()
+        from ._clearing_words import ClearingWords
+        from ._stale_gradients import GradientsBetweenSteps
+
+        gradients = GradientsBetweenSteps(self.model)
+        self._words = ClearingWords(self.model, gradients)
+        return gradients.stale()
 
     def report_StaleGradients(self, stale: StaleGradients) -> None:
-        words = self.model.clearing_words
-        name, manual = words.name(stale.step), stale.step.manual
+        name, statement, manual = self._words.name(stale.step), self._words.statement(stale), stale.step.manual
+        optimizer = self._words.optimizer(stale.step)
         when = _when(stale.cleared_elsewhere, stale.loop is not None)
         whose = "already used for its update" if manual else "of its previous step"
         self.report(
             stale.backward.site,
             f"gradients of `{name}` are {when}: this `backward` adds to those {whose}",
             related=[(stale.step.site, f"`{name}` has already used the old gradients here")],
-            help=_help(name, words.statement(stale), manual),
-            fix=repairs.missing_clear(self.model, self.nodes, stale),
+            help=_help(name, statement, manual),
+            fix=repairs.missing_clear(self.model, self.nodes, stale, optimizer=optimizer, statement=statement),
         )
 
 

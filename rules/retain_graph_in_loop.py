@@ -11,7 +11,7 @@ from torchlint import Category, Rule, edits, prefilter
 
 if TYPE_CHECKING:
     from torchlint.model.events import Backward
-    from torchlint.model.queries.retention import UnusedRetention
+    from torchlint.model.queries.retained_graphs import UnusedRetention
     from torchlint.syntax.python_ast import Site
 
 
@@ -22,7 +22,8 @@ class RetainGraphInLoop(Rule):
     Finds `retain_graph=True` where no later pass of the same iteration goes through any part of the graph, and
     no part of the graph is older than the iteration. One hidden state that is never detached is one finding, also
     where the next `backward` raises, since the optimizer has changed weights that the old graph needs.
-    Nothing is said of a loop that always ends in `break`: nothing repeats.
+    Nothing is said of a loop that always ends in `break`: nothing repeats. Nor of a graph that only the local variables
+    of a function hold, which the loop calls: it is gone when that returns.
 
     ## Why is this bad?
     The activations of the iteration live until the loss is rebound, so the peak holds two iterations. Often the
@@ -77,7 +78,7 @@ class RetainGraphInLoop(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterable[UnusedRetention]:
-        return self.model.retention.unused()
+        return self.model.retained_graphs.unused()
 
     def report_UnusedRetention(self, unused: UnusedRetention) -> None:
         related = [(unused.loop.site, "in this loop")]
@@ -95,7 +96,7 @@ class RetainGraphInLoop(Rule):
 
     def _report_hidden_state(self, backward: Backward, name: str, related: list[tuple[Site, str]]) -> None:
         outcome = "each backward meets all earlier ones"
-        if (step := self.model.mutation.step_across(backward)) is not None:
+        if (step := self.model.parameter_updates.step_across(backward)) is not None:
             outcome = "the next backward needs weights as they were, and raises"
             related = [*related, (step.site, f"`{step.name}` changes them here")]
         self.report(

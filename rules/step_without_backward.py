@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from torchlint import Category, Rule, prefilter
+from torchlint.model import events, ownership, program, tracking, values
+from torchlint.pytorch import api
 
-if TYPE_CHECKING:
-    from torchlint.model.queries.protocol import EmptyStep
+
+@dataclass(frozen=True)
+class EmptyStep:
+    """`step` comes before any `backward`; one follows it in the same iteration, or (None) there is none."""
+
+    step: events.Step
+    backward: events.Backward | None
 
 
 class StepWithoutBackward(Rule):
@@ -64,8 +71,49 @@ class StepWithoutBackward(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return any(word in data for word in prefilter.CLEAR) or prefilter.goes_backward(data)
 
-    def ask(self) -> Iterable[EmptyStep]:
-        return self.model.protocol.empty_steps()
+    def ask(self) -> Iterator[EmptyStep]:
+        """Steps that no backward precedes: with one below in the same loop (late), or with none at all."""
+        for trace in self.model.program.traces:
+            if trace.called:
+                continue
+            for optimizer in dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step)):
+                if ownership.surely_optimizer(optimizer):
+                    yield from self._empty_in(trace, optimizer)
+
+    def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
+        """Whether each step of an optimizer is reached, first or always, before any backward."""
+        may_give_gradients = self.model.ownership.may_give_gradients
+        for step in trace.of(events.Step):
+            if step.manual or values.resolved(step.optimizer) is not optimizer:
+                continue
+            before = (event for event in trace.events if event.order < step.order)
+            earlier = [event for event in before if not events.exclusive(event.path, step.path)]
+            if any(may_give_gradients(event, optimizer) for event in earlier):
+                continue
+            around = events.repeating(step.loops)[-1:]
+            later = (
+                event for event in trace.events if event.order > step.order and around and around[0] in event.loops
+            )
+            late = next((event for event in later if may_give_gradients(event, optimizer)), None)
+            if late is None:
+                if self._forward_before(step, earlier, optimizer) is not None:
+                    yield EmptyStep(step, None)
+            elif isinstance(late, events.Backward) and late.path == step.path and late.loops == step.loops:
+                yield EmptyStep(step, late)
+
+    def _forward_before(
+        self, step: events.Step, earlier: list[events.Event], optimizer: values.Value
+    ) -> events.Event | None:
+        """A forward pass of what an optimizer holds in the same iteration, whose loss is not used."""
+        loops = events.repeating(step.loops)
+        ours, known = ownership.parameters_of(optimizer)
+        for event in earlier:
+            if not isinstance(event, (events.Compute, events.Call)) or not tracking.is_forward(event.value):
+                continue
+            if event.value.mode is api.GradMode.ON and (not loops or loops[-1] in event.loops):
+                if not known or self.model.ownership.may_use(event.value, ours):
+                    return event
+        return None
 
     def report_EmptyStep(self, empty: EmptyStep) -> None:
         name = empty.step.name

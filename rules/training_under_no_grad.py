@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import libcst as cst
 
 from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import events, ownership, program, tracking, values
+from torchlint.pytorch import api
+from torchlint.syntax import python_ast
 
-if TYPE_CHECKING:
-    from torchlint.model.queries.grad_mode import LossWithoutGraph, UntrainedModule
-    from torchlint.syntax.python_ast import Site
+
+@dataclass(frozen=True)
+class LossWithoutGraph:
+    """`backward` on a loss whose forward ran with gradients off; `switch` is what switched them off."""
+
+    backward: events.Backward
+    switch: python_ast.Site | None
+
+
+@dataclass(frozen=True)
+class UntrainedModule:
+    """A module whose every forward pass, `forward`, runs with gradients off, though `step` updates its parameters."""
+
+    forward: events.Event
+    name: str
+    step: events.Step
+    switch: python_ast.Site | None
 
 
 class TrainingUnderNoGrad(Rule):
@@ -75,8 +93,103 @@ class TrainingUnderNoGrad(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[LossWithoutGraph | UntrainedModule]:
-        yield from self.model.grad_modes.losses_without_graph()
-        yield from self.model.grad_modes.untrained_modules()
+        yield from self._losses_without_graph()
+        yield from self._untrained_modules()
+
+    def _losses_without_graph(self) -> Iterator[LossWithoutGraph]:
+        """Backward passes that fail, or train nothing, because of the grad mode of their forward."""
+        for trace in self.model.program.traces:
+            for backward in trace.of(events.Backward):
+                if self._fails(backward) and self._is_reached(backward):
+                    value = self._made_without_grad(backward.loss)
+                    if value is not None:
+                        yield LossWithoutGraph(backward, self._switch(value, backward))
+
+    def _fails(self, backward: events.Backward) -> bool:
+        """Whether a backward pass finds no graph."""
+        return self.model.tracking.tracked(backward.loss) is values.Answer.NO
+
+    def _is_reached(self, backward: events.Backward) -> bool:
+        """Whether a function that is called with gradients off surely goes backward: a condition in it that the
+        call does not decide may well mean training."""
+        others = [arm for branch, taken in backward.undecided for arm in _other_arms(branch, taken)]
+        return all(_raises(arm) or self._goes_backward(arm) for arm in others) and all(
+            isinstance(branch, events.Branch) and _raises(branch.arms[arm]) for branch, arm in backward.escaped
+        )
+
+    def _goes_backward(self, arm: list[events.Item]) -> bool:
+        return any(isinstance(event, events.Backward) and self._fails(event) for event in events.events_in(arm))
+
+    def _made_without_grad(self, loss: values.Value) -> values.Value | None:
+        """The operator or call, of those the loss comes from, that ran with gradients off."""
+        seen: set[values.Value] = set()
+        stack = [loss]
+        while stack:
+            value = stack.pop(0)
+            if value in seen:
+                continue
+            seen.add(value)
+            if (
+                isinstance(value, (values.Tensor, values.Unknown))
+                and value.mode is api.GradMode.OFF
+                and _is_computed(value)
+            ):
+                return value
+            if isinstance(value, (values.Tensor, values.Phi)) or (
+                isinstance(value, values.Unknown) and value.origin in ("attribute", "element")
+            ):
+                stack.extend(value.parents)
+        return None
+
+    def _untrained_modules(self) -> Iterator[UntrainedModule]:
+        """Modules that an optimizer steps on and a loss comes from, but that never run with gradients on."""
+        for trace in self.model.program.traces:
+            done: set[values.Value] = set()
+            for step in trace.of(events.Step):
+                if step.manual or step.optimizer in done:
+                    continue
+                done.add(step.optimizer)
+                modules, known = ownership.parameters_of(values.resolved(step.optimizer))
+                for module in modules if known else ():
+                    forward = self._untrained(module, step, trace)
+                    if forward is not None:
+                        yield UntrainedModule(forward, module.label, step, self._switch(_result(forward), forward))
+
+    def _untrained(self, module: values.Value, step: events.Step, trace: program.Trace) -> events.Event | None:
+        """The forward pass of a module, if all of them run with gradients off and a loss beside the step needs one."""
+        calls = (event for event in trace.events if isinstance(event, (events.Compute, events.Call)))
+        used = [event for event in calls if module in _operands(event)]
+        passes = [event for event in used if _callee(event) is module]
+        if not passes or len(used) > len(passes) or any(event.mode is not api.GradMode.OFF for event in passes):
+            return None
+        losses = [backward.loss for backward in trace.of(events.Backward) if backward.loops == step.loops]
+        needed = tracking.ancestry(
+            [loss for loss in losses if self.model.tracking.tracked(loss) is not values.Answer.NO]
+        )
+        return next((event for event in passes if _result(event) in needed and event.loops == step.loops), None)
+
+    def _switch(self, value: values.Value, backward: events.Event) -> python_ast.Site | None:
+        """The `with`, decorator or statement that switched gradients off."""
+        tree = self.model.tree
+        for site in (value.site, *reversed(backward.calls)):
+            for item in tree.ancestors(tree.node(site)) if site is not None else ():
+                if isinstance(item, (ast.With, ast.AsyncWith)):
+                    if any(self._switches_off(part.context_expr) for part in item.items):
+                        return python_ast.site_of(item.items[0].context_expr)
+                if isinstance(item, python_ast.FUNCTIONS):
+                    for decorator in item.decorator_list:
+                        if self._switches_off(decorator):
+                            return tree.decorator_site(decorator)
+        for call in tree.of_type(ast.Call):
+            if self.model.program.definitions.qualified(python_ast.dotted(call.func), call) in api.SET_GRAD_MODE:
+                return python_ast.site_of(tree.statement(call))
+        return None
+
+    def _switches_off(self, node: ast.AST) -> bool:
+        name = self.model.program.definitions.qualified(
+            python_ast.dotted(node.func if isinstance(node, ast.Call) else node), node
+        )
+        return api.GRAD_MODES.get(name) is api.GradMode.OFF or name in api.SET_GRAD_MODE
 
     def report_LossWithoutGraph(self, loss: LossWithoutGraph) -> None:
         self.report(
@@ -99,8 +212,40 @@ class TrainingUnderNoGrad(Rule):
             fix=self._without(untrained.switch),
         )
 
-    def _without(self, switch: Site | None) -> edits.Change | None:
+    def _without(self, switch: python_ast.Site | None) -> edits.Change | None:
         decorator = self.nodes.at(switch) if self.nodes is not None else None
         if not isinstance(decorator, cst.Decorator):
             return None
         return edits.Change("remove the decorator that switches gradients off", [edits.Delete(decorator)])
+
+
+def _other_arms(branch: object, taken: int) -> list[list[events.Item]]:
+    if not isinstance(branch, events.Branch):
+        return [[]]  # the handler of a `try`, whose body may do without it
+    return [arm for number, arm in enumerate(branch.arms) if number != taken]
+
+
+def _raises(arm: list[events.Item]) -> bool:
+    return any(isinstance(item, events.Exit) and item.kind == "raise" for item in arm)
+
+
+def _result(event: events.Event) -> values.Value:
+    assert isinstance(event, (events.Compute, events.Call))
+    return event.value
+
+
+def _operands(event: events.Compute | events.Call) -> list[values.Value]:
+    return [values.resolved(item) for item in (*event.value.parents, _callee(event)) if item is not None]
+
+
+def _callee(event: events.Compute | events.Call) -> values.Value | None:
+    value = event.value
+    if isinstance(value, values.Tensor):
+        return values.resolved(value.parents[0]) if value.op == "module" else None
+    return values.resolved(value.callee) if value.callee is not None else None
+
+
+def _is_computed(value: values.Tensor | values.Unknown) -> bool:
+    return (isinstance(value, values.Tensor) and value.op != "new") or (
+        isinstance(value, values.Unknown) and value.origin in ("call", "object")
+    )

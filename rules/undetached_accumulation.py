@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
 
 if TYPE_CHECKING:
-    from torchlint.model.queries.keeping import KeptGraph
+    from ._kept_graphs import KeptGraph
 
 
 class UndetachedAccumulation(Rule):
@@ -85,7 +85,9 @@ class UndetachedAccumulation(Rule):
         return prefilter.may_keep_graph(data)
 
     def ask(self) -> Iterable[KeptGraph]:
-        return self.model.keeping.kept_graphs()
+        from ._kept_graphs import KeptGraphs
+
+        return KeptGraphs(self.model).answers()
 
     def report_KeptGraph(self, kept: KeptGraph) -> None:
         place = kept.keep.name or "a container"

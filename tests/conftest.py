@@ -14,12 +14,11 @@ import pytest
 
 from torchlint import Category, Rule
 from torchlint.engine import registry
+from torchlint.testing.blessing import bless, pytest_addoption
+
+__all__ = ["bless", "pytest_addoption"]
 
 _NUMBERS = map(str, count())
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bless", action="store_true", help="write the fixed fixtures and the golden traces")
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,8 @@ BROKEN = {
     "import torchlint_no_such_module": "ModuleNotFoundError: No module named 'torchlint_no_such_module'",
     "from torchlint import triage": "after torchlint 0.1 that is `torchlint.prefilter` (docs/plugins-from-0.1.md)",
     "import torchlint.hints": "after torchlint 0.1 that is `torchlint.pytorch.naming`",
-    "from torchlint.model import upkeep": "after torchlint 0.1 that is `torchlint.model.queries.anomaly_detection`",
+    "from torchlint.model import upkeep": "after torchlint 0.1 that is asked by the rule that needs it (docs",
+    "from torchlint.model.events import Flow": "after torchlint 0.1 that is `torchlint.model.dataflow.Flow` (docs",
     "1 / 0": "ZeroDivisionError: division by zero",
     "import sys\nsys.exit(0)": "SystemExit: 0",
     "x = (": "SyntaxError: '(' was never closed",
@@ -92,3 +93,31 @@ def test_a_rule_that_asks_as_it_did_in_0_1() -> None:
     (finding,) = lint(SourceFile("a.py", b"loss.backward()\n"), Selection((names["Seed"],)))
     assert finding.name == "internal-error"
     assert "after torchlint 0.1 that is `site`; `self.nodes.at(site)` gives LibCST's node" in finding.message
+
+
+WRONG = {
+    "self.report(None, 'nowhere')": "a finding is at a node of this file's tree, or at a site, not at None",
+    "self.report(node, 'here', related=[(None, 'nowhere')])": "not at None",
+    "self.report(node.deep_clone(), 'a copy')": "not at Call(",
+    "self.report(self.model.tree.module, 'of the other parser')": "not at <ast.Module object",
+}
+
+
+@pytest.mark.parametrize("code", WRONG)
+def test_a_rule_that_reports_where_nothing_is(code: str, bad_call: type[Rule]) -> None:
+    """It is named, and what the others have found is not lost."""
+    names: dict[str, Any] = {"Rule": Rule, "Category": Category}
+    head = OLD_RULE[: OLD_RULE.index("def ask")]
+    exec(f"{head}def visit_Call(self, node):\n        {code}\n", names)
+    found = lint(SourceFile("a.py", b"loss.backward()\nbad()\n"), Selection((bad_call, names["Seed"])))
+    assert [finding.name for finding in found] == ["internal-error", "bad-call"]
+    assert found[0].message.startswith("rule seed crashed: LookupError: ") and WRONG[code] in found[0].message
+
+
+def test_a_rule_that_cannot_be_made(bad_call: type[Rule]) -> None:
+    names: dict[str, Any] = {"Rule": Rule, "Category": Category}
+    head = OLD_RULE[: OLD_RULE.index("def ask")]
+    exec(f"{head}def __init__(self, model):\n        super().__init__(model)\n", names)
+    found = lint(SourceFile("a.py", b"loss.backward()\nbad()\n"), Selection((bad_call, names["Seed"])))
+    assert [finding.name for finding in found] == ["internal-error", "bad-call"]
+    assert found[0].message.startswith("rule seed crashed: TypeError: ")

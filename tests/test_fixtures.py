@@ -14,10 +14,8 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 @pytest.mark.parametrize("case", testing.cases(FIXTURES), ids=str)
-def test_fixture(case: testing.Case, request: pytest.FixtureRequest) -> None:
-    if case.check == "fixed" and request.config.getoption("--bless"):
-        case.fixture.bless()
-    problems = case.problems()
+def test_fixture(case: testing.Case, bless: bool) -> None:
+    problems = case.problems(bless=bless)
     assert not problems, "\n" + "\n".join(problems)
 
 

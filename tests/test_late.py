@@ -17,7 +17,9 @@ try:
     main()
 except SystemExit as end:
     assert end.code == 0, end.code
-print("LOADED", *(name for name in ("libcst._nodes", "torchlint.model", "torch") if name in sys.modules))
+needed_by_few = ("libcst.", "torchlint.model.", "torch.")
+loaded = (name for name, module in sys.modules.items() if type(module) is type(sys))
+print("LOADED", *(name for name in loaded if f"{name}.".startswith(needed_by_few) and name != "torchlint.model"))
 """
 
 

@@ -33,8 +33,6 @@ LAYERS = (
     {"cli"},
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
-_ANSWERS = ("torchlint.model.", "torchlint.syntax.python_ast", "torchlint.syntax.matching")
-"""What rules may name in their types: what the model answers, and where."""
 OF_AN_EDITOR = {"ls.documents.open"}
 """Opens a document, which is no file."""
 ENTRY_POINTS = {"__main__"}
@@ -125,15 +123,6 @@ def test_only_few_open_files(path: Path) -> None:
             called = ast.unparse(node.func)
             is_opener = called.rpartition(".")[2] in OPENERS and called not in OF_AN_EDITOR
             assert not is_opener, f"line {node.lineno}: {called} opens a file: take `regular.read`, or `atomic_write`"
-
-
-@pytest.mark.parametrize("path", RULES, ids=shown)
-def test_rules_see_the_public_api_only(path: Path) -> None:
-    for module, name in imports(path):
-        private = f"{module}.{name}".startswith("torchlint.rules._")
-        if module.partition(".")[0] in ("torchlint", "rules", "") and not private:
-            public = (module == "torchlint" and name in torchlint.__all__) or module.startswith(_ANSWERS)
-            assert public, f"from {module} import {name}"
 
 
 @pytest.mark.parametrize("path", [*PACKAGE, *TESTS], ids=shown)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.notebooks import notebook
-from torchlint import SourceFile
+from torchlint import Category, Rule, SourceFile
 from torchlint.cli import cli
 from torchlint.colours import painter
 from torchlint.trace import trace
@@ -373,3 +373,44 @@ def test_empty_and_deep_files() -> None:
     nested = "".join(f"{' ' * depth}for i in x:\n" for depth in range(1, 60))
     assert any("step" in line for line in told(f"def train(opt, x):\n{nested}{' ' * 60}opt.step()\n"))
     assert all(line[:13].strip().count(":") == 1 for line in lines if "elif" in line)
+
+
+# -- rules that ask for more ----------------------------------------------------------------------------
+
+EVALUATION = """\
+from torch import nn
+
+class Evaluation:
+    def __init__(self):
+        self.measure = nn.CrossEntropyLoss()
+
+    def loss(self, x, y):
+        return self.measure(x, y)
+
+    def rate(self, x):
+        return x
+"""
+
+
+def test_functions_that_call_what_a_rule_names() -> None:
+    """Or what that has made, whatever its name."""
+
+    class Asking(Rule):
+        code = "ASK001"
+        category = Category.PEDANTIC
+        calls = frozenset({"CrossEntropyLoss"})
+
+    source = SourceFile("evaluation.py", EVALUATION.encode())
+    assert [function.name for function in trace(source).functions] == [""]
+    assert [function.name for function in trace(source, [Asking]).functions] == [
+        "",
+        "Evaluation.__init__",
+        "Evaluation.loss",
+    ]
+
+
+def test_what_is_clipped_and_to_which_bound() -> None:
+    code = "import torch\ndef train(net, loss, top):\n    loss.backward()\n    torch.nn.utils.clip_grad_norm_({})\n"
+    for arguments in ("net.parameters(), top", "max_norm=top, parameters=net.parameters()"):
+        (clip,) = (row for row in rows(code.format(arguments)) if row["kind"] == "clip")
+        assert (clip["parameters"].partition("@")[0], clip["bound"].partition("@")[0]) == ("<parameters>", "top")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Collection
 from importlib import import_module
 from types import ModuleType
 
@@ -16,6 +17,17 @@ def late(name: str) -> ModuleType:
     if name not in sys.modules:
         sys.modules[name] = _Late(name)
     return sys.modules[name]
+
+
+def submodules(package: str, names: Collection[str]) -> Callable[[str], ModuleType]:
+    """A `__getattr__` for a package, that imports its modules late: `from package import module`."""
+
+    def module(name: str) -> ModuleType:
+        if name in names:
+            return late(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return module
 
 
 class _Late(ModuleType):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -55,6 +55,9 @@ class Rule:
     preview: ClassVar[bool] = False
     triggers: ClassVar[Sequence[Sequence[bytes]]] = ()
     """Literal bytes: in each group at least one must occur in a file for the rule to be able to fire."""
+    calls: ClassVar[Collection[str]] = ()
+    """Last names of callables (`cross_entropy`) that the rule asks about. The model follows functions that train, and
+    those that call one of these, or an object that one has made."""
     options: ClassVar[Mapping[str, OptionValue]] = {}
     """Options of the rule with their defaults, set under `[tool.torchlint.rules.<name>]`."""
 

@@ -1,143 +1,340 @@
-"""What being verified costs a training step, and that it changes no weight.
+"""What being verified costs a training step while the bug is there, and that it changes no weight.
 
-Run it as `python tests/benchmarks/verify_overhead.py`.
+Run it as `python tests/benchmarks/verify_overhead.py`, or with models and bugs: `... mlp conv --bugs leak sum`.
 
-Each program trains alone and under the probe, with a finding of each rule on its lines, in random order; the ratio is
-that of the medians of the time of a step.
+Each program trains alone and under the probe at once, in two processes that take turns of some milliseconds, so that a
+busy machine slows both alike; nothing is left out at the beginning. The ratio is that of the CPU time of the processes,
+threads of the probe included, and of the time of a step: the median of all pairs, and an interval that holds the true
+median with 95 %. A goal is met if the upper end of the interval meets it. The first 40 steps, in which everything is
+looked at, are also told apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 import random
-import subprocess
 import sys
 import tempfile
+import textwrap
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.verify.nursery import Nursery
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Position, Severity, Span
 from torchlint.verify.claims import Claim, claim
+from torchlint.verify.evidence import Evidence
 from torchlint.verify.folder import Folder, Limits
-from torchlint.verify.launch import launch
 from torchlint.verify.verdict import VERIFIABLE
 
+FIRST = 40
+
+
+@dataclass(frozen=True)
+class Model:
+    """A program's model and data, its steps, in turns of so many, and the factor by which they may be slower."""
+
+    code: str
+    shape: str
+    steps: int
+    turn: int
+    goal: float
+
+
 MODELS = {
-    "mlp": (
+    "mlp": Model(
         "nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))",
         "(32, 16)",
-        3000,
+        1_000,
+        20,
+        1.5,
     ),
-    "conv": (
+    "conv": Model(
         "nn.Sequential(nn.Conv2d(3, 32, 3), *[layer for _ in range(6) for layer in "
         "(nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU())], "
         "nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 4))",
         "(16, 3, 32, 32)",
-        200,
+        100,
+        2,
+        1.05,
     ),
-    "transformer": (
+    "transformer": Model(
         "nn.Sequential(nn.TransformerEncoder(nn.TransformerEncoderLayer(128, 4, 256, batch_first=True), 6, "
         "enable_nested_tensor=False), nn.Flatten(), nn.Linear(128 * 32, 4))",
         "(16, 32, 128)",
-        200,
+        100,
+        2,
+        1.05,
     ),
 }
 PROGRAM = """\
-import hashlib, json, sys, time
+import gc, hashlib, json, os, sys, time
 import torch
 from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
 model = {model}
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+front, back = model[:1], model[1:]
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-5, momentum=0.9)
 criterion = nn.CrossEntropyLoss()
 x, y = torch.randn{shape}, torch.randint(0, 4, ({batch},))
+history, total = [], 0.0
+result, own, other = sys.argv[1], *(os.open(path, os.O_RDWR) for path in sys.argv[2:])
 
 
 def train(steps):
-    history = []
+    global total
     for step in range(steps):
-        optimizer.zero_grad()
-        loss = criterion(model(x), y)
-        loss.backward()
-        optimizer.step()
-        history.append(loss.item())
+{body}
 
-
-train(10)
-start = time.perf_counter()
-train({steps})
-spent = time.perf_counter() - start
+gc.collect()
+gc.freeze()  # or what torch made at its import is collected in one of the two, some time
+cpu, clock = [time.process_time()], []
+for turn in range({turns}):
+    os.read(own, 1)
+    start = time.perf_counter()
+    train({turn})
+    clock.append(time.perf_counter() - start)
+    cpu.append(time.process_time())
+    os.write(other, b".")
 weights = b"".join(value.detach().numpy().tobytes() for value in model.state_dict().values())
-result = {{"ms": spent * 1000 / {steps}, "weights": hashlib.sha256(weights).hexdigest()}}
-open(sys.argv[1], "w").write(json.dumps(result))
+times = {{"cpu": cpu, "clock": clock, "weights": hashlib.sha256(weights).hexdigest()}}
+open(result, "w").write(json.dumps(times))
 """
-FLAGGED = {
-    "cleared-before-step": "optimizer.zero_grad()",
-    "step-without-backward": "optimizer.step()",
-    "undetached-accumulation": "history.append",
-    "inplace-on-saved-tensor": "loss = criterion",
-    "inplace-on-leaf": "loss = criterion",
+
+
+@dataclass(frozen=True)
+class Bug:
+    """The body of a training loop, and findings: names of rules, each with a text on its line."""
+
+    findings: dict[str, str]
+    body: str
+
+
+_STEP = """\
+optimizer.zero_grad()
+loss = criterion(model(x), y)
+loss.backward()
+optimizer.step()
+"""
+BUGS = {
+    "none": Bug(
+        {
+            **dict.fromkeys(VERIFIABLE, "loss.backward()"),
+            "cleared-before-step": "optimizer.zero_grad()",
+            "step-without-backward": "optimizer.step()",
+            "undetached-accumulation": "history.append",
+            "inplace-on-saved-tensor": "loss = criterion",
+            "inplace-on-leaf": "loss = criterion",
+        },
+        f"{_STEP}history.append(loss.item())\n",
+    ),
+    "never-cleared": Bug({"missing-zero-grad": "loss.backward()"}, _STEP.replace("optimizer.zero_grad()\n", "")),
+    "cleared-late": Bug(
+        {"cleared-before-step": "optimizer.zero_grad()"},
+        "loss = criterion(model(x), y)\nloss.backward()\noptimizer.zero_grad()\noptimizer.step()\n",
+    ),
+    "partly-cleared": Bug(
+        {"cleared-before-step": "back.zero_grad()"},
+        "optimizer.zero_grad()\nloss = criterion(model(x), y)\nloss.backward()\nback.zero_grad()\noptimizer.step()\n",
+    ),
+    "no-backward": Bug(
+        {"step-without-backward": "optimizer.step()"}, "loss = criterion(model(x), y)\noptimizer.step()\n"
+    ),
+    "no-grad": Bug(
+        {"training-under-no-grad": "with torch.no_grad()"},
+        "optimizer.zero_grad()\nwith torch.no_grad():\n    hidden = front(x)\n"
+        "loss = criterion(back(hidden), y)\nloss.backward()\noptimizer.step()\n",
+    ),
+    "leak": Bug({"undetached-accumulation": "history.append"}, f"{_STEP}history.append(loss)\n"),
+    "sum": Bug({"undetached-accumulation": "total = total + loss"}, f"{_STEP}total = total + loss\n"),
+    "retained": Bug(
+        {"retain-graph-in-loop": "loss.backward("}, _STEP.replace("backward()", "backward(retain_graph=True)")
+    ),
+    "silent-change": Bug(
+        {"inplace-on-saved-tensor": "hidden.data.mul_"},
+        "optimizer.zero_grad()\nhidden = front(x).tanh()\nhidden.data.mul_(0.5)\n"
+        "loss = criterion(back(hidden), y)\nloss.backward()\noptimizer.step()\n",
+    ),
+    "emptied-cache": Bug({"empty-cache-in-loop": "empty_cache()"}, f"{_STEP}torch.cuda.empty_cache()\n"),
+    "anomaly-mode": Bug(
+        {"anomaly-detection-left-on": "set_detect_anomaly"}, f"torch.autograd.set_detect_anomaly(True)\n{_STEP}"
+    ),
+    "several": Bug(
+        {
+            "missing-zero-grad": "loss.backward(",
+            "retain-graph-in-loop": "loss.backward(",
+            "undetached-accumulation": "history.append",
+        },
+        "loss = criterion(model(x), y)\nloss.backward(retain_graph=True)\noptimizer.step()\nhistory.append(loss)\n",
+    ),
 }
-"""Where the finding of a rule is, if not on the line of the backward."""
+"""A program without a bug but with a finding of each rule, then one bug each, then several at once."""
 
 
-def alone(script: Path, result: Path) -> None:
-    subprocess.run([sys.executable, script, result], check=True)
+@dataclass(frozen=True)
+class Run:
+    """Milliseconds that a step of one run took, of the CPU and by the clock, of all steps and of the first ones."""
+
+    cpu: float
+    clock: float
+    first_cpu: float
+    weights: str
 
 
-def verified(script: Path, result: Path) -> None:
-    source = SourceFile.read(script)
-    lines = source.lines
-    claims: list[Claim] = []
-    for rule in VERIFIABLE:
-        text = FLAGGED.get(rule, "loss.backward()")
-        line = next(number for number, content in enumerate(lines, 1) if text in content)
-        span = Span(Position(line, 8), Position(line, 9))
-        finding = Finding(str(script), rule, "TL000", "", span, Severity.ERROR)
-        claims.append(claim(len(claims), finding, str(script.resolve()), source.data))
-    folder = Folder()
-    try:
-        limits = Limits(max_steps=0, max_seconds=0)
-        folder.write_plan(claims, script.parent, limits)
-        launch([sys.executable, str(script), str(result)], folder, limits)
-        assert folder.evidence()[0][0].steps
-    finally:
-        folder.remove()
+class Program:
+    """A training program on disk, with its findings."""
+
+    def __init__(self, folder: Path, model: Model, bug: Bug) -> None:
+        self._model = model
+        self._folder = folder
+        self._script = folder / "train.py"
+        text = PROGRAM.format(
+            model=model.code,
+            shape=model.shape,
+            batch=model.shape.strip("(").split(",")[0],
+            body=textwrap.indent(bug.body, "        "),
+            turn=model.turn,
+            turns=model.steps // model.turn,
+        )
+        self._script.write_text(text, "utf-8")
+        self._claims = self._found(bug)
+
+    def _found(self, bug: Bug) -> list[Claim]:
+        source = SourceFile.read(self._script)
+        claims: list[Claim] = []
+        for rule, text in bug.findings.items():
+            line = next(number for number, content in enumerate(source.lines, 1) if text in content)
+            span = Span(Position(line, 8), Position(line, 9))
+            finding = Finding(str(self._script), rule, "TL000", "", span, Severity.ERROR)
+            claims.append(claim(len(claims), finding, str(self._script.resolve()), source.data))
+        return claims
+
+    def pair(self, nurseries: Sequence[Nursery]) -> tuple[Run, Run]:
+        """Run it alone and verified, in turns; which of them begins is left to chance."""
+        pipes = [self._folder / name for name in ("alone", "verified")]
+        for pipe in pipes:
+            pipe.unlink(missing_ok=True)
+            os.mkfifo(pipe)
+        starting = os.open(random.choice(pipes), os.O_RDWR)
+        os.write(starting, b".")
+        with ThreadPoolExecutor(2) as pool:
+            alone = pool.submit(self._run, nurseries[0], pipes, {"TORCHLINT_VERIFY": ""}, _nothing)
+            verified = pool.submit(self._run, nurseries[1], pipes[::-1], {}, _check)
+        os.close(starting)
+        return alone.result(), verified.result()
+
+    def _run(
+        self,
+        nursery: Nursery,
+        pipes: Sequence[Path],
+        variables: dict[str, str],
+        check: Callable[[list[Evidence]], None],
+    ) -> Run:
+        folder = Folder()
+        result = self._folder / f"{pipes[0].name}.json"
+        try:
+            folder.write_plan(self._claims, self._folder, Limits(max_steps=0, max_seconds=0))
+            command = [sys.executable, *map(str, (self._script, result, *pipes))]
+            ended = nursery.launch(command, folder, Limits(max_seconds=600), variables)
+            if ended.code:
+                raise SystemExit(f"the program failed: {ended.description}")
+            check(folder.evidence()[0])
+        finally:
+            folder.remove()
+        return self._read(result)
+
+    def _read(self, result: Path) -> Run:
+        times = json.loads(result.read_text("utf-8"))
+        cpu, clock = times["cpu"], times["clock"]
+        first = FIRST // self._model.turn
+        return Run(
+            (cpu[-1] - cpu[0]) * 1000 / self._model.steps,
+            sum(clock) * 1000 / self._model.steps,
+            (cpu[first] - cpu[0]) * 1000 / FIRST,
+            times["weights"],
+        )
+
+
+def _nothing(evidence: list[Evidence]) -> None:
+    if evidence:
+        raise SystemExit("a program that should run alone was probed")
+
+
+def _check(evidence: list[Evidence]) -> None:
+    if not evidence or not evidence[0].steps or evidence[0].trouble:
+        raise SystemExit(f"the probe did not work: {evidence and evidence[0].trouble}")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The median of ratios, and an interval that holds the median of all with 95 %."""
+
+    middle: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Ratio:
+        """From the order of the values alone; of fewer than six the interval is their range."""
+        ordered = sorted(values)
+        count = len(ordered)
+        tail, outside = 0.0, 0
+        while (tail := tail + math.comb(count, outside) / 2**count) <= 0.025:
+            outside += 1
+        outside = max(outside - 1, 0)
+        return cls(median(ordered), ordered[outside], ordered[count - 1 - outside])
+
+    def __str__(self) -> str:
+        return f"{self.middle:5.3f} [{self.low:5.3f}, {self.high:5.3f}]"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15, help="pairs of runs")
+    parser.add_argument(
+        "--steps", type=int, default=0, help=f"of each run, {FIRST} or more; 0: as many as suit the model"
+    )
+    parser.add_argument("--bugs", nargs="+", choices=BUGS, default=list(BUGS))
+    parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=["mlp", "conv"])
     arguments = parser.parse_args()
-    for name in arguments.models:
-        measure(name, arguments.rounds)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    nurseries = [Nursery(), Nursery()]
+    print(
+        f"Python {sys.version.split()[0]}; CPU time of a step alone, then ratios: CPU, clock; of the first {FIRST}: CPU"
+    )
+    for model in arguments.models:
+        for bug in arguments.bugs:
+            measure(nurseries, model, bug, arguments.rounds, arguments.steps)
+    for nursery in nurseries:
+        nursery.close()
 
 
-def measure(name: str, rounds: int) -> None:
-    model, shape, steps = MODELS[name]
-    times: dict[str, list[float]] = {"alone": [], "verified": []}
-    weights = set()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        script = folder / "train.py"
-        batch = shape.strip("(").split(",")[0]
-        script.write_text(PROGRAM.format(model=model, shape=shape, batch=batch, steps=steps))
-        for _ in range(rounds):
-            runs = [("alone", alone), ("verified", verified)]
-            random.shuffle(runs)
-            for kind, run in runs:
-                run(script, folder / "result.json")
-                result = json.loads((folder / "result.json").read_text())
-                times[kind].append(result["ms"])
-                weights.add(result["weights"])
-    before, after = median(times["alone"]), median(times["verified"])
-    same = "the same weights" if len(weights) == 1 else "DIFFERENT WEIGHTS"
-    print(f"{name:<12} {before:8.3f} ms alone {after:8.3f} ms verified  ratio {after / before:.3f}  {same}")
+def measure(nurseries: Sequence[Nursery], name: str, bug: str, rounds: int, steps: int) -> None:
+    """Run the pairs, and print a line."""
+    model = replace(MODELS[name], steps=steps or MODELS[name].steps)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Program(Path(folder), model, BUGS[bug])
+        pairs = [program.pair(nurseries) for _ in range(rounds)]
+    cpu = Ratio.of([after.cpu / before.cpu for before, after in pairs])
+    clock = Ratio.of([after.clock / before.clock for before, after in pairs])
+    first = Ratio.of([after.first_cpu / before.first_cpu for before, after in pairs])
+    weights = {run.weights for pair in pairs for run in pair}
+    said = [
+        "" if len(weights) == 1 else "DIFFERENT WEIGHTS",
+        f"above {model.goal}" if max(cpu.high, clock.high) > model.goal else "",
+    ]
+    spent = median(alone.cpu for alone, _ in pairs)
+    print(f"{name:<12}{bug:<15}{spent:7.3f} ms  {cpu}  {clock}  {first}  {'; '.join(filter(None, said))}", flush=True)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,29 @@ def test_what_is_kept_and_where(statement: str, names: set[tuple[str, ...]], con
 
 
 @pytest.mark.parametrize(
+    ("statement", "resets"),
+    [
+        ("losses.clear()", True),
+        ("losses = []", True),
+        ("del losses[:]", True),
+        ("losses = losses[-5:]", False),
+        ("losses.sort()", False),
+        ("other.clear()", False),
+        ("self.losses = []", False),
+    ],
+)
+def test_where_a_container_is_emptied(statement: str, resets: bool) -> None:
+    """In the loop that fills it, and neither in one around that, nor in a function that is only made there."""
+    filled = "        losses.append(loss)  #!\n"
+    same = f"for e in range(9):\n    for x in data:\n{filled}        if full:\n            {statement}\n"
+    assert made(same, "undetached-accumulation").resets == (((5, 5),) if resets else ())
+    outer = f"for e in range(9):\n    for x in data:\n{filled}    {statement}\n"
+    assert made(outer, "undetached-accumulation").resets == ()
+    called = f"for e in range(9):\n    def keep(loss):\n{filled}    {statement}\n"
+    assert made(called, "undetached-accumulation").resets == ()
+
+
+@pytest.mark.parametrize(
     ("statement", "name"),
     [
         ("h += 1", ("h",)),

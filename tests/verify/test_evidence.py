@@ -27,7 +27,8 @@ def body() -> dict[str, Any]:
         "off_ms": [],
     }
     backward = {"site": 1, "count": 2, "retained": 0, "errors": {}, "first_error": 0}
-    lists = ("optimizers", "forwards", "reads", "cuts", "retention", "caches", "reached", "keeps", "changes")
+    lists: tuple[str, ...] = ("optimizers", "forwards", "reads", "cuts", "retention", "caches", "reached")
+    lists += ("keeps", "clearings", "changes")
     empty: dict[str, Any] = {name: [] for name in lists}
     return {
         "format": 1,

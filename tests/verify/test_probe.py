@@ -142,9 +142,11 @@ def test_accumulated_and_fresh_norms() -> None:
     for _ in range(3):
         training.backward()
         training.step()
-    assert len(training.ledger.ratios) == 2
-    assert training.ledger.norm is not None
-    assert training.ledger.norm > 0
+    assert len(training.ledger.norms.ratios) == 2
+    norms = training.ledger.norms.take()
+    assert norms is not None
+    assert norms[0] > 0
+    assert training.ledger.norms.take() is None
 
 
 def test_tensors_are_not_kept_alive() -> None:

@@ -12,6 +12,7 @@ from torchlint.verify.evidence import (
     Anomaly,
     Backwards,
     Changed,
+    Cleared,
     Cut,
     Emptied,
     Evidence,
@@ -43,8 +44,10 @@ OPTIMIZER = Optimizer(
     first_stale=-1,
     summed=0,
     clears=19,
+    lost=0,
     moved=3,
     still=0,
+    unmoved=0,
     ratios=[],
 )
 KEPT = Kept(
@@ -57,11 +60,13 @@ KEPT = Kept(
     clean=0,
     graphs=19,
     container="list",
+    emptied=False,
     shown="losses",
     bound=-1,
     holder="",
     weights=[],
 )
+CLEARED = Cleared(claim=0, visits=20, optimizers=[[0, 19]], robbed=0, parameters=0, starved=0, first=-1)
 CHANGED = Changed(
     claim=0,
     hits=10,
@@ -121,6 +126,7 @@ def seen(**fields: Any) -> Evidence:
         "reached": [0],
         "unwatched": "",
         "keeps": [KEPT],
+        "clearings": [CLEARED],
         "changes": [CHANGED],
         "stride": 1,
         "series": [],
@@ -138,11 +144,12 @@ def lives(born: range, executed: int, died: int | None, held: int = 1) -> list[l
     return [[birth, executed, -1 if died is None else birth + died, held] for birth in born]
 
 
+NOTHING: dict[str, Any] = {"backwards": [], "optimizers": [], "keeps": [], "clearings": [], "changes": []}
+
+
 @pytest.mark.parametrize("rule", VERIFIABLE)
 def test_nothing_ran(rule: str) -> None:
-    nothing = seen(
-        steps=0, backwards=[], optimizers=[], reached=[], keeps=[], changes=[], anomaly=replace(ANOMALY, steps_off=0)
-    )
+    nothing = seen(steps=0, reached=[], anomaly=replace(ANOMALY, steps_off=0), **NOTHING)
     assert answer(rule, nothing) == "not-reached"
     assert verdict(claim(rule), []).answer is Answer.NOT_REACHED
 
@@ -150,7 +157,7 @@ def test_nothing_ran(rule: str) -> None:
 @pytest.mark.parametrize("rule", VERIFIABLE)
 def test_lines_that_were_compiled_are_not_said_to_be_unreached(rule: str) -> None:
     process = Process(1, "", "3.12.1", "2.13.0", "cpu", 3)
-    nothing = seen(process=process, steps=0, backwards=[], optimizers=[], reached=[], keeps=[], changes=[])
+    nothing = seen(process=process, steps=0, reached=[], **NOTHING)
     assert answer(rule, nothing) == "inconclusive"
 
 
@@ -203,6 +210,31 @@ def test_the_optimizer_that_a_finding_is_about() -> None:
 )
 def test_steps_without_gradients(rule: str, optimizer: dict[str, Any], expected: str) -> None:
     assert answer(rule, seen(optimizers=[replace(OPTIMIZER, **optimizer)])) == expected
+
+
+@pytest.mark.parametrize(
+    ("cleared", "optimizer", "expected"),
+    [
+        ({"robbed": 19, "parameters": 2, "first": 0}, {}, "confirmed"),
+        ({"robbed": 1, "parameters": 2}, {}, "inconclusive"),
+        ({"starved": 2}, {}, "inconclusive"),  # after another backward, but none of them ever trains
+        ({}, {"lost": 9}, "refuted"),  # another line took them
+        ({"visits": 0, "optimizers": []}, {"lost": 9}, "inconclusive"),  # the line could not be watched
+        ({}, {"unmoved": 1}, "inconclusive"),  # who knows what the update saw
+        ({}, {"moved": 0, "still": 3}, "inconclusive"),
+        ({}, {"steps": [[3, 20]], "added": [[3, 20]]}, "refuted"),  # steps elsewhere, on what the line clears
+    ],
+)
+def test_a_part_of_the_gradients_is_cleared(cleared: dict[str, Any], optimizer: dict[str, Any], expected: str) -> None:
+    evidence = seen(clearings=[replace(CLEARED, **cleared)], optimizers=[replace(OPTIMIZER, **optimizer)])
+    assert answer("cleared-before-step", evidence) == expected
+
+
+def test_an_optimizer_whose_gradients_the_line_does_not_clear_says_nothing() -> None:
+    other = replace(OPTIMIZER, name="other", wiped=[[1, 19]])
+    assert answer("cleared-before-step", seen(optimizers=[OPTIMIZER, other])) == "refuted"
+    cleared = replace(CLEARED, optimizers=[[1, 19]])
+    assert answer("cleared-before-step", seen(optimizers=[OPTIMIZER, other], clearings=[cleared])) == "confirmed"
 
 
 NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad_fn"
@@ -278,6 +310,18 @@ TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
 )
 def test_undetached_accumulation(kept: dict[str, Any], expected: str) -> None:
     assert answer("undetached-accumulation", seen(keeps=[replace(KEPT, **kept)])) == expected
+
+
+@pytest.mark.parametrize(("length", "expected"), [(5, "refuted"), (7, "refuted"), (12, "inconclusive")])
+def test_a_window_that_the_loop_empties_is_no_pile(length: int, expected: str) -> None:
+    window = replace(KEPT, lives=passes(length))
+    assert answer("undetached-accumulation", seen(keeps=[window])) == "confirmed"
+    assert answer("undetached-accumulation", seen(keeps=[replace(window, emptied=True)])) == expected
+
+
+def test_what_the_loop_empties_later_is_a_pile_until_then() -> None:
+    kept = replace(KEPT, lives=lives(range(1, 21), -1, None), emptied=True)
+    assert answer("undetached-accumulation", seen(keeps=[kept])) == "confirmed"
 
 
 def test_what_may_still_go_backward_is_no_pile_yet() -> None:
@@ -419,6 +463,21 @@ def test_empty_cache_in_loop(device: str, emptied: Emptied, expected: str) -> No
 )
 def test_anomaly_detection_left_on(anomaly: dict[str, Any], reached: list[int], expected: str) -> None:
     assert answer("anomaly-detection-left-on", seen(anomaly=replace(ANOMALY, **anomaly), reached=reached)) == expected
+
+
+def test_code_that_ran_in_a_worker_only() -> None:
+    """It says nothing of training, unless it fails there."""
+    training = seen(reached=[], changes=[replace(CHANGED, hits=0)])
+    worker = replace(training, steps=0, backwards=[], optimizers=[], reached=[0])
+    about = claim("inplace-on-saved-tensor")
+    ran = replace(worker, changes=[replace(CHANGED, passed=0, backwards_after=0)])
+    for found in (verdict(about, [training, worker]), verdict(about, [training, ran])):
+        assert found.answer is Answer.INCONCLUSIVE
+        assert "worker process" in found.reason
+    failed = replace(ran, changes=[replace(CHANGED, errors={"a leaf Variable": 1})])
+    assert verdict(about, [training, failed]).answer is Answer.CONFIRMED
+    assert verdict(about, [training]).answer is Answer.NOT_REACHED
+    assert verdict(about, [seen(), worker]).answer is Answer.REFUTED
 
 
 def test_one_rank_that_saw_the_defect_is_enough() -> None:

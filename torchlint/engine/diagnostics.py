@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from torchlint.engine.moved import hint
@@ -36,19 +37,25 @@ def problem_finding(source: SourceFile, problem: SyntaxProblem | SourceError, be
 
 
 class Crashes:
-    """Contains what a rule raises: one finding a rule and file, and the rule is not called again."""
+    """Contains what rules raise: one finding a rule and file, and the rule is not called again."""
 
     def __init__(self, source: SourceFile) -> None:
         self.source = source
-        self.failed: set[Rule] = set()
+        self.failed: set[type[Rule]] = set()
         self.findings: list[Finding] = []
 
-    def call(self, rule: Rule, handler: Callable[..., object], *arguments: object) -> None:
+    def call(self, rule: type[Rule], handler: Callable[..., object], *arguments: object) -> None:
         """Call something of a rule, unless it has failed before."""
-        if rule in self.failed:
-            return
+        if rule not in self.failed:
+            with self.of(rule):
+                handler(*arguments)
+
+    @contextmanager
+    def of(self, rule: type[Rule]) -> Iterator[None]:
+        """What is raised inside is the fault of a rule."""
         try:
-            handler(*arguments)
+            yield
         except Exception as error:
-            self.failed.add(rule)
-            self.findings.append(internal_finding(self.source, f"rule {rule.rule_name()}", error))
+            if rule not in self.failed:
+                self.failed.add(rule)
+                self.findings.append(internal_finding(self.source, f"rule {rule.rule_name()}", error))

@@ -43,26 +43,27 @@ _MODULES = dict(
     triage         prefilter
     walk           engine.run_rules
     writing        files.atomic_write
-    model.clearing model.queries.clearing_words
+    model.events.Flow model.dataflow.Flow
     model.flow     model.evaluate.statements
-    model.gradmode model.queries.grad_mode
-    model.keeping  model.queries.keeping
     model.machine  model.state
-    model.mutation model.queries.mutation
-    model.protocol model.queries.protocol
-    model.retention model.queries.retention
+    model.protocol model.ownership
+    model.retention model.queries.retained_graphs
     model.summaries model.evaluate.functions
-    model.upkeep   model.queries.anomaly_detection
     """.strip().splitlines()
 )
+_OWN_QUESTIONS = frozenset("model.clearing model.gradmode model.keeping model.mutation model.upkeep".split())
+"""Modules that are questions of single rules now."""
+_OWN_QUESTION = "asked by the rule that needs it"
 _ATTRIBUTES = {
     "node": "`site`; `self.nodes.at(site)` gives LibCST's node",
-    "upkeep": "`cache_emptying` and `anomaly_detection`",
+    **dict.fromkeys("clearing_words grad_modes keeping mutation upkeep".split(), _OWN_QUESTION),
+    "protocol": "`ownership`; the rest is asked by the rules that need it",
+    "retention": "`retained_graphs`",
     "clearings": "`torchlint.repairs.missing_clear`",
     "detachings": "`torchlint.repairs.detach`",
     "out_of_place": "`torchlint.repairs.out_of_place`",
 }
-_NOT_IN_PACKAGE = re.compile(r"cannot import name '(\w+)' from 'torchlint(?:\.(\w+))?'")
+_NOT_IN_PACKAGE = re.compile(r"cannot import name '(\w+)' from 'torchlint(?:\.([\w.]+))?'")
 _PAGE = "docs/plugins-from-0.1.md"
 
 
@@ -72,8 +73,8 @@ def hint(error: BaseException) -> str:
         new = _ATTRIBUTES.get(error.name or "")
         return f"; after torchlint 0.1 that is {new} ({_PAGE})" if new else ""
     old = _imported(error) if isinstance(error, ImportError) else ""
-    new = _MODULES.get(old)
-    return f"; after torchlint 0.1 that is `torchlint.{new}` ({_PAGE})" if new else ""
+    new = _OWN_QUESTION if old in _OWN_QUESTIONS else f"`torchlint.{_MODULES[old]}`" if old in _MODULES else ""
+    return f"; after torchlint 0.1 that is {new} ({_PAGE})" if new else ""
 
 
 def _imported(error: ImportError) -> str:

@@ -80,7 +80,7 @@ def rules() -> tuple[type[Rule], ...]:
     codes: dict[str, str] = {meta.code: meta.name for meta in ENGINE_CHECKS}
     for plugin in plugins():
         try:
-            for rule in _rules_in(plugin.load()):
+            for rule in rules_in(plugin.load()):
                 _add(rule, found, codes)
         except (Exception, SystemExit) as error:
             reason = str(error) if isinstance(error, RegistryError) else _described(error)
@@ -114,7 +114,7 @@ def _checked_code(rule: type[Rule]) -> str:
     return code
 
 
-def _rules_in(target: object) -> list[type[Rule]]:
+def rules_in(target: object) -> list[type[Rule]]:
     """The rules of an entry point: a Rule class, a module, or a package with a module for each rule."""
     if isinstance(target, type) and issubclass(target, Rule):
         return [target]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -58,14 +58,16 @@ class _Walk:
         options: Mapping[str, Mapping[str, OptionValue]],
         suppressions: Suppressions,
     ) -> list[Finding]:
-        model = Model(self.python)
-        rules = [rule(model, lambda: self.nodes, options.get(rule.rule_name())) for rule in active]
-        for rule in rules:
-            self.crashes.call(rule, _answered, rule)
+        model = Model(self.python, {name for rule in active for name in rule.calls})
+        rules: list[Rule] = []
+        for rule in active:
+            with self.crashes.of(rule):
+                rules.append(rule(model, lambda: self.nodes, options.get(rule.rule_name())))
+                _answer(rules[-1])
         visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
         if visitors:
             _dispatch(self.tree, visitors, self.crashes)
-        return self._located([(rule.meta(), report) for rule in rules for report in rule.reports], suppressions)
+        return self._located([(type(rule), report) for rule in rules for report in rule.reports], suppressions)
 
     @cached_property
     def tree(self) -> Tree:
@@ -83,28 +85,37 @@ class _Walk:
         except (SyntaxProblem, SourceError):
             return None
 
-    def _located(self, reports: Sequence[tuple[Meta, Report]], suppressions: Suppressions) -> list[Finding]:
-        places = {place for _, report in reports for place in (report.place, *(other for other, _ in report.related))}
-        wanted = {place for place in places if not isinstance(place, Site)}
-        for _, report in reports:
-            if report.fix is not None:
-                wanted.update(report.fix.surroundings(self.tree))
+    def _located(self, reports: Sequence[tuple[type[Rule], Report]], suppressions: Suppressions) -> list[Finding]:
+        wanted: set[cst.CSTNode] = set()
+        for rule, report in reports:
+            with self.crashes.of(rule):
+                wanted.update(self._wanted(report))
         spans = self.tree.spans(wanted) if wanted else {}
+        found: list[Finding] = []
+        for rule, report in reports:
+            with self.crashes.of(rule):
+                lines = self.python.lines_around(self._span(report.place, spans))
+                if not suppressions.covers(rule.meta(), lines):
+                    found.append(self._finding(rule.meta(), report, spans, suppressions))
+        return found
 
-        def span(place: Place) -> Span:
-            return self.python.span(place) if isinstance(place, Site) else _header(place, spans)
+    def _span(self, place: Place, spans: Mapping[cst.CSTNode, Span]) -> Span:
+        return self.python.span(place) if isinstance(place, Site) else _header(place, spans)
 
-        return [
-            self._finding(meta, report, span, spans, suppressions)
-            for meta, report in reports
-            if not suppressions.covers(meta, self.python.lines_around(span(report.place)))
-        ]
+    def _wanted(self, report: Report) -> Iterator[cst.CSTNode]:
+        """The nodes whose places a report needs; raises `LookupError` where one is not of this file."""
+        for place in (report.place, *(other for other, _ in report.related)):
+            if not isinstance(place, Site):
+                if not self.tree.holds(place):
+                    raise LookupError(f"a finding is at a node of this file's tree, or at a site, not at {place!r:.80}")
+                yield place
+        if report.fix is not None:
+            yield from report.fix.surroundings(self.tree)
 
     def _finding(
         self,
         meta: Meta,
         report: Report,
-        span: Callable[[Place], Span],
         spans: Mapping[cst.CSTNode, Span],
         suppressions: Suppressions,
     ) -> Finding:
@@ -116,16 +127,16 @@ class _Walk:
             name=meta.name,
             code=meta.code,
             message=report.message,
-            span=span(report.place),
+            span=self._span(report.place, spans),
             severity=report.severity,
             confidence=report.confidence,
-            related=tuple(Related(span(place), text) for place, text in report.related),
+            related=tuple(Related(self._span(place, spans), text) for place, text in report.related),
             help=report.help,
             fix=fix,
         )
 
 
-def _answered(rule: Rule) -> None:
+def _answer(rule: Rule) -> None:
     for answer in rule.ask():
         getattr(rule, f"report_{type(answer).__name__}")(answer)
 
@@ -139,7 +150,7 @@ def _dispatch(tree: Tree, rules: Sequence[Rule], crashes: Crashes) -> None:
         return
     for node in tree.nodes:
         for rule, handler in visits.get(type(node).__name__, ()):
-            crashes.call(rule, handler, node)
+            crashes.call(type(rule), handler, node)
 
 
 def _dispatch_nested(
@@ -154,12 +165,12 @@ def _dispatch_nested(
         while open_nodes and open_nodes[-1] is not parent:
             node = open_nodes.pop()
             for rule, handler in leaves.get(type(node).__name__, ()):
-                crashes.call(rule, handler, node)
+                crashes.call(type(rule), handler, node)
 
     for node in tree.nodes:
         close_until(tree.parent(node))
         for rule, handler in visits.get(type(node).__name__, ()):
-            crashes.call(rule, handler, node)
+            crashes.call(type(rule), handler, node)
         open_nodes.append(node)
     close_until(None)
 

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import (
     Backward,
+    Call,
     Clear,
     Event,
     Fresh,
+    Grad,
+    GradRead,
     MayClear,
     Step,
     Yield,
@@ -116,6 +119,14 @@ class Ownership:
             return self.is_handed(event, optimizer)
         return isinstance(event, Yield)
 
+    def holds(self, optimizer: Value, parameters: Value) -> Answer:
+        """Whether an optimizer holds some of these parameters: a list of them, or what `parameters()` gives."""
+        ours, ours_known = parameters_of(optimizer)
+        theirs, theirs_known = sources_of([parameters])
+        if self._overlap(ours, theirs):
+            return Answer.YES
+        return Answer.NO if ours_known and theirs_known else Answer.UNKNOWN
+
     def clears(self, target: Value | None, optimizer: Value) -> Answer:
         """Whether clearing the gradients of `target` clears those that `optimizer` steps on."""
         if target is None:
@@ -145,6 +156,28 @@ class Ownership:
         elsewhere = any(isinstance(item, str) and not item.startswith(("torch.", "builtins.")) for item in ancestors)
         owners = (*self._holders.get(other, ()), *other.parents[:1])
         return optimizer.origin == "attribute" and elsewhere and not stored and owner in owners
+
+    def may_give_gradients(self, event: Event, optimizer: Value) -> bool:
+        """Whether an event gives an optimizer gradients to step on, or might."""
+        if isinstance(event, Backward):
+            return self.reaches(event, optimizer)
+        if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and not event.explicit):
+            return True
+        if isinstance(event, MayClear):
+            return self.is_handed(event, optimizer)
+        if isinstance(event, Call):
+            return self.may_go_backward(event)
+        return False
+
+    def may_go_backward(self, call: Call) -> bool:
+        """An unresolved call that is handed what may be a loss."""
+        callee = call.value.callee
+        name = callee.label if callee is not None else ""
+        if callee is None or called_like_module(callee) or naming.only_computes(name):
+            return False
+        return any(
+            self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor)
+        )
 
     def is_handed(self, event: MayClear, optimizer: Value) -> bool:
         """Whether an unresolved call gets hold of what an optimizer steps on."""
@@ -257,12 +290,15 @@ def _is_template_of(item: Value, whole: Value) -> bool:
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
     """The modules and leaves whose parameters an optimizer holds, and whether that is all of them."""
+    return sources_of(item for option in inputs_of(optimizer) for item in _given(option))
+
+
+def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
+    """The modules and leaves that parameters are of, and whether that is all of them; None: not known."""
     found: set[Value] = set()
     known = True
-    stack = [item for option in inputs_of(optimizer) for item in _given(option)]
+    stack = list(parameters)
     seen: set[Value] = set()
-    if not stack:
-        return found, False
     while stack:
         item = stack.pop()
         if item is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
-from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.evaluate.interpreter import Interpreter
-from torchlint.model.events import Event, Item, events_in
+from torchlint.model.events import Event, Item, Loop, events_in
 from torchlint.model.values import (
     Frame,
     Value,
@@ -27,6 +28,8 @@ _TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnom
 _MODES = SET_GRAD_MODE | GRAD_MODES.keys()
 _KEEPING = last_names_with(Keeps)
 _TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
+
+Kind = TypeVar("Kind", bound=Event)
 
 
 @dataclass(eq=False)
@@ -47,6 +50,11 @@ class Trace:
         """All that happens, in flow order."""
         return list(events_in(self.items))
 
+    def of(self, kind: type[Kind], loops: tuple[Loop, ...] = ()) -> Iterator[Kind]:
+        """The events of a kind inside of these loops, in flow order."""
+        found = (event for event in self.events if isinstance(event, kind))
+        return (event for event in found if event.loops[: len(loops)] == loops) if loops else found
+
     @property
     def receiver(self) -> Value | None:
         """`self`, where the root is a method."""
@@ -58,8 +66,10 @@ class Trace:
 class Program:
     """Interprets a module: its statements first, then the relevant functions that they did not reach."""
 
-    def __init__(self, tree: PythonTree) -> None:
+    def __init__(self, tree: PythonTree, calls: Collection[str] = ()) -> None:
+        """`calls` names callables: functions that call one, or what it has made, are interpreted, too."""
         self.tree = tree
+        self.calls = frozenset(calls)
         self.definitions = Definitions(tree)
         self.interpreter = Interpreter(self.definitions)
         self.observations = self.interpreter.observations
@@ -67,6 +77,11 @@ class Program:
         """Whether the file is a test: some habits are right there."""
         self.called_names = self._called_names()
         self.traces = list(self._interpret())
+
+    def returned_by(self, info: ClassInfo) -> Value | None:
+        """What the `forward` of a class of this module returns, whatever it is called with; None: not known."""
+        forward = self.interpreter.classes.forward_of(info)
+        return forward.returned if forward is not None else None
 
     @property
     def is_cut_short(self) -> bool:
@@ -85,9 +100,9 @@ class Program:
         if start.mode is not GradMode.ON and not self._is_switched_off_for_good():
             start.mode = GradMode.UNKNOWN
         start.alive = True
-        relevant = self._relevant()
-        uncalled = [info for info in relevant if info.name not in self.called_names]
-        for info in (*uncalled, *(info for info in relevant if info.name in self.called_names)):
+        relevant = self._with_callers(self._directly_relevant())
+        asked_for = self._with_callers(self._asked_for()) if self.calls else []
+        for info in (*self._uncalled_first(relevant), *self._uncalled_first(asked_for)):
             if isinstance(info.node, FUNCTIONS) and (info not in interpreted or self._is_forward(info)):
                 state.frame = state.module_frame
                 state.restore(start)
@@ -113,13 +128,11 @@ class Program:
         defined = self.observations.defined.get(info)
         if defined is not None and defined.frame is not None:
             frame.parent = defined.frame
-        state.frame = frame
+        state.frame, state.position = frame, state.position.in_function(info)
         state.mode = functions.decorated_mode(info) or state.mode
-        state.stack = [info]
         start = state.clock
         assert not isinstance(info.node, ast.Lambda)
         self.interpreter.statements.run(info.node.body)
-        state.stack = []
         called = info.name in self.called_names and info.name != "__init__"
         return Trace(info, state.items, frame, state.heap, start, called)
 
@@ -136,9 +149,12 @@ class Program:
                 names.add(call.func.id)
         return names
 
-    def _relevant(self) -> list[FunctionInfo]:
-        """Functions in which something can happen that a rule asks about, and those that call them."""
-        relevant = set(self._directly_relevant())
+    def _uncalled_first(self, functions: list[FunctionInfo]) -> list[FunctionInfo]:
+        return sorted(functions, key=lambda info: info.name in self.called_names)
+
+    def _with_callers(self, functions: Iterable[FunctionInfo]) -> list[FunctionInfo]:
+        """Functions and those that call them, in the order of the file."""
+        relevant = set(functions)
         calls: dict[FunctionInfo, set[str]] = {}
         for call in self.tree.of_type(ast.Call):
             function = self.definitions.function_around(call)
@@ -173,6 +189,20 @@ class Program:
             for info in self.definitions.functions.values():
                 if info.name == "forward":
                     yield info
+
+    def _asked_for(self) -> Iterator[FunctionInfo]:
+        """Functions that call what the rules name, or what one of that has made."""
+        names, calls = set(self.calls), list(self.tree.of_type(ast.Call))
+        for node in self.tree.of_type(ast.Assign):
+            if isinstance(node.value, ast.Call) and self._called(node.value) in self.calls:
+                names.update(dotted(target).rpartition(".")[2] for target in node.targets)
+        for call in calls:
+            if self._called(call) in names:
+                yield from self._functions(call)
+
+    def _called(self, call: ast.Call) -> str:
+        """The last name of what is called, as it is called where it was imported from."""
+        return self.definitions.qualified(dotted(call.func)).rpartition(".")[2]
 
     def _functions(self, node: ast.AST) -> Iterator[FunctionInfo]:
         function = self.definitions.function_around(node)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.events import Event, Item, Loop, Path
+from torchlint.model.events import Branch, Event, Item, Loop, Path, Try
 from torchlint.model.values import Container, Frame, Origin, Phi, Plain, Slot, Unknown, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
@@ -21,13 +22,18 @@ class Snapshot:
     __slots__ = ("alive", "arm", "heap", "locals", "mode")
 
     def __init__(
-        self, names: dict[str, Value], heap: dict[tuple[Value, str], Value], mode: GradMode, alive: bool
+        self,
+        names: dict[str, Value],
+        heap: dict[tuple[Value, str], Value],
+        mode: GradMode,
+        alive: bool,
+        arm: tuple[object, int] | None = None,
     ) -> None:
         self.locals = names
         self.heap = heap
         self.mode = mode
         self.alive = alive
-        self.arm: tuple[object, int] | None = None
+        self.arm = arm
         """The arm of a branch at whose end the state was taken."""
 
 
@@ -37,12 +43,67 @@ class LoopScope:
     def __init__(self, event: Loop, blocks: int, repeats: bool) -> None:
         self.event = event
         self.blocks = blocks
+        """How many `with` blocks were open around it."""
         self.repeats = repeats
         """Whether there can be a second iteration; else what is in the loop happens once, in no loop."""
         self.name_phis: dict[str, Phi] = {}
         self.heap_phis: dict[tuple[Value, str], Phi] = {}
         self.ends: list[Snapshot] = []
         self.breaks: list[Snapshot] = []
+
+
+class Position(NamedTuple):
+    """Where in the program something happens. A position never changes: going elsewhere is another."""
+
+    path: Path = ()
+    """The arms of branches that it stands in, outermost first."""
+    passed: Path = ()
+    """The arms that it comes after, and that leave: by `return`, `raise`, `break` or `continue`."""
+    loops: tuple[Loop, ...] = ()
+    """The loops that it repeats with, outermost first."""
+    scopes: tuple[LoopScope, ...] = ()
+    """All loops around it, those included that end in their first iteration."""
+    calls: tuple[Site, ...] = ()
+    """The calls through which it is reached, outermost first."""
+    call_path: Path = ()
+    """The part of `path` that lies outside the function it stands in."""
+    functions: tuple[FunctionInfo, ...] = ()
+    """The functions under way: the one that interpretation began with, and those that are called in place."""
+    called_without_grad: tuple[int, int] | None = None
+    """How long `path` and `passed` were at the outermost call under way that was made with gradients off."""
+
+    def in_arm(self, branch: Branch | Try, number: int) -> Position:
+        """In an arm of a branch that stands here."""
+        return Position((*self.path, (branch, number)), *self[1:])
+
+    def after(self, arms: Path) -> Position:
+        """Behind a branch that stands here, some arms of which leave."""
+        return self._replace(passed=(*self.passed, *arms)) if arms else self
+
+    def in_loop(self, loop: Loop) -> Position:
+        """In a loop that stands here."""
+        return self._replace(loops=(*self.loops, loop))
+
+    def in_scope(self, scope: LoopScope) -> Position:
+        """In a loop that stands here and may end in its first iteration."""
+        here = self.in_loop(scope.event) if scope.repeats else self
+        return here._replace(scopes=(*self.scopes, scope))
+
+    def in_function(self, function: FunctionInfo) -> Position:
+        """In a function, with the same loops and calls around it."""
+        return self._replace(functions=(*self.functions, function))
+
+    def in_call(self, site: Site, function: FunctionInfo, mode: GradMode) -> Position:
+        """In a function that is called here, in a grad mode."""
+        since = self.called_without_grad
+        if mode is GradMode.OFF and since is None:
+            since = (len(self.path), len(self.passed))
+        return self._replace(
+            calls=(*self.calls, site),
+            call_path=self.path,
+            functions=(*self.functions, function),
+            called_without_grad=since,
+        )
 
 
 class State:
@@ -56,33 +117,56 @@ class State:
         self.entered_from: list[GradMode] = []
         """The grad modes that the open `with` blocks will give back."""
         self.alive = True
+        self.position = Position()
         self.items: list[Item] = []
-        self.loops: tuple[Loop, ...] = ()
-        self.scopes: list[LoopScope] = []
-        self.path: Path = ()
-        self.passed: Path = ()
-        self.calls: tuple[Site, ...] = ()
-        self.call_path: Path = ()
-        self.called_without_grad: tuple[int, int] | None = None
-        """How long `path` and `passed` were at the outermost call under way that was made with gradients off."""
-        self.stack: list[FunctionInfo] = []
-        """The functions under way: those that are called in place, and the one that interpretation began with."""
+        """What happens, in order: where the position is in an arm, a loop or a call, what happens there."""
         self.statements = 0
         """Statements interpreted since the present root began."""
         self.budget = budget
         """Statements that may still be interpreted in all."""
         self.clock = 0
 
+    # -- the position -------------------------------------------------------------------------------
+
     def begin(self) -> None:
-        """Stand at the beginning of what nobody calls: in no loop and no branch, before any event."""
-        self.statements = 0
-        self.items, self.loops, self.scopes, self.calls, self.path, self.passed = [], (), [], (), (), ()
+        """Stand at the beginning of what nobody calls, before any event."""
+        self.statements, self.items, self.position = 0, [], Position()
+
+    def at(self, position: Position, items: list[Item]) -> _Visit:
+        """Go elsewhere and come back: inside, events are recorded in `items`."""
+        return _Visit(self, position, items)
+
+    def arm(self, branch: Branch, number: int) -> _Visit:
+        """Go into an arm of a branch that stands here, and come back."""
+        return self.at(self.position.in_arm(branch, number), branch.arms[number])
+
+    def loop(self, loop: Loop) -> _Visit:
+        """Go into a loop that stands here, and come back."""
+        return self.at(self.position.in_loop(loop), loop.body)
+
+    @contextmanager
+    def aside(self, site: Site) -> Iterator[None]:
+        """Interpret something that is no part of the program, in a state of its own, and go on as before."""
+        before = self.frame, self.heap, self.mode, self.alive
+        self.frame, self.heap, self.mode, self.alive = Frame(None, self.module_frame), {}, GradMode.ON, True
+        try:
+            with self.at(Position(calls=(site,), functions=self.position.functions), []):
+                yield
+        finally:
+            self.frame, self.heap, self.mode, self.alive = before
+
+    def add(self, item: Branch | Loop) -> None:
+        """Record a branch or loop, if anything happens in it."""
+        if any(item.arms) if isinstance(item, Branch) else item.body:
+            self.items.append(item)
+
+    # -- values and events --------------------------------------------------------------------------
 
     def stamp(self, value: Made) -> Made:
         """Stamp a new value with when, and in which loops, it was made."""
         self.clock += 1
         value.order = self.clock
-        value.loops = self.loops
+        value.loops = self.position.loops
         return value
 
     def emit(self, event: Event) -> None:
@@ -90,14 +174,15 @@ class State:
         self.clock += 1
         event.order = self.clock
         event.mode = self.mode
-        event.path = self.path
-        event.passed = self.passed
-        event.loops = self.loops
-        event.calls = self.calls
-        event.call_path = self.call_path
-        if self.called_without_grad is not None:
-            taken, left = self.called_without_grad
-            event.undecided, event.escaped = self.path[taken:], self.passed[left:]
+        here = self.position
+        event.path = here.path
+        event.passed = here.passed
+        event.loops = here.loops
+        event.calls = here.calls
+        event.call_path = here.call_path
+        if here.called_without_grad is not None:
+            taken, left = here.called_without_grad
+            event.undecided, event.escaped = here.path[taken:], here.passed[left:]
         self.items.append(event)
 
     def bind(self, name: str, value: Value) -> None:
@@ -121,8 +206,8 @@ class State:
 
     def carried(self, key: tuple[Value, str], found: Value) -> Value:
         """A number or tensor that was stored before the loop may be the previous iteration's."""
-        scope = next((scope for scope in reversed(self.scopes) if scope.repeats), None)
-        if scope is None or len(found.loops) >= len(self.loops) or not isinstance(found, (Plain, Phi)):
+        scope = next((scope for scope in reversed(self.position.scopes) if scope.repeats), None)
+        if scope is None or len(found.loops) >= len(self.position.loops) or not isinstance(found, (Plain, Phi)):
             return found
         if isinstance(found, Phi) and found.loop is scope.event:
             return found
@@ -155,17 +240,19 @@ class State:
         """Remember that `owner[index]` is a value: until something else is stored, which may be at the same place."""
         self.heap.pop((owner, "[=]"), None)
         if index is not None:
-            self.heap[owner, "[=]"] = self.stamp(Slot(node, index, value, self.path))
+            self.heap[owner, "[=]"] = self.stamp(Slot(node, index, value, self.position.path))
 
     def stored_at(self, owner: Value, index: Value | None) -> Value | None:
         """What was stored in `owner[index]` on the way here, if that was the last to be stored in it."""
         slot = self.heap.get((owner, "[=]"))
-        if not isinstance(slot, Slot) or slot.loops != self.loops or self.path[: len(slot.path)] != slot.path:
+        here = self.position
+        if not isinstance(slot, Slot) or slot.loops != here.loops or here.path[: len(slot.path)] != slot.path:
             return None
         return slot.parents[1] if slot.parents[0] is index else None
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self.frame.locals, self.heap, self.mode, self.alive)
+    def snapshot(self, arm: tuple[object, int] | None = None) -> Snapshot:
+        """The state here, at the end of an arm perhaps; it changes with what happens next, unless that is a restore."""
+        return Snapshot(self.frame.locals, self.heap, self.mode, self.alive, arm)
 
     def copy(self) -> Snapshot:
         return Snapshot(dict(self.frame.locals), dict(self.heap), self.mode, self.alive)
@@ -228,3 +315,22 @@ class State:
             if arm is not None:
                 either.arms.setdefault(value, set()).add(arm)
         return either
+
+
+class _Visit:
+    """Another position, as long as a `with` statement lasts; quicker than a generator."""
+
+    __slots__ = ("_before", "_items", "_position", "_state")
+
+    def __init__(self, state: State, position: Position, items: list[Item]) -> None:
+        self._state = state
+        self._position = position
+        self._items = items
+
+    def __enter__(self) -> None:
+        state = self._state
+        self._before = state.position, state.items
+        state.position, state.items = self._position, self._items
+
+    def __exit__(self, *error: object) -> None:
+        self._state.position, self._state.items = self._before

@@ -59,6 +59,10 @@ class Value:
     def part(self, key: object) -> Value | None:
         return self._attributes.get(key) if self._attributes else None
 
+    def key_of(self, part: Value) -> object:
+        """The name or index under which a value is a part of this one; None of no part."""
+        return next((key for key, value in self.known_parts.items() if value is part), None)
+
     def set_part(self, key: object, value: Value) -> None:
         if self._attributes is None:
             self._attributes = {}

@@ -18,6 +18,7 @@ from torchlint.prefilter.outline import Outline
 from torchlint.pytorch.api import SWITCHES_OFF
 from torchlint.pytorch.effects import (
     Clears,
+    Clips,
     DetectsAnomaly,
     EvaluatesModule,
     FreesCache,
@@ -31,6 +32,7 @@ __all__ = [
     "ANOMALY",
     "BACKWARD",
     "CLEAR",
+    "CLIP",
     "EMPTY_CACHE",
     "EVAL",
     "KEEP",
@@ -46,6 +48,7 @@ __all__ = [
 BACKWARD = words(GoesBackward)
 STEP = words(Steps)
 CLEAR = words(Clears)
+CLIP = words(Clips)
 NO_GRAD = shortest(name.rpartition(".")[2] for name in SWITCHES_OFF)
 EVAL = words(EvaluatesModule)
 KEEP = words(Keeps)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from torchlint.pytorch.autograd_table import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
-from torchlint.pytorch.effects import GradMode, SwitchesGradMode
+from torchlint.pytorch.effects import GradMode as GradMode  # rules ask it of values
+from torchlint.pytorch.effects import SwitchesGradMode
 from torchlint.pytorch.table import functions_with
 
 GRAD_MODES = {

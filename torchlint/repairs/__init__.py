@@ -7,21 +7,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torchlint.model import Model
     from torchlint.model.events import Mutate
-    from torchlint.model.queries.keeping import KeptGraph
-    from torchlint.model.queries.protocol import StaleGradients
+    from torchlint.repairs.detach import KeptTensor
+    from torchlint.repairs.missing_clear import UnclearedStep
     from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes
 
 
-def missing_clear(model: Model, nodes: Nodes | None, stale: StaleGradients) -> Change | None:
-    """The clearing that is missing between two steps; None where its place cannot be told."""
+def missing_clear(
+    model: Model, nodes: Nodes | None, uncleared: UnclearedStep, *, optimizer: str, statement: str | None
+) -> Change | None:
+    """The clearing that is missing between two steps; None where its place cannot be told.
+
+    `optimizer` is how it is written at the step (empty: nowhere), `statement` what clears its gradients, if that is
+    known.
+    """
     from torchlint.repairs.missing_clear import MissingClear
 
-    return MissingClear(model, nodes).change(stale) if nodes is not None else None
+    return MissingClear(model, nodes, optimizer, statement).change(uncleared) if nodes is not None else None
 
 
-def detach(model: Model, nodes: Nodes | None, kept: KeptGraph) -> Change | None:
-    """What keeps a tensor without its graph; None where what is kept is written nowhere."""
+def detach(model: Model, nodes: Nodes | None, kept: KeptTensor) -> Change | None:
+    """The form that keeps a tensor without its graph; None where it is written nowhere."""
     from torchlint.repairs.detach import Detach
 
     return Detach(model, nodes).change(kept) if nodes is not None else None

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import libcst as cst
 
 from torchlint.finding import Safety
 from torchlint.model import Model
-from torchlint.model.queries.keeping import KeptGraph
+from torchlint.model.events import Backward, Keep
 from torchlint.model.values import Answer, Container, Tensor, Value, resolved
 from torchlint.syntax.edits import Append, Change
 from torchlint.syntax.matching import Nodes
-from torchlint.syntax.tree import dotted
+from torchlint.syntax.python_ast import Site
+from torchlint.syntax.tree import dotted, walk
 
 _ELEMENTWISE = ("scale", "add", "sub", "mul", "div", "neg")
 _SHOWING = frozenset(
     "print info debug warning log add_scalar set_postfix set_postfix_str set_description write format".split()
 )
+
+
+class KeptTensor(Protocol):
+    """What a repair has to know of a tensor that is kept: the answer of a rule has it."""
+
+    @property
+    def keep(self) -> Keep:
+        """The event that keeps it."""
+
+    @property
+    def site(self) -> Site:
+        """Where that is reported: at the event, or at a call that leads to it."""
+
+    @property
+    def backward(self) -> Backward | None:
+        """The backward pass that goes through it, if there is one."""
+
+    @property
+    def holds_activations(self) -> bool:
+        """Whether what its operators have saved stays in memory with it."""
 
 
 class Detach:
@@ -28,7 +50,7 @@ class Detach:
         self.nodes = nodes
         self.tree = nodes.tree
 
-    def change(self, kept: KeptGraph) -> Change | None:
+    def change(self, kept: KeptTensor) -> Change | None:
         """`.item()` where only a number is shown, else `.detach()`; None where what is kept is written nowhere.
 
         What has gone backward without being retained can never go backward again, so that detaching it is safe.
@@ -73,7 +95,7 @@ class Detach:
             expression, value = with_graph[0][0], resolved(with_graph[0][1])
         return expression, value
 
-    def _is_scalar(self, value: Value, kept: KeptGraph) -> bool:
+    def _is_scalar(self, value: Value, kept: KeptTensor) -> bool:
         """Whether `backward` proves a tensor to have one element: it is the loss, or the loss is made of it."""
         stack = [resolved(kept.backward.loss)] if kept.backward is not None else []
         while stack:
@@ -84,11 +106,11 @@ class Detach:
                 stack.extend(map(resolved, item.parents))
         return False
 
-    def _at_call(self, node: cst.CSTNode, kept: KeptGraph) -> Change | None:
+    def _at_call(self, node: cst.CSTNode, kept: KeptTensor) -> Change | None:
         """The argument that a local function keeps."""
         return self._named([item.value for item in node.args], kept) if isinstance(node, cst.Call) else None
 
-    def _named(self, written: Iterable[cst.BaseExpression], kept: KeptGraph) -> Change | None:
+    def _named(self, written: Iterable[cst.BaseExpression], kept: KeptTensor) -> Change | None:
         """The one of several expressions that is the name of a tensor in the graph that is kept."""
         value = resolved(kept.keep.value)
         items = value.elements() if isinstance(value, Container) else [value]
@@ -115,7 +137,8 @@ class Detach:
 
     def _named_in_scope(self, name: str, near: cst.CSTNode) -> Iterator[cst.Name]:
         scope = self._scope(near)
-        return (node for node in self.tree.of_type(cst.Name) if node.value == name and self._scope(node) is scope)
+        names = (node for node in walk(scope or self.tree.module) if isinstance(node, cst.Name))
+        return (node for node in names if node.value == name and self._scope(node) is scope)
 
     def _scope(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return next((item for item in self.tree.ancestors(node) if isinstance(item, cst.FunctionDef)), None)
@@ -149,7 +172,7 @@ def _listed(expression: cst.BaseExpression) -> cst.BaseExpression:
     return expression
 
 
-def _detached(expression: cst.BaseExpression, kept: KeptGraph, *, is_tensor: bool) -> Change:
+def _detached(expression: cst.BaseExpression, kept: KeptTensor, *, is_tensor: bool) -> Change:
     safety = Safety.SAFE if is_tensor and not kept.holds_activations else Safety.UNSAFE
     return Change("keep it without its graph: `.detach()`", [Append(expression, ".detach()")], safety)
 

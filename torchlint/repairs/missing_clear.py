@@ -4,36 +4,54 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Protocol
 
 import libcst as cst
 
 from torchlint.model import Model
-from torchlint.model.events import Step
-from torchlint.model.queries.protocol import StaleGradients
+from torchlint.model.events import Backward, Step
 from torchlint.syntax.edits import Append, Change, InsertAfter, InsertBefore
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import FUNCTIONS, arguments, site_of, walk
 
 
+class UnclearedStep(Protocol):
+    """What a repair has to know of gradients that are not cleared: the answer of a rule has it."""
+
+    @property
+    def backward(self) -> Backward:
+        """The pass that adds to gradients which a step has used."""
+
+    @property
+    def step(self) -> Step:
+        """That step."""
+
+    @property
+    def following(self) -> Step:
+        """The step that takes them again."""
+
+
 class MissingClear:
     """Looks for the place of a clearing that is missing."""
 
-    def __init__(self, model: Model, nodes: Nodes) -> None:
+    def __init__(self, model: Model, nodes: Nodes, optimizer: str, statement: str | None) -> None:
+        """The optimizer is told as it is written at the step (empty: nowhere), with the statement that clears."""
+        self.optimizer = optimizer
+        self.statement = statement
         self.program = model.program
-        self.protocol = model.protocol
-        self.words = model.clearing_words
+        self.tracking = model.tracking
         self.python = nodes.python
         self.nodes = nodes
         self.tree = nodes.tree
 
-    def change(self, stale: StaleGradients) -> Change | None:
+    def change(self, stale: UnclearedStep) -> Change | None:
         """The clearing that is missing between two steps; None where its place or its words cannot be told."""
         step = stale.step
         if step.manual:
             return self._after_update(step)
         if (uncalled := self._uncalled(step)) is not None:
             return Change(f"call `{self.tree.code(uncalled)}`", [Append(uncalled, "()")])
-        statement = self.words.statement(stale)
+        statement = self.statement
         if statement is None:
             return None
         if (forward := self._forward(stale)) is not None:
@@ -45,7 +63,7 @@ class MissingClear:
 
     def _uncalled(self, step: Step) -> cst.Attribute | None:
         """`optimizer.zero_grad` without brackets, in the function of the step."""
-        name, function = self.words.optimizer(step), self._function(self.python.node(step.site))
+        name, function = self.optimizer, self._function(self.python.node(step.site))
         for statement in self.python.of_type(ast.Expr):
             found = statement.value
             if isinstance(found, ast.Attribute) and found.attr == "zero_grad" and self._function(found) is function:
@@ -54,7 +72,7 @@ class MissingClear:
                     return written
         return None
 
-    def _forward(self, stale: StaleGradients) -> cst.CSTNode | None:
+    def _forward(self, stale: UnclearedStep) -> cst.CSTNode | None:
         """With what the forward pass of the loss begins, in the block of `backward`.
 
         The step that follows must be in that block too, or call the function that has it as its closure; the one
@@ -80,9 +98,9 @@ class MissingClear:
             return block.index(statement)
         return last if self._is_closure_of(block, step) else -1
 
-    def _makers(self, stale: StaleGradients) -> set[ast.AST]:
+    def _makers(self, stale: UnclearedStep) -> set[ast.AST]:
         """The statements that make the graph of the loss, and those that hold them."""
-        graph = self.protocol.tracking.graph(stale.backward.loss, carried=False)
+        graph = self.tracking.graph(stale.backward.loss, carried=False)
         made = [self.python.node(value.site) for value in graph if value.site is not None]
         return {item for node in made for item in self.python.ancestors(node)}
 

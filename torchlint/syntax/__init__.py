@@ -1,1 +1,15 @@
-"""Python and its two trees: the parser's own, and LibCST's for edits."""
+"""Python and its two trees: the parser's own, and LibCST's for edits. What rules need is imported when it is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.lazy_import import submodules
+
+if TYPE_CHECKING:
+    from torchlint.syntax import edits, matching, python_ast
+
+__all__ = ["edits", "matching", "python_ast"]
+
+if not TYPE_CHECKING:
+    __getattr__ = submodules(__name__, __all__)

@@ -93,6 +93,20 @@ def _split(text: str) -> list[str]:
     return [text[start:end] for start, end in pairwise(offsets)]
 
 
+def code_of_statements(module: cst.Module, text: str) -> dict[int, str]:
+    """The code of the top-level statements of a module, by the identity of their nodes; not of the first and last.
+
+    Those have what stands before and after all statements. Nothing, where statements and code cannot be told apart.
+    """
+    try:
+        pieces = _split(text)
+    except (_Indivisible, SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    if len(pieces) != len(module.body):
+        return {}
+    return {id(statement): piece for statement, piece in list(zip(module.body, pieces, strict=True))[1:-1]}
+
+
 def _assembled(pieces: list[_Piece]) -> cst.Module:
     """The module of all pieces, if they agree on what its defaults are."""
     first, last = pieces[0].module, pieces[-1].module

@@ -35,6 +35,8 @@ class Nodes:
         try:
             for parent, child in pairwise(path):
                 written = _step(written, parent, child)
+                if parent is self.python.module:
+                    self.tree.enter(written)
         except (AttributeError, IndexError, LookupError):
             return None
         return written if isinstance(written, cst.CSTNode) and _is_alike(node, written) else None

@@ -82,18 +82,27 @@ def dotted(node: ast.AST | None) -> str:
     return ".".join(reversed(parts))
 
 
-_child_fields: dict[type[ast.AST], tuple[str, ...]] = {}
-
-
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes right below a node, without operators and contexts."""
     found: list[ast.AST] = []
+    known = _are_children
     for name in node._fields:
-        value = getattr(node, name, None)
-        if value.__class__ is list:
-            found.extend(item for item in value if isinstance(item, ast.AST) and not isinstance(item, _NO_CHILDREN))
-        elif isinstance(value, ast.AST) and not isinstance(value, _NO_CHILDREN):
+        value: Any = getattr(node, name, None)
+        kind = value.__class__
+        if kind is list:
+            found += [item for item in value if known.get(item.__class__) or _is_child(item)]
+        elif known.get(kind) or (kind not in known and _is_child(value)):
             found.append(value)
+    return found
+
+
+_are_children: dict[type, bool] = {}
+
+
+def _is_child(value: Any) -> bool:
+    """Whether a value of a field is a node that counts; asked once a class."""
+    kind = type(value)
+    found = _are_children[kind] = issubclass(kind, ast.AST) and not issubclass(kind, _NO_CHILDREN)
     return found
 
 
@@ -116,11 +125,34 @@ def is_literal(node: ast.AST, value: bool | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+def names_read(node: ast.AST) -> set[str]:
+    """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`."""
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (ast.Name, ast.Attribute)):
+            found.add(dotted(item))
+        stack.extend([item.value] if isinstance(item, ast.Attribute) else children(item))
+    return found
+
+
+def is_main_guard(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`."""
+    return isinstance(test, ast.Compare) and any(
+        isinstance(item, ast.Name) and item.id == "__name__" for item in walk(test)
+    )
+
+
 def read(source: SourceFile) -> PythonTree:
     """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
+    return PythonTree(_parsed(source), source)
+
+
+def _parsed(source: SourceFile) -> ast.Module:
     refuse_depth(source)
     try:
-        return PythonTree(python_tree(source.text), source)
+        return python_tree(source.text)
     except SyntaxError as error:
         raise python_problem(error, source) from None
     except ValueError as error:
@@ -130,7 +162,7 @@ def read(source: SourceFile) -> PythonTree:
 def check(source: SourceFile) -> None:
     """Raise what `read` would."""
     with collector_paused():
-        with_deep_stack(lambda: read(source))
+        with_deep_stack(lambda: _parsed(source))
 
 
 def is_python(source: SourceFile) -> bool:
@@ -167,6 +199,7 @@ class PythonTree:
         """Every node, the outer before the inner, the module first."""
         self.by_type: dict[type[ast.AST], list[ast.AST]] = {}
         self._parents: dict[ast.AST, ast.AST] = {}
+        self._by_site: dict[str, dict[Site, ast.AST]] = {}
         self._index()
 
     def _index(self) -> None:
@@ -220,21 +253,20 @@ class PythonTree:
     # -- sites --------------------------------------------------------------------------------------
 
     def node(self, site: Site) -> ast.AST:
-        """The node at a site of this file."""
-        return self._nodes_by_site[site]
+        """The node at a site of this file, the outermost where there are several of a kind."""
+        if site.kind not in self._by_site:
+            nodes = [node for kind, same in self.by_type.items() if kind.__name__ == site.kind for node in same]
+            self._by_site[site.kind] = {site_of(node): node for node in reversed(nodes)}
+        return self._by_site[site.kind][site]
 
     @cached_property
     def statements(self) -> int:
         """How many statements there are."""
         return sum(isinstance(node, ast.stmt) for node in self.nodes)
 
-    @cached_property
-    def _nodes_by_site(self) -> dict[Site, ast.AST]:
-        placed = (node for node in reversed(self.nodes) if hasattr(_first_part(node), "lineno"))
-        return {site_of(node): node for node in placed}
-
-    def code(self, site: Site) -> str:
-        """What is written at a site."""
+    def code(self, place: Site | ast.AST) -> str:
+        """What is written at a site, or for a node."""
+        site = site_of(place) if isinstance(place, ast.AST) else place
         lines = [line.encode() for line in self.source.program_lines[site.line - 1 : site.end_line]]
         lines[-1] = lines[-1][: site.end_column]
         lines[0] = lines[0][site.column :]

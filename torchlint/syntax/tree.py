@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -16,7 +17,7 @@ from torchlint.files.lines import Text
 from torchlint.files.python import python_tree
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import Position, Span
-from torchlint.syntax.incremental import Pieces
+from torchlint.syntax.incremental import Pieces, code_of_statements
 from torchlint.syntax.python_ast import python_problem, refuse_depth
 
 # Fields that carry layout and no meaning; all others lead to semantic children.
@@ -142,26 +143,45 @@ class Tree:
         """`printed` is the code of top-level statements, as far as it is known, by the identity of their nodes."""
         self.module = module
         self.source = source
-        self._printed = printed or {}
-        self.nodes: list[cst.CSTNode] = []
-        """Every semantic node in source order, the module first."""
+        self._printed = printed
         self._parents: dict[int, cst.CSTNode] = {}
-        self.by_type: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
-        self._index()
+        self._entered: set[int] = set()
+        """Top-level statements whose nodes have their parents."""
+        for statement in module.body:
+            self._parents[id(statement)] = module
+            if isinstance(statement, cst.SimpleStatementLine):
+                self._parents.update((id(small), statement) for small in statement.body)
 
-    def _index(self) -> None:
-        nodes, parents, by_type = self.nodes, self._parents, self.by_type
-        known, kinds = _child_fields, _node_kinds
-        stack: list[cst.CSTNode] = [self.module]
+    @cached_property
+    def nodes(self) -> list[cst.CSTNode]:
+        """Every semantic node in source order, the module first."""
+        return self._descend(self.module)
+
+    @cached_property
+    def by_type(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
+        """The nodes of each type, in source order."""
+        found: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
+        for node in self.nodes:
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    def enter(self, statement: cst.CSTNode) -> None:
+        """Find the parents of all nodes in a top-level statement, which is quicker than those of the whole module."""
+        parent = self._parents[id(statement)]
+        top = statement if parent is self.module else parent
+        if id(top) not in self._entered:
+            self._entered.add(id(top))
+            self._descend(top)
+
+    def _descend(self, root: cst.CSTNode) -> list[cst.CSTNode]:
+        """All semantic nodes from `root` down, in source order; remembers the parent of each but the first."""
+        nodes: list[cst.CSTNode] = []
+        parents, known, kinds = self._parents, _child_fields, _node_kinds
+        stack: list[cst.CSTNode] = [root]
         while stack:
             node = stack.pop()
             nodes.append(node)
             kind = type(node)
-            same = by_type.get(kind)
-            if same is None:
-                by_type[kind] = [node]
-            else:
-                same.append(node)
             names = known.get(kind)
             if names is None:
                 names = _fields_of(kind)
@@ -177,28 +197,36 @@ class Tree:
                     parents[id(value)] = node
             if len(stack) - top > 1:
                 stack[top:] = stack[top:][::-1]
+        return nodes
 
     def of_type(self, *kinds: type[cst.CSTNode]) -> Iterator[Any]:
         """The nodes of exactly these types, type by type, each in source order."""
         for kind in kinds:
             yield from self.by_type.get(kind, ())
 
+    def holds(self, node: object) -> bool:
+        """Whether something is a node of this tree."""
+        return node is self.module or id(node) in self._parents
+
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """The semantic parent of a node; None of the module."""
-        return self._parents.get(id(node))
+        found = self._parents.get(id(node))
+        if found is None and node is not self.module:
+            self.nodes  # noqa: B018 - finds the parents of all
+            found = self._parents.get(id(node))
+        return found
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The parents of a node, innermost first."""
-        parents = self._parents
-        parent = parents.get(id(node))
+        parent = self.parent(node)
         while parent is not None:
             yield parent
-            parent = parents.get(id(parent))
+            parent = self.parent(parent)
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """The innermost whole statement a node stands in (the node itself if it is one)."""
         while not isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
-            parent = self._parents.get(id(node))
+            parent = self.parent(node)
             if parent is None:
                 break
             node = parent
@@ -227,8 +255,8 @@ class Tree:
 
     def _printed_without(self, wanted: Iterable[cst.CSTNode]) -> Mapping[int, str]:
         """The code that is known of those top-level statements in which no wanted node stands."""
-        if not self._printed:
-            return {}
+        if self._printed is None:
+            self._printed = code_of_statements(self.module, self.source.text)
         inside = {id(around) for node in wanted for around in (node, *self.ancestors(node))}
         return {key: code for key, code in self._printed.items() if key not in inside}
 

@@ -3,13 +3,16 @@
 A test module of a plugin needs no more than this:
 
     @pytest.mark.parametrize("case", testing.cases(Path("fixtures")), ids=str)
-    def test_fixture(case):
-        assert case.problems() == []
+    def test_fixture(case, bless):
+        assert case.problems(bless=bless) == []
+
+and a `conftest.py` with `pytest_plugins = ["torchlint.testing.blessing"]`, for the option `--bless`.
 """
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import io
 import re
 import tokenize
@@ -243,8 +246,13 @@ class Case:
     fixture: Fixture
     check: str
 
-    def problems(self) -> list[str]:
-        """What is wrong, each with file and line; empty when all is well."""
+    def problems(self, *, bless: bool = False) -> list[str]:
+        """What is wrong, each with file and line; empty when all is well.
+
+        To `bless` is to write what the fixes make of the fixture, before that is looked at.
+        """
+        if bless and self.check == "fixed":
+            self.fixture.bless()
         try:
             found = sorted(_CHECKS[self.check](self.fixture))
         except (tokenize.TokenError, SyntaxError, SourceError) as error:
@@ -271,6 +279,11 @@ def _is_result(path: Path) -> bool:
 def cases(root: Path, rules: Rules | None = None) -> list[Case]:
     """Every check of every fixture file, for `pytest.mark.parametrize(..., ids=str)`."""
     return [Case(fixture, check) for fixture in fixtures(root, rules) for check in _CHECKS]
+
+
+def rules_of(package: str) -> tuple[type[Rule], ...]:
+    """The rules that torchlint takes from a package or module of this name, for tests of each."""
+    return tuple(registry.rules_in(importlib.import_module(package)))
 
 
 def known_limits(root: Path, rules: Rules | None = None) -> Counter[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchlint.engine.examination import looking
 from torchlint.files.source import SourceError, SourceFile
@@ -55,7 +55,8 @@ def trace(source: SourceFile, rules: Iterable[type[Rule]] = ()) -> FileTrace:
     """
     try:
         with collector_paused():
-            return with_deep_stack(lambda: _Lowering(read(source)).file(looking(rules, source.code)))
+            active = looking(rules, source.code)
+            return with_deep_stack(lambda: _Lowering(read(source), active).file())
     except (RecursionError, MemoryError):
         raise SourceError("code is nested too deeply to be read") from None
 
@@ -63,17 +64,18 @@ def trace(source: SourceFile, rules: Iterable[type[Rule]] = ()) -> FileTrace:
 class _Lowering:
     """Turns the model of one file into rows."""
 
-    def __init__(self, tree: PythonTree) -> None:
+    def __init__(self, tree: PythonTree, rules: Sequence[type[Rule]]) -> None:
         self.tree = tree
         self.source = tree.source
-        self.model = Model(tree)
+        self.rules = rules
+        self.model = Model(tree, {name for rule in rules for name in rule.calls})
         self.program = self.model.program
         self._places: dict[Site, str] = {}
         self.values = Values(self.model.tracking, self._at)
 
-    def file(self, rules: Iterable[type[Rule]]) -> FileTrace:
+    def file(self) -> FileTrace:
         functions = tuple(map(self._function, self._in_source_order()))
-        names = tuple(rule.rule_name() for rule in rules)
+        names = tuple(rule.rule_name() for rule in self.rules)
         skipped = tuple((_name(info), self.tree.span(site_of(info.node))) for info in self._skipped())
         cut_short = self.program.is_cut_short
         is_test = self.program.is_test
@@ -172,7 +174,7 @@ class _Lowering:
         facts = self._by_optimizer("clears", {item: self._clears(event, item) for item in optimizers})
         if isinstance(event, (Compute, Call)) and is_forward(event.value):
             facts["forward"] = True
-        if isinstance(event, Call) and self.model.protocol.may_go_backward(event):
+        if isinstance(event, Call) and self.model.ownership.may_go_backward(event):
             facts["may_go_backward"] = True
         return facts
 
@@ -181,14 +183,14 @@ class _Lowering:
         return {name: sure} if sure else {}
 
     def _reaches(self, event: Backward, optimizer: Value) -> Answer:
-        if self.model.protocol.surely_reaches(event, optimizer):
+        if self.model.ownership.surely_reaches(event, optimizer):
             return Answer.YES
-        return Answer.UNKNOWN if self.model.protocol.reaches(event, optimizer) else Answer.NO
+        return Answer.UNKNOWN if self.model.ownership.reaches(event, optimizer) else Answer.NO
 
     def _clears(self, event: Event, optimizer: Value) -> Answer:
         if isinstance(event, Clear):
-            return self.model.protocol.clears(event.target, optimizer)
-        if not self.model.protocol.may_clear(event, optimizer):
+            return self.model.ownership.clears(event.target, optimizer)
+        if not self.model.ownership.may_clear(event, optimizer):
             return Answer.NO
         return Answer.YES if isinstance(event, Fresh) else Answer.UNKNOWN
 

@@ -30,6 +30,7 @@ _COMPOUND = (
 )
 _NAMES = 40
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Claim:
     """Bodies in which gradients are off."""
     names: tuple[AccessPath, ...] = ()
     container: tuple[AccessPath, ...] = ()
+    resets: tuple[Lines, ...] = ()
+    """Statements that empty the container, in the innermost loop that fills it."""
     raises: bool = True
     """Whether the finding says that PyTorch will raise."""
 
@@ -65,6 +68,7 @@ class Claim:
             "blocks": self.blocks,
             "names": self.names,
             "container": self.container,
+            "resets": self.resets,
         }
 
 
@@ -93,6 +97,7 @@ def claim(index: int, finding: Finding, file: str, source: bytes) -> Claim:
         tuple(blocks),
         names,
         container,
+        _resets(statements, flagged, container),
         finding.severity is not Severity.WARNING,
     )
 
@@ -245,6 +250,41 @@ def _container(statement: ast.stmt, expressions: list[ast.expr]) -> AccessPath |
     )
     paths = (_longest(target) for target in (*targets, *methods))
     return next((path for path in paths if path is not None), None)
+
+
+def _resets(
+    statements: Sequence[ast.stmt], flagged: ast.stmt | None, container: tuple[AccessPath, ...]
+) -> tuple[Lines, ...]:
+    """Statements that empty the container, in the innermost loop around the flagged one and in its function."""
+    if flagged is None or not container:
+        return ()
+    around = [item for item in statements if isinstance(item, (*_LOOPS, *_FUNCTIONS)) and _has_inside(item, flagged)]
+    innermost = max(around, key=_first_line, default=None)
+    if not isinstance(innermost, _LOOPS):
+        return ()
+    return tuple(
+        _header(item)
+        for item in statements
+        if item is not flagged and _has_inside(innermost, item) and _empties(item, container[0])
+    )
+
+
+def _has_inside(around: ast.stmt, statement: ast.stmt) -> bool:
+    first, last = _body(around)
+    return around is not statement and first <= statement.lineno and _last_line(statement) <= last
+
+
+def _empties(statement: ast.stmt, container: AccessPath) -> bool:
+    """Whether it is `x.clear()`, `del x[...]`, or binds `x` to something that is not made of it."""
+    if isinstance(statement, ast.Delete):
+        return any(isinstance(item, ast.Subscript) and _path(item.value) == container for item in statement.targets)
+    if isinstance(statement, ast.Assign):
+        is_new = container not in set(_paths(statement.value))
+        return is_new and any(_path(target) == container for target in statement.targets)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "clear":
+        return _path(call.func.value) == container
+    return False
 
 
 def _longest(node: ast.expr) -> AccessPath | None:

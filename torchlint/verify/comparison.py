@@ -139,14 +139,15 @@ _QUANTITIES: dict[tuple[str, str], Callable[[Sequence[Evidence]], float | None]]
 
 
 def comparable(before: Sequence[Evidence], after: Sequence[Evidence]) -> list[tuple[Evidence, Evidence]]:
-    """The processes of two runs that are known to be the same one: the only ones of their rank."""
+    """The processes of two runs that are known to be the same one: the only ones of their rank that train."""
     ones, others = _only(before), _only(after)
     return [(ones[rank], others[rank]) for rank in ones if rank in others]
 
 
 def _only(processes: Sequence[Evidence]) -> dict[str, Evidence]:
-    counts = Counter(item.process.rank for item in processes)
-    return {item.process.rank: item for item in processes if counts[item.process.rank] == 1}
+    training = [item for item in processes if item.trains]
+    counts = Counter(item.process.rank for item in training)
+    return {item.process.rank: item for item in training if counts[item.process.rank] == 1}
 
 
 def first_difference(pairs: Sequence[tuple[Evidence, Evidence]]) -> int | None:

@@ -55,8 +55,9 @@ class Optimizer:
     Of the `made` steps some are looked at. `steps`, `stale` (used before, never cleared, added to), `leftover` (of a
     backward that another optimizer has already stepped on), `wiped` (cleared after the backward) and `hungry` (no
     backward) are counts of those by site, where a closure is given of its `evaluations`; `added` and `added_stale` of
-    backwards. `summed` steps used the sum of what backwards from several places gave. Where it is `contested`, threads
-    got into each other's way.
+    backwards. `summed` steps used the sum of what backwards from several places gave; at `lost` ones some parameters
+    had gradients, and others no longer those that a backward gave them. `unmoved` are parameters with a gradient that
+    never moved, of samples at the first steps. Where it is `contested`, threads got into each other's way.
     """
 
     name: str
@@ -76,8 +77,10 @@ class Optimizer:
     first_stale: int
     summed: int
     clears: int
+    lost: int
     moved: int
     still: int
+    unmoved: int
     ratios: list[float]
 
     @property
@@ -169,8 +172,8 @@ class Kept:
     A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet; and
     1 if it was seen in the container. `backwards` and `steps` are how many there had been at each visit; `tensors` on
     the line had a graph. At `clean` visits the container held items without a graph only, at `graphs` visits others.
-    `holder` is a path to who else holds graphs of earlier visits, after `=` if it leads through the container;
-    `weights` are bytes that the kept graphs held at two visits.
+    It was `emptied` by the loop that fills it. `holder` is a path to who else holds graphs of earlier visits, after `=`
+    if it leads through the container; `weights` are bytes that the kept graphs held at two visits.
     """
 
     claim: int
@@ -182,10 +185,28 @@ class Kept:
     clean: int
     graphs: int
     container: str
+    emptied: bool
     shown: str
     bound: int
     holder: str
     weights: list[int]
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """Gradients that one line took away: how often those of which optimizer, by its place in the list.
+
+    `robbed` steps had no gradient where the line had taken one that no step had used, at most so many `parameters`;
+    `starved` are parameters that lost theirs to the line and had none at any step.
+    """
+
+    claim: int
+    visits: int
+    optimizers: list[list[int]]
+    robbed: int
+    parameters: int
+    starved: int
+    first: int
 
 
 @dataclass(frozen=True)
@@ -239,6 +260,7 @@ class Evidence:
     reached: list[int]
     unwatched: str
     keeps: list[Kept]
+    clearings: list[Cleared]
     changes: list[Changed]
     stride: int
     series: list[dict[str, float]] = field(default_factory=list)
@@ -262,9 +284,14 @@ class Evidence:
         return any(at == number and lines[0] <= line <= lines[1] for at, line in self.compiling)
 
     @property
+    def trains(self) -> bool:
+        """Whether gradients are computed or used in this process: not in one that loads data."""
+        return bool(self.steps or self.backwards or self.compiling)
+
+    @property
     def has_anything(self) -> bool:
         """Whether something happened that a verdict could rest on."""
-        return bool(self.steps or self.backwards or self.reached or self.compiling)
+        return self.trains or bool(self.reached)
 
 
 def total(counts: Iterable[Sequence[int]]) -> int:
@@ -323,6 +350,8 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         sites += [site for site, _ in (*optimizer.added, *optimizer.added_stale)]
     if not all(0 <= site < len(evidence.stacks) for site in sites):
         raise EvidenceError(f"{name}: evidence refers to a place that it does not hold")
+    if not all(0 <= place < len(evidence.optimizers) for item in evidence.clearings for place, _ in item.optimizers):
+        raise EvidenceError(f"{name}: evidence refers to an optimizer that it does not hold")
     for kept in evidence.keeps:
         lengths = {kept.visits, len(kept.backwards), len(kept.steps)}
         if len(lengths) > 1 or not all(len(life) == 4 and life[0] >= 0 for life in kept.lives):

@@ -114,7 +114,10 @@ class Folder:
         )
 
     def evidence(self) -> tuple[list[Evidence], list[str]]:
-        """What the processes wrote, and what is wrong with the rest; those that did nothing are left out."""
+        """What the processes wrote, those that train first, and what is wrong with the rest.
+
+        Beside those that train, others are left out in which no flagged line ran.
+        """
         found, problems = [], []
         for path in sorted(self.path.glob("evidence-*.json")):
             try:
@@ -123,8 +126,9 @@ class Folder:
                 problems.append(str(error))
                 continue
             found.append(evidence)
-        busy = [evidence for evidence in found if evidence.steps or evidence.backwards or evidence.compiling]
-        return (busy or found), problems
+        found.sort(key=lambda evidence: not evidence.trains)
+        busy = [evidence for evidence in found if evidence.has_anything]
+        return (busy if any(evidence.trains for evidence in found) else found), problems
 
     def release(self) -> None:
         """Give up the sign of life: probes that still run end within a second or two."""

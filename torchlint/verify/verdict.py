@@ -88,7 +88,17 @@ def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
     module, _, name = _JUDGES[claim.rule].partition(":")
     judge: Judge = getattr(import_module(f"torchlint.verify.judges.{module}"), name)
     verdicts = [replace(_judged(judge, claim, evidence), device=evidence.process.device) for evidence in processes]
-    return strongest(verdicts)
+    found = strongest(verdicts)
+    if found.answer in (Answer.NOT_REACHED, Answer.INCONCLUSIVE) and _ran_in_workers_only(claim, processes):
+        reason = "the code ran in a worker process only, where nothing is trained"
+        return inconclusive(reason, advice="run it in the process that trains (num_workers=0)")
+    return found
+
+
+def _ran_in_workers_only(claim: Claim, processes: Sequence[Evidence]) -> bool:
+    """Whether flagged code ran beside the processes that train, and in none of these."""
+    reached = {evidence.trains for evidence in processes if claim.index in evidence.reached}
+    return reached == {False} and any(evidence.trains for evidence in processes)
 
 
 def strongest(verdicts: Sequence[Verdict]) -> Verdict:

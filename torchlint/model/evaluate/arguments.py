@@ -47,6 +47,11 @@ class Arguments:
     def all(self) -> tuple[Value, ...]:
         return (*self.positional, *self.keywords.values(), *self.starred)
 
+    def all_from(self, first: str) -> tuple[Value, ...]:
+        """All, with that of the first parameter first, though it may be given by its name behind others."""
+        named = sorted(self.keywords, key=lambda name: name != first)
+        return (*self.positional, *(self.keywords[name] for name in named), *self.starred)
+
 
 MethodHandler = Callable[[Value, Arguments, ast.Call], Value | None]
 

@@ -12,7 +12,7 @@ from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.tracking import ancestry
 from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import children, dotted, site_of
+from torchlint.syntax.python_ast import dotted, names_read, site_of
 
 _LISTS = ("list", "deque", "set", "dict")
 
@@ -248,15 +248,3 @@ def _reaches(value: Value, old: Value) -> bool:
         for parent in value.parents
         if isinstance(parent, (Tensor, Container)) or parent is old
     )
-
-
-def names_read(node: ast.AST) -> set[str]:
-    """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`."""
-    found: set[str] = set()
-    stack = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, (ast.Name, ast.Attribute)):
-            found.add(dotted(item))
-        stack.extend([item.value] if isinstance(item, ast.Attribute) else children(item))
-    return found

@@ -45,29 +45,25 @@ class Branches(Part):
 
     def _as_layer(self, value: Value, arm: Callable[[], None]) -> None:
         """Run an arm in which a value is a layer of PyTorch."""
-        self.observations.layers.setdefault(value, set()).add(self.state.path[-1])
+        self.observations.layers.setdefault(value, set()).add(self.state.position.path[-1])
         arm()
 
     def _branch(self, node: ast.AST, arms: Sequence[Callable[[], None]], only_first: bool = False) -> None:
         """Interpret alternatives; with `only_first` what follows sees the first alone, if it goes on."""
         state = self.state
-        before, path, passed, outer = state.snapshot(), state.path, state.passed, state.items
+        before, passed = state.snapshot(), len(state.position.passed)
         ends: list[Snapshot] = []
         left: list[tuple[object, int]] = []
-        branch = Branch(site_of(node), [])
-        for number, arm in enumerate(arms):
+        branch = Branch(site_of(node), [[] for _ in arms])
+        for number, run in enumerate(arms):
             state.restore(before)
-            state.items = []
-            state.path, state.passed = (*path, (branch, number)), passed
-            arm()
-            branch.arms.append(state.items)
-            ends.append(state.snapshot())
-            ends[-1].arm = (branch, number)
-            left += state.passed[len(passed) :] if state.alive else [(branch, number)]
-        state.items, state.path, state.passed = outer, path, (*passed, *left)
+            with state.arm(branch, number):
+                run()
+                left += state.position.passed[passed:] if state.alive else [(branch, number)]
+            ends.append(state.snapshot((branch, number)))
+        state.position = state.position.after(tuple(left))
         state.merge(ends[:1] if only_first and ends[0].alive else ends, node)
-        if any(branch.arms):
-            state.items.append(branch)
+        state.add(branch)
 
     def run_match(self, node: ast.Match) -> None:
         """Run each case, or none."""
@@ -77,23 +73,19 @@ class Branches(Part):
 
     def run_try(self, node: ast.Try) -> None:
         """Run the body, and each handler from a state between the beginning of the body and its end."""
-        state = self.state
-        before, path, passed, outer = state.copy(), state.path, state.passed, state.items
-        event = Try(site_of(node), [], [])
-        state.items = event.body
-        self.statements.run(node.body)
-        self.statements.run(node.orelse)
+        state, here = self.state, self.state.position
+        before, event = state.copy(), Try(site_of(node), [], [[] for _ in node.handlers])
+        with state.at(here, event.body):
+            self.statements.run(node.body)
+            self.statements.run(node.orelse)
         ends = [state.copy()]
         for number, handler in enumerate(node.handlers):
             state.restore(before)
             state.merge([before, *([ends[0]] if ends[0].alive else [])], node)
             state.alive = True
-            state.items = []
-            state.path, state.passed = (*path, (event, number + 1)), passed
-            self.statements.run(handler.body)
-            event.handlers.append(state.items)
+            with state.at(here.in_arm(event, number + 1), event.handlers[number]):
+                self.statements.run(handler.body)
             ends.append(state.copy())
-        state.items, state.path, state.passed = outer, path, passed
         state.merge(ends, node)
         state.items.append(event)
         if node.finalbody:

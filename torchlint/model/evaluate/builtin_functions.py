@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property
 
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
@@ -15,9 +14,8 @@ from torchlint.pytorch import api
 class BuiltinFunctions(Part):
     """Evaluates calls of builtins."""
 
-    @cached_property
-    def _handlers(self) -> dict[str, Callable[[Arguments, ast.Call], Value | None]]:
-        return {
+    def prepare(self) -> None:
+        self._handlers: dict[str, Callable[[Arguments, ast.Call], Value | None]] = {
             "sum": self._call_sum, "max": self._call_sum, "min": self._call_sum, "abs": self._call_sum,
             "enumerate": self._call_enumerate, "zip": self._call_zip, "map": self._call_map,
             "dict": self._call_dict, "list": self._call_list, "set": self._call_list,

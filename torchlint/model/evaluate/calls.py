@@ -144,13 +144,11 @@ class Calls(Part):
 
     def _call_each(self, callees: list[Value], arguments: Arguments, node: ast.Call) -> Value:
         """One callee or another runs: alternatives, like the arms of an `if`."""
-        branch, path, outer = Branch(site_of(node), []), self.state.path, self.state.items
+        branch = Branch(site_of(node), [[] for _ in callees])
         results: list[Value] = []
         for number, callee in enumerate(callees):
-            self.state.items, self.state.path = [], (*path, (branch, number))
-            results.append(self.call(callee, arguments, node))
-            branch.arms.append(self.state.items)
-        self.state.items, self.state.path = outer, path
+            with self.state.arm(branch, number):
+                results.append(self.call(callee, arguments, node))
         self.state.items.append(branch)
         return self.state.phi(node, results)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.arguments import Arguments
-from torchlint.model.evaluate.functions import MAX_DEPTH
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Mutate, events_in
 from torchlint.model.tracking import storages
@@ -73,7 +72,7 @@ class Classes(Part):
     def _run_init(self, info: ClassInfo, template: Value) -> None:
         """Interpret `__init__` once, aside from the program, for what it stores."""
         init = self.definitions.method(info, "__init__")
-        if init is None or init in self.state.stack or len(self.state.stack) >= MAX_DEPTH:
+        if init is None or not self.functions.may_nest(init):
             return
         with self.functions.aside(init, template):
             for (owner, name), value in self.state.heap.items():

@@ -22,7 +22,7 @@ from torchlint.model.values import (
     inputs_of,
 )
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import dotted, is_literal, walk
+from torchlint.syntax.python_ast import dotted, is_literal, is_main_guard
 
 
 class Conditions(Part):
@@ -166,13 +166,6 @@ class Conditions(Part):
         name, kind = test.args[0], self.definitions.qualified(dotted(test.args[1]), test)
         value = self.state.frame.locals.get(name.id) if isinstance(name, ast.Name) else None
         return value if kind.startswith("torch.nn.") and isinstance(value, Unknown) else None
-
-
-def is_main_guard(test: ast.expr) -> bool:
-    """`__name__ == "__main__"`."""
-    return isinstance(test, ast.Compare) and any(
-        isinstance(item, ast.Name) and item.id == "__name__" for item in walk(test)
-    )
 
 
 def _truth_of(value: Value) -> bool | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property
 
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of
@@ -19,9 +18,8 @@ _LITERALS = (str, bytes, int, float, bool, type(None))
 class Expressions(Part):
     """Evaluates expressions, each kind by the part that knows it."""
 
-    @cached_property
-    def _handlers(self) -> dict[type[ast.AST], Callable[..., Value]]:
-        return {
+    def prepare(self) -> None:
+        self._handlers: dict[type[ast.AST], Callable[..., Value]] = {
             ast.Name: self._name, ast.Attribute: self.attributes.evaluate, ast.Subscript: self.elements.evaluate,
             ast.Call: self.calls.evaluate, ast.Constant: self._constant, ast.JoinedStr: self._formatted,
             ast.BinOp: self._binary, ast.UnaryOp: self._unary, ast.Compare: self._comparison,
@@ -89,27 +87,21 @@ class Expressions(Part):
     def _boolean(self, node: ast.BoolOp) -> Value:
         state, found = self.state, self.value(node.values[0])
         for item in node.values[1:]:
-            branch, path, outer = Branch(site_of(node), [[], []]), state.path, state.items
-            state.items, state.path = branch.arms[0], (*path, (branch, 0))
-            value = self.value(item)
-            state.items, state.path = outer, path
-            if branch.arms[0]:
-                state.items.append(branch)
+            branch = Branch(site_of(node), [[], []])
+            with state.arm(branch, 0):
+                value = self.value(item)
+            state.add(branch)
             found = state.phi(node, [found, value])
         return found
 
     def _if_expression(self, node: ast.IfExp) -> Value:
         self.value(node.test)
-        state = self.state
-        branch, path, outer = Branch(site_of(node), []), state.path, state.items
+        state, branch = self.state, Branch(site_of(node), [[], []])
         values: list[Value] = []
         for number, arm in enumerate((node.body, node.orelse)):
-            state.items, state.path = [], (*path, (branch, number))
-            values.append(self.value(arm))
-            branch.arms.append(state.items)
-        state.items, state.path = outer, path
-        if any(branch.arms):
-            state.items.append(branch)
+            with state.arm(branch, number):
+                values.append(self.value(arm))
+        state.add(branch)
         return state.phi(node, values, [(branch, number) for number in range(len(values))])
 
     def _display(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
@@ -134,24 +126,19 @@ class Expressions(Part):
         return made
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
-        state = self.state
-        outer, items = dict(state.frame.locals), state.items
-        loop = Loop(site_of(node), [], depth=len(state.calls))
-        state.loops, state.items = (*state.loops, loop), loop.body
-        for generator in node.generators:
-            element = self.elements.iterate(self.value(generator.iter), generator)
-            self.assignments.assign_target(generator.target, element)
-            for condition in generator.ifs:
-                self.value(condition)
-        if isinstance(node, ast.DictComp):
-            self.value(node.key)
-            value = self.value(node.value)
-        else:
-            value = self.value(node.elt)
-        state.frame.locals = outer
-        state.loops, state.items = state.loops[:-1], items
-        if loop.body:
-            state.items.append(loop)
+        state, names = self.state, dict(self.state.frame.locals)
+        loop = Loop(site_of(node), [], depth=len(state.position.calls))
+        with state.loop(loop):
+            for generator in node.generators:
+                element = self.elements.iterate(self.value(generator.iter), generator)
+                self.assignments.assign_target(generator.target, element)
+                for condition in generator.ifs:
+                    self.value(condition)
+            if isinstance(node, ast.DictComp):
+                self.value(node.key)
+            value = self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
+        state.frame.locals = names
+        state.add(loop)
         kind = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict"}.get(type(node), "generator")
         return state.stamp(Container(node, kind, (value,)))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from torchlint.model.evaluate.arguments import Arguments, flag, is_true, written
@@ -71,28 +70,20 @@ class KnownCall:
 class Externals(Part):
     """Evaluates calls by qualified name."""
 
-    @cached_property
-    def _containers(self) -> dict[str, Callable[[Arguments, ast.Call], Value]]:
-        return {"collections.deque": self._deque, "collections.defaultdict": self._defaultdict}
-
-    @cached_property
-    def _effects(self) -> dict[type[Effect], Callable[[KnownCall, Any], None]]:
-        """What to record of each effect; the others are recorded by nobody yet."""
-        return {
+    def prepare(self) -> None:
+        self._containers = {"collections.deque": self._deque, "collections.defaultdict": self._defaultdict}
+        self._effects: dict[type[Effect], Callable[[KnownCall, Any], None]] = {
             GoesBackward: self._goes_backward,
             TakesGradients: lambda call, effect: self.state.emit(Grad(call.site, call.given(effect.of))),
             Steps: self._steps,
-            Clips: lambda call, effect: self.state.emit(Clip(call.site)),
+            Clips: self._clips,
             SwitchesGradMode: self._switches_grad_mode,
             FreesCache: lambda call, effect: self.state.emit(EmptyCache(call.site)),
             ProbesMemory: lambda call, effect: self.state.emit(MemoryProbe(call.site, effect.resets)),
             DetectsAnomaly: self._detects_anomaly,
         }
 
-    @cached_property
-    def _results(self) -> dict[Result, Callable[[KnownCall], Value | None]]:
-        """What is returned; nothing for those that are evaluated elsewhere."""
-        return {
+        self._results: dict[Result, Callable[[KnownCall], Value | None]] = {
             Result.NOTHING: lambda call: Plain(call.node, None),
             Result.PLAIN: lambda call: Plain(call.node),
             Result.SAME: self._same,
@@ -144,6 +135,9 @@ class Externals(Part):
 
     def _steps(self, call: KnownCall, effect: Steps) -> None:
         self.training.emit_step(resolved(call.given(effect.optimizer)), call.written(effect.optimizer), call.node)
+
+    def _clips(self, call: KnownCall, effect: Clips) -> None:
+        self.state.emit(Clip(call.site, call.bound.get(effect.gradients_of), call.bound.get(effect.bound)))
 
     def _switches_grad_mode(self, call: KnownCall, effect: SwitchesGradMode) -> None:
         if effect.at_once and not self.is_with_item(call.node):

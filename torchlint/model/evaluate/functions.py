@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from torchlint.model.definitions import FunctionInfo, all_parameters, defaults_of
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Inlined
+from torchlint.model.events import Inlined, Item
 from torchlint.model.state import Snapshot
 from torchlint.model.values import Container, Frame, Function, Module, Optimizer, Plain, Unknown, Value
 from torchlint.pytorch import naming
@@ -22,8 +22,6 @@ MAX_DEPTH = 8
 """Calls inlined into each other; deeper ones are unknown."""
 MAX_STATEMENTS = 4_000
 """Statements interpreted from one root; beyond that, calls of local functions are unknown."""
-_STATE = ("frame", "heap", "mode", "alive", "items", "loops", "scopes", "path", "passed", "calls")
-"""The attributes of the state that say where in the program it stands."""
 
 
 class Functions(Part):
@@ -32,35 +30,37 @@ class Functions(Part):
     def can_inline(self, info: FunctionInfo) -> bool:
         """Whether a call is followed into a function."""
         within = self.state.statements < MAX_STATEMENTS and self.state.budget > 0
-        return within and info not in self.state.stack and len(self.state.stack) < MAX_DEPTH
+        return within and self.may_nest(info)
+
+    def may_nest(self, info: FunctionInfo) -> bool:
+        """Whether a function is not under way yet, and few others are."""
+        under_way = self.state.position.functions
+        return info not in under_way and len(under_way) < MAX_DEPTH
 
     def inline(self, function: Function, arguments: Arguments, node: ast.AST) -> Value:
         """Interpret a function's body at a call; the value is what it returns."""
         info, state = function.info, self.state
         self.observations.interpreted.add(info)
-        caller, mode, items, calls, outer = state.frame, state.mode, state.items, state.calls, state.call_path
-        passed, without_grad = state.passed, state.called_without_grad
-        if mode is GradMode.OFF and without_grad is None:
-            state.called_without_grad = (len(state.path), len(passed))
         frame = Frame(info, function.frame, len(state.entered_from), called=True)
         self._bind_parameters(frame, function, arguments)
-        state.stack.append(info)
-        state.frame, state.items, state.calls, state.call_path = frame, [], (*calls, site_of(node)), state.path
+        caller, mode, items, start = state.frame, state.mode, list[Item](), state.clock
         decorated = function.mode or self.decorated_mode(info)
-        state.mode = decorated or mode
+        with state.at(state.position.in_call(site_of(node), info, mode), items):
+            state.frame, state.mode = frame, decorated or mode
+            self._run_body(info, frame)
+            self._return_to(caller)
+        if decorated is not None:
+            state.mode = mode
+        result = self._returned(frame, node)
+        if items:
+            state.items.append(Inlined(site_of(node), items, start, result))
+        return result
+
+    def _run_body(self, info: FunctionInfo, frame: Frame) -> None:
         if isinstance(info.node, ast.Lambda):
             frame.returns.append(self.expressions.value(info.node.body))
         else:
             self.statements.run(info.node.body)
-        self._return_to(caller)
-        state.called_without_grad = without_grad
-        inner, state.items, state.calls, state.call_path, state.passed = state.items, items, calls, outer, passed
-        state.stack.pop()
-        if decorated is not None:
-            state.mode = mode
-        if inner:
-            state.items.append(Inlined(site_of(node), inner))
-        return self._returned(frame, node)
 
     def read_property(self, method: FunctionInfo, owner: Value, node: ast.AST) -> Value:
         """What a property gives: another value at each reading."""
@@ -179,25 +179,14 @@ class Functions(Part):
         Beside its frame, what its parameters are when it begins.
         """
         state = self.state
-        saved = {name: getattr(state, name) for name in _STATE}
-        state.heap, state.items, state.loops, state.scopes, state.path, state.passed = {}, [], (), [], (), ()
-        state.alive, state.mode = True, GradMode.ON
-        state.calls = (site_of(method.node),)
-        state.frame = Frame(method, state.module_frame)
-        frame = self.root_frame(method)
-        frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
-        given = dict(frame.locals)
-        state.frame = frame
-        state.stack.append(method)
-        self.observations.read_aside.add(method)
-        try:
-            assert not isinstance(method.node, ast.Lambda)
-            self.statements.run(method.node.body)
+        with state.aside(site_of(method.node)):
+            frame = self.root_frame(method)
+            frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
+            given = dict(frame.locals)
+            state.frame, state.position = frame, state.position.in_function(method)
+            self.observations.read_aside.add(method)
+            self._run_body(method, frame)
             yield frame, given
-        finally:
-            state.stack.pop()
-            for name, value in saved.items():
-                setattr(state, name, value)
 
 
 def mode_asked_for(argument: ast.expr | None, if_true: GradMode, if_false: GradMode) -> GradMode:

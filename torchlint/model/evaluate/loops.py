@@ -35,23 +35,17 @@ class Loops(Part):
     def _loop(
         self, node: LoopNode, begin: Callable[[], object], over: Value | None = None, *, certain: bool = False
     ) -> None:
-        state = self.state
-        event = Loop(site_of(node), [], depth=len(state.calls), path=state.path, certain=certain, over=over)
+        state, here = self.state, self.state.position
+        event = Loop(site_of(node), [], depth=len(here.calls), path=here.path, certain=certain, over=over)
         scope = LoopScope(event, len(state.entered_from), may_repeat(node))
-        loops = state.loops
         if scope.repeats:
             self._open_phis(node, scope)
-            state.loops = (*loops, event)
-        before, passed, outer = state.copy(), state.passed, state.items
-        state.scopes.append(scope)
-        state.items = event.body
-        self._iterate(node, begin, scope)
-        if state.alive and state.mode is not before.mode and before.mode is GradMode.ON:
+        before = state.copy()
+        with state.at(here.in_scope(scope), event.body):
             self._iterate(node, begin, scope)
-        state.scopes.pop()
-        state.loops, state.items, state.passed = loops, outer, passed
-        if event.body:
-            state.items.append(event)
+            if state.alive and state.mode is not before.mode and before.mode is GradMode.ON:
+                self._iterate(node, begin, scope)
+        state.add(event)
         self.statements.run(node.orelse)
         endless = isinstance(node, ast.While) and is_literal(node.test, True)
         ends = [state.snapshot(), *scope.breaks] if not endless else scope.breaks or [state.snapshot()]

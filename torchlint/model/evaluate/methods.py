@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from functools import cached_property
 
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
@@ -30,14 +29,13 @@ from torchlint.pytorch.autograd_table import INPLACE, VIEWS
 class Methods(Part):
     """Calls of the form `receiver.name(...)`."""
 
-    @cached_property
-    def _handlers(self) -> dict[str, MethodHandler]:
-        """What to do at a call of a method of this name; None as its answer: nothing special."""
-        return {
+    def prepare(self) -> None:
+        self._handlers: dict[str, MethodHandler] = {
             **self.training.handlers(),
             **self.containers.handlers(),
             **dict.fromkeys(api.PLAIN_METHODS, self._plain_result),
         }
+        """What to do at a call of a method of this name; None as its answer: nothing special."""
 
     def call(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """The result of `receiver.name(arguments)`."""

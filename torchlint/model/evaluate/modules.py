@@ -70,7 +70,8 @@ class Modules(Part):
         if info is not None:
             forward = self.definitions.method(info, "forward")
             mode = (self.functions.decorated_mode(forward) if forward is not None else None) or mode
-        result = self.state.stamp(Tensor(node, "module", (callee, *arguments.all()), mode))
+        given = arguments.all() if info is not None else arguments.all_from("input")
+        result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))
         if info is not None and (known := self.classes.forward_of(info)) is not None:
             result.body = known.returned
         self.state.emit(Compute(site_of(node), result))

@@ -62,4 +62,9 @@ class Part:
 
     def connect(self, interpreter: Interpreter) -> None:
         """Make the other parts known to this one, once all are made."""
-        vars(self).update(vars(interpreter))
+        for name, part in vars(interpreter).items():
+            setattr(self, name, part)  # unlike an update of `vars(self)`, that leaves attributes quick to read
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Make the table of handlers, where there is one: the other parts are known."""

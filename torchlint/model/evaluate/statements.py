@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Exit, Returned
@@ -19,9 +18,8 @@ from torchlint.syntax.python_ast import dotted, site_of
 class Statements(Part):
     """Runs statements, each kind by the part that knows it."""
 
-    @cached_property
-    def _handlers(self) -> dict[type[ast.AST], Callable[..., None]]:
-        handlers: dict[type[ast.AST], Callable[..., None]] = {
+    def prepare(self) -> None:
+        self._handlers: dict[type[ast.AST], Callable[..., None]] = {
             ast.Expr: self._expression, ast.Assign: self.assignments.assign,
             ast.AnnAssign: self.assignments.annotated, ast.AugAssign: self.assignments.augmented,
             ast.If: self.branches.run_if, ast.Match: self.branches.run_match, ast.Try: self.branches.run_try,
@@ -34,16 +32,16 @@ class Statements(Part):
             ast.Delete: self._del, ast.Assert: self._assert,
         }  # fmt: skip
         if sys.version_info >= (3, 11):
-            handlers[ast.TryStar] = self.branches.run_try
-        return handlers
+            self._handlers[ast.TryStar] = self.branches.run_try
 
     def run(self, body: Sequence[ast.stmt]) -> None:
         """Interpret a block up to where it certainly leaves."""
+        state = self.state
         for statement in body:
-            if not self.state.alive:
+            if not state.alive:
                 return
-            self.state.statements += 1
-            self.state.budget -= 1
+            state.statements += 1
+            state.budget -= 1
             handler = self._handlers.get(type(statement))
             if handler is not None:
                 handler(statement)
@@ -82,7 +80,7 @@ class Statements(Part):
     def _return(self, node: ast.Return) -> None:
         value = self.expressions.value(node.value) if node.value is not None else Plain(node, None)
         self.state.frame.returns.append(value)
-        if not self.state.calls:
+        if not self.state.position.calls:
             self.state.emit(Returned(site_of(node), value))
         self._leave("return")
 
@@ -96,13 +94,13 @@ class Statements(Part):
         self._leave("raise")
 
     def _break(self, node: ast.Break) -> None:
-        if self.state.scopes:
-            self.state.scopes[-1].breaks.append(self.state.leaving(self.state.scopes[-1].blocks))
+        for scope in self.state.position.scopes[-1:]:
+            scope.breaks.append(self.state.leaving(scope.blocks))
         self._leave("break")
 
     def _continue(self, node: ast.Continue) -> None:
-        if self.state.scopes:
-            self.state.scopes[-1].ends.append(self.state.leaving(self.state.scopes[-1].blocks))
+        for scope in self.state.position.scopes[-1:]:
+            scope.ends.append(self.state.leaving(scope.blocks))
         self._leave("continue")
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:

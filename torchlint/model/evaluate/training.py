@@ -7,7 +7,7 @@ import ast
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute, flag, written
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Backward, Clear, Loop, Step, events_in
+from torchlint.model.events import Backward, Clear, Item, Loop, Step, events_in
 from torchlint.model.values import (
     Container,
     External,
@@ -134,11 +134,12 @@ class Training(Part):
         if method is None or not self.functions.can_inline(method):
             return False
         if method not in self._clearing_steps:
-            outer, known = self.state.items, method in self.observations.interpreted
-            self.state.items = []
-            self.functions.inline(Function(method, self.state.module_frame, optimizer), Arguments([], {}, []), node)
-            self._clearing_steps[method] = any(isinstance(event, Clear) for event in events_in(self.state.items))
-            self.state.items = outer
+            items: list[Item] = []
+            known = method in self.observations.interpreted
+            step = Function(method, self.state.module_frame, optimizer)
+            with self.state.at(self.state.position, items):
+                self.functions.inline(step, Arguments([], {}, []), node)
+            self._clearing_steps[method] = any(isinstance(event, Clear) for event in events_in(items))
             if not known:
                 self.observations.interpreted.discard(method)
         return self._clearing_steps[method]
@@ -149,12 +150,11 @@ class Training(Part):
             loss = self.functions.inline(closure, Arguments([], {}, []), node)
             self.state.emit(step)
             return loss
-        loop, outer = Loop(site_of(node), [], True, len(self.state.calls)), self.state.items
-        self.state.loops, self.state.items = (*self.state.loops, loop), loop.body
-        loss = self.functions.inline(closure, Arguments([], {}, []), node)
-        self.state.emit(step)
-        self.state.loops, self.state.items = self.state.loops[:-1], outer
-        self.state.items.append(loop)
+        loop = Loop(site_of(node), [], True, len(self.state.position.calls))
+        with self.state.loop(loop):
+            loss = self.functions.inline(closure, Arguments([], {}, []), node)
+            self.state.emit(step)
+        self.state.add(loop)
         return loss
 
     def _is_closure(self, receiver: Value, first: Value) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from statistics import median
 
 from torchlint.verify.claims import Claim
-from torchlint.verify.evidence import Evidence, Optimizer, total
+from torchlint.verify.evidence import Cleared, Evidence, Optimizer, total
 from torchlint.verify.judges.optimizers import concerned
 from torchlint.verify.verdict import READ, Verdict, confirmed, inconclusive, not_reached, refuted, times
 
@@ -20,11 +21,10 @@ _MORE = 1.2
 def missing_zero_grad(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps that use gradients again, refuted by steps that never do and clearings that were seen."""
     optimizers = concerned(claim, evidence)
+    unknown = _unknown(claim, evidence, optimizers)
+    if unknown is not None:
+        return unknown
     steps = _all(optimizers, "steps")
-    if not steps:
-        return _no_steps(claim, evidence)
-    if any(item.contested for item in optimizers):
-        return _contested(steps)
     stale = _all(optimizers, "stale") + _all(optimizers, "leftover")
     if stale >= _STALE:
         return _stale(optimizers, steps, stale)
@@ -53,9 +53,15 @@ def _uses(optimizers: Iterable[Optimizer]) -> str:
     return f"{times(evaluations, 'evaluation')} of the closure in {steps}" if evaluations else steps
 
 
-def _contested(steps: int) -> Verdict:
-    reason = "several threads add to the same gradients and step on them: whose they are cannot be told"
-    return inconclusive(reason, {"steps": steps}, "run it with one thread that trains", doubtful=True)
+def _unknown(claim: Claim, evidence: Evidence, optimizers: list[Optimizer]) -> Verdict | None:
+    """What there is to say if no step belongs to the claim, or nobody knows whose gradients it used."""
+    steps = _all(optimizers, "steps")
+    if not steps:
+        return _no_steps(claim, evidence)
+    if any(item.contested for item in optimizers):
+        reason = "several threads add to the same gradients and step on them: whose they are cannot be told"
+        return inconclusive(reason, {"steps": steps}, "run it with one thread that trains", doubtful=True)
+    return None
 
 
 def _stale(optimizers: list[Optimizer], steps: int, stale: int) -> Verdict:
@@ -85,20 +91,51 @@ def _rounded(value: float) -> str:
 
 def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps that found their gradients gone after a backward."""
-    optimizers = concerned(claim, evidence)
+    cleared = next((item for item in evidence.clearings if item.claim == claim.index), None)
+    touched = [] if cleared is None else [evidence.optimizers[place] for place, _ in cleared.optimizers]
+    touched = [item for item in touched if item.steps]
+    optimizers = concerned(claim, replace(evidence, optimizers=touched) if touched else evidence) or touched
+    unknown = _unknown(claim, evidence, optimizers)
+    if unknown is not None:
+        return unknown
     steps = _all(optimizers, "steps")
-    if not steps:
-        return _no_steps(claim, evidence)
-    if any(item.contested for item in optimizers):
-        return _contested(steps)
     wiped = _all(optimizers, "wiped")
-    hungry = _all(optimizers, "hungry")
     numbers: dict[str, float] = {"steps": steps, "wiped_steps": wiped}
     if wiped >= _STALE:
         reason = f"{wiped:,} of {_uses(optimizers)} found no gradients: cleared after the backward"
         return confirmed(f"these steps train nothing: {reason}", numbers)
+    if cleared is not None and cleared.robbed >= _STALE:
+        return _robbed(cleared, _uses(optimizers), numbers)
+    return _all_found(optimizers, cleared, numbers)
+
+
+def _robbed(cleared: Cleared, uses: str, numbers: dict[str, float]) -> Verdict:
+    """A part of the gradients is cleared."""
+    parameters = times(cleared.parameters, "parameter")
+    reason = (
+        f"these steps do not train {parameters}: {cleared.robbed:,} of {uses} missed gradients that were cleared here "
+        "after the backward"
+    )
+    numbers = {**numbers, "robbed_steps": cleared.robbed, "parameters": cleared.parameters}
+    return confirmed(reason, numbers, cleared.first if cleared.first >= 0 else None)
+
+
+def _all_found(optimizers: list[Optimizer], cleared: Cleared | None, numbers: dict[str, float]) -> Verdict:
+    """Nothing was cleared too early, if every gradient was there and the parameters moved by it."""
+    steps, wiped, hungry = (_all(optimizers, what) for what in ("steps", "wiped", "hungry"))
+    lost = sum(item.lost for item in optimizers)
+    if cleared is not None and (cleared.robbed or cleared.starved):
+        reason = f"the gradients of {times(max(cleared.parameters, cleared.starved), 'parameter')} were cleared here"
+        return inconclusive(f"{reason}, and it was not seen that a step used others", numbers, doubtful=True)
+    if lost and (cleared is None or not cleared.visits):
+        reason = f"{times(lost, 'step')} missed some of the gradients; who cleared them was not seen"
+        return inconclusive(reason, numbers, READ, doubtful=True)
+    unmoved = sum(item.unmoved for item in optimizers)
+    if unmoved:
+        reason = f"{times(unmoved, 'parameter')} had gradients before the step, and did not move"
+        return inconclusive(reason, numbers, READ, doubtful=True)
     fed = _all(optimizers, "added")
-    if not wiped and steps - hungry >= _ENOUGH and fed >= _ENOUGH:
+    if not wiped and steps - hungry >= _ENOUGH and fed >= _ENOUGH and all(item.moved for item in optimizers):
         found = f"{times(steps - hungry, 'step')} found the gradients of {times(fed, 'backward')}"
         return refuted(f"{found}, none had lost them", numbers)
     reason = f"{wiped:,} of {times(steps, 'step')} found no gradients: too few"
@@ -108,11 +145,10 @@ def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
 def step_without_backward(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by steps before which no backward gave any gradient."""
     optimizers = concerned(claim, evidence)
+    unknown = _unknown(claim, evidence, optimizers)
+    if unknown is not None:
+        return unknown
     steps = _all(optimizers, "steps")
-    if not steps:
-        return _no_steps(claim, evidence)
-    if any(item.contested for item in optimizers):
-        return _contested(steps)
     hungry = _all(optimizers, "hungry")
     numbers: dict[str, float] = {"steps": steps, "empty_steps": hungry}
     if hungry:

@@ -39,6 +39,8 @@ def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
     held = pile(kept, [life for life in kept.lives if life[3] or is_own], ended)
     numbers: dict[str, float] = {"visits": kept.visits, "graphs_kept": held.peak}
     if held.pattern is Pattern.PILE:
+        if kept.emptied and held.falls:
+            return _emptied(kept, held, numbers)
         if _HUGE > kept.bound > held.peak:
             reason = f"the deque of {times(kept.bound, 'item')} has not been filled in {times(kept.visits, 'visit')}"
             return inconclusive(reason, numbers, doubtful=True)
@@ -50,6 +52,14 @@ def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
         reason = f"{times(held.pending, 'older graph')} are kept, and may still go backward"
         return inconclusive(reason, numbers, doubtful=True)
     return _not_held(kept, held, pile(kept, [life for life in kept.lives if not life[3]], ended), numbers)
+
+
+def _emptied(kept: Kept, held: Pile, numbers: dict[str, float]) -> Verdict:
+    """A window: the loop that fills the container empties it too, so it does not depend on how much data there is."""
+    reason = f"the loop empties `{kept.shown}` itself: {times(held.peak, 'older graph')} at most"
+    if not held.returns:
+        return inconclusive(f"{reason}, but that was seen only once", numbers, doubtful=True)
+    return refuted(f"{reason}, let go {times(held.falls, 'time')} in {times(kept.visits, 'visit')}", numbers)
 
 
 def _is_full(kept: Kept, held: Pile) -> bool:

@@ -16,11 +16,11 @@ def inplace_on_saved_tensor(claim: Claim, evidence: Evidence) -> Verdict:
     if _VERSION in evidence.error and evidence.was_compiling(claim.file, claim.statement):
         message = evidence.error[evidence.error.index("one of the variables") :].split(". Hint:")[0]
         return confirmed(f"torch.compile failed on this code: {message}", {"errors": 1}, 0)
-    if change is None or not change.hits:
+    if change is None:
         return not_reached()
-    error = _error(change)
-    if error is not None:
-        return error
+    decided = _decided(change)
+    if decided is not None:
+        return decided
     numbers = _numbers(change)
     if not claim.raises:
         return _overwritten(change, numbers)
@@ -64,11 +64,11 @@ def _overwritten(change: Changed, numbers: dict[str, float]) -> Verdict:
 def inplace_on_leaf(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by PyTorch raising at the line; refuted by the line running through."""
     change = _change(claim, evidence)
-    if change is None or not change.hits:
+    if change is None:
         return not_reached()
-    error = _error(change)
-    if error is not None:
-        return error
+    decided = _decided(change)
+    if decided is not None:
+        return decided
     numbers = _numbers(change)
     if change.bumps or change.share:  # PyTorch raises or it does not: that needs no statistics
         return refuted(f"ran {times(change.hits, 'time')} and changed values, and PyTorch did not raise", numbers)
@@ -84,8 +84,10 @@ def _change(claim: Claim, evidence: Evidence) -> Changed | None:
     return next((item for item in evidence.changes if item.claim == claim.index), None)
 
 
-def _error(change: Changed) -> Verdict | None:
-    """The verdict if PyTorch itself has complained."""
+def _decided(change: Changed) -> Verdict | None:
+    """The verdict if the line did not run, or PyTorch itself has complained."""
+    if not change.hits:
+        return not_reached()
     raised = {**change.errors, **change.matched}
     if not raised:
         return None

@@ -18,6 +18,7 @@ _SETTLED = 2
 _FALL = 0.4
 """A pass has ended where no more than this share of the pile is left."""
 _PEAK = 3
+_AGAIN = 2
 _LONG = 8
 """A graph that so many backwards have left alone will not be used any more."""
 
@@ -38,14 +39,19 @@ class Pattern(Enum):
 class Pile:
     """A pattern, and the most older graphs that there were at once.
 
-    `pending` are those that may still go backward. `returns` says that all are let go again and again.
+    `pending` are those that may still go backward. `falls` is how often all were let go that had piled up.
     """
 
     pattern: Pattern
     peak: int = 0
     start: int = 0
     pending: int = 0
-    returns: bool = False
+    falls: int = 0
+
+    @property
+    def returns(self) -> bool:
+        """Whether it is as high as a pass is long, again and again."""
+        return self.falls >= _AGAIN
 
 
 def pile(kept: Kept, lives: Sequence[Life], ended: bool) -> Pile:
@@ -55,12 +61,13 @@ def pile(kept: Kept, lives: Sequence[Life], ended: bool) -> Pile:
     heights = _heights(kept, counted)
     peak, waiting = max(heights), sum(life[0] + 2 <= kept.visits for life in pending)
     rise = _highest_rise(heights, {life[0] for life in counted})
+    falls = _falls(heights)
     if rise.is_pile:
-        return Pile(Pattern.PILE, peak, rise.start, waiting)
+        return Pile(Pattern.PILE, peak, rise.start, waiting, falls)
     if _never_ends(kept, counted):
         return Pile(Pattern.PILE, len(counted), 0, waiting)
-    if _returns(heights):
-        return Pile(Pattern.PILE, peak, 0, waiting, returns=True)
+    if falls >= _AGAIN:
+        return Pile(Pattern.PILE, peak, 0, waiting, falls)
     if not peak:
         return Pile(Pattern.NONE, pending=waiting)
     return Pile(Pattern.BOUNDED if rise.is_settled else Pattern.UNCLEAR, peak, rise.start, waiting)
@@ -145,8 +152,8 @@ def _never_ends(kept: Kept, lives: Sequence[Life]) -> bool:
     return len(for_good) >= _PEAK and spread >= _LONG and all(life[2] < 0 for life in lives)
 
 
-def _returns(heights: Sequence[int]) -> bool:
-    """Whether it rises with each visit, and falls to nothing, at least twice: a pile as high as a pass is long."""
+def _falls(heights: Sequence[int]) -> int:
+    """How often it rises with each visit and then falls to nothing; 0 if it does not rise so every time."""
     peaks: list[bool] = []
     top = start = 0
     for index, height in enumerate(heights):
@@ -154,4 +161,4 @@ def _returns(heights: Sequence[int]) -> bool:
             peaks.append(top >= _SLOPE * (index - start))
             top, start = height, index
         top = max(top, height)
-    return len(peaks) >= 2 and all(peaks)
+    return len(peaks) if all(peaks) else 0

@@ -81,9 +81,7 @@ class BackwardHook:
     def _before_quietly(self, tensors: Any) -> None:
         probe = self._probe
         probe.ledgers.fly()
-        probe.anomaly.before_backward()
-        if probe.graphs.wanted:
-            probe.graphs.go_backward(tensors_in(tensors), probe.passed)
+        probe.before_any_backward(tensors)
 
     @contained
     def _after(self) -> None:

@@ -29,6 +29,7 @@ class Claim:
     blocks: tuple[tuple[int, int], ...]
     names: tuple[Path, ...]
     container: tuple[Path, ...]
+    resets: tuple[tuple[int, int], ...]
 
     @property
     def shown(self) -> str:
@@ -46,6 +47,7 @@ class Claim:
             tuple((first, last) for first, last in data["blocks"]),
             tuple(tuple(path) for path in data["names"]),
             tuple(tuple(path) for path in data["container"]),
+            tuple((first, last) for first, last in data["resets"]),
         )
 
 

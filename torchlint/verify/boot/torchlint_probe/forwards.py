@@ -13,8 +13,9 @@ import torch
 from torch.compiler import is_compiling
 
 from torchlint_probe.graphs import LiveGraphs
-from torchlint_probe.ledger import Ledger, Slot
+from torchlint_probe.ledger import Ledger
 from torchlint_probe.sites import Sites
+from torchlint_probe.slots import Slot
 
 _MODULES = 200
 

@@ -27,8 +27,6 @@ class LiveGraphs:
 
     def go_backward(self, roots: list[torch.Tensor], passed: int) -> None:
         """These go backward, after so many others have."""
-        if not self.wanted:
-            return
         if not self._has_output:
             self._tag(roots)
         self._has_output = False

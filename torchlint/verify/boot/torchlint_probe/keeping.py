@@ -12,6 +12,7 @@ from torchlint_probe.claim import Claim, values_of
 from torchlint_probe.contents import Contents
 from torchlint_probe.graphs import KEY, last_backward, nodes
 from torchlint_probe.holders import path_to, variables
+from torchlint_probe.reach import Reach
 from torchlint_probe.saved import saved_bytes
 
 if TYPE_CHECKING:
@@ -165,6 +166,8 @@ class Keeps:
     def __init__(self, claim: Claim, probe: Probe) -> None:
         self.claim = claim
         self.by_thread: dict[int, Keep] = {}
+        self.emptied = Reach()
+        """Whether a statement has run that empties the container, in the loop that fills it."""
         self._probe = probe
 
     def enter(self, frame: FrameType) -> bool:

@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 
+from torchlint_probe.clearings import Clearing
 from torchlint_probe.graphs import NODES, leaves, nodes
 from torchlint_probe.ledger import Ledger
 from torchlint_probe.manual import ManualUpdates
+from torchlint_probe.slots import Slot
 
 _WALKS = 3
 """Where one thread trains, the graphs of its first so many backwards are searched for leaves; of several all."""
@@ -45,11 +47,15 @@ class Ledgers:
         """Steps are counted even where nothing about gradients is `wanted`."""
         self._wanted = wanted
         self.of_optimizers: list[Ledger] = []
+        self.clearings: list[Clearing] = []
+        """Who wants to know of updates that are about to begin."""
         self._living: list[Ledger] = []
         self.looking = wanted
         self._lock = threading.RLock()
         self._manual: dict[int, ManualUpdates] = {}
         self._by_optimizer: dict[int, Ledger] = {}
+        self._shared: dict[Ledger, list[Slot]] = {}
+        """By ledger, the slots of others that have the same parameters."""
         self._flights: dict[int, Flight] = {}
         self._threads: set[int] = set()
         self._steppers: set[int] = set()
@@ -78,7 +84,8 @@ class Ledgers:
             self._by_optimizer[id(optimizer)] = ledger
             self.of_optimizers.append(ledger)
             self._living.append(ledger)
-        ledger.watch([parameter for group in optimizer.param_groups for parameter in group["params"]])
+        if ledger.watch([parameter for group in optimizer.param_groups for parameter in group["params"]]):
+            self._shared.clear()
         return ledger
 
     def add(self, optimizer: Any) -> None:
@@ -129,6 +136,7 @@ class Ledgers:
             self._flights[thread] = flight
             for ledger in flight.ledgers or ():
                 if not any(other.may_write(ledger) for other in others):
+                    self._forget_clearings(ledger)
                     ledger.before_backward(measure)
             if flight.manual is not None:
                 flight.manual.before_backward(site, step)
@@ -176,7 +184,7 @@ class Ledgers:
             others = self._others(thread)
             fed = [ledger for ledger in flight.ledgers if self._end(ledger, flight, others, thread, passed)]
             if len(fed) == 1:
-                fed[0].fed_alone()
+                fed[0].round.fed_alone()
             if flight.manual is not None and passed:
                 flight.manual.after_backward(flight.site, thread)
 
@@ -188,7 +196,7 @@ class Ledgers:
             ledger.lose()
             return False
         if writing:
-            ledger.feeders.add(thread)
+            ledger.round.feeders.add(thread)
             return False
         return passed and ledger.after_backward(flight.site, thread)
 
@@ -204,6 +212,8 @@ class Ledgers:
             if not self.looking:
                 return ledger
             self._contest(ledger, thread)
+            if not evaluates:
+                self._tell_clearings(ledger, step)
             ledger.before_step(site, step, measure, evaluates)
             return ledger
 
@@ -216,25 +226,55 @@ class Ledgers:
         if writing and not inside:
             ledger.lose()
             ledger.contested |= any(other.ledgers is not None for other in writing)
-        ledger.contested |= bool((ledger.feeders - {thread}) & self._steppers)
+        ledger.contested |= bool((ledger.round.feeders - {thread}) & self._steppers)
 
     def evaluated(self, ledger: Ledger, site: int, step: int) -> None:
         """A closure has returned to the step that called it."""
         with self._lock:
             if self.looking:
+                self._tell_clearings(ledger, step)
                 ledger.evaluated(site, step)
+                self._share(ledger)
 
     def stepped(self, optimizer: Any) -> Ledger:
         """An optimizer has stepped."""
         with self._lock:
-            ledger = self._by_optimizer[id(optimizer)]
             if not self.looking:
                 return self.pass_by(optimizer)
+            ledger = self._by_optimizer[id(optimizer)]
             for other in self._living:
                 if other is not ledger:
-                    other.spend(ledger)
+                    other.round.spend(ledger.round)
+            self._forget_clearings(ledger)
             ledger.after_step()
+            self._share(ledger)
             return ledger
+
+    def _share(self, ledger: Ledger) -> None:
+        """What an optimizer has used is used for all others that have the same parameters."""
+        if ledger not in self._shared:
+            own = {id(slot.parameter()) for slot in ledger.slots}
+            others = (slot for other in self._living if other is not ledger for slot in other.slots)
+            self._shared[ledger] = [slot for slot in others if id(slot.parameter()) in own]
+        for slot in self._shared[ledger]:
+            slot.use()
+
+    # -- gradients that a flagged line takes away
+
+    def readable(self) -> list[Ledger]:
+        """The ledgers of optimizers whose gradients no other thread may be writing; none while nothing is looked at."""
+        if not self.looking:
+            return []
+        others = self._others(self._thread())
+        return [ledger for ledger in self._living if not any(other.may_write(ledger) for other in others)]
+
+    def _tell_clearings(self, ledger: Ledger, step: int) -> None:
+        for clearing in self.clearings:
+            clearing.use(ledger, step)
+
+    def _forget_clearings(self, ledger: Ledger) -> None:
+        for clearing in self.clearings:
+            clearing.forget(ledger)
 
     # -- rests
 

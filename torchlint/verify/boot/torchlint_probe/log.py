@@ -37,6 +37,11 @@ class Log:
             self._thread = threading.Thread(target=self._run, args=(self._wake,), name="torchlint", daemon=True)
             self._thread.start()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether evidence is written every now and then."""
+        return self._thread is not None
+
     def pause(self) -> None:
         """End the thread, before a fork: a process is forked with one thread as far as we are concerned."""
         thread, self._thread = self._thread, None

@@ -6,7 +6,8 @@ import weakref
 
 import torch
 
-from torchlint_probe.ledger import STALE, USED, Ledger, Slot
+from torchlint_probe.ledger import Ledger
+from torchlint_probe.slots import STALE, USED, Slot
 
 _LEAVES = 200
 _SAMPLE = 64
@@ -79,7 +80,7 @@ class ManualUpdates:
         updated = [leaf for leaf in self._leaves if leaf.was_updated()]
         if updated:
             self.ledger.count(site, step, any(leaf.slot.state == STALE for leaf in updated))
-            self.ledger.moved += 1
+            self.ledger.movement.moved += 1
         for leaf in updated:
             leaf.slot.state = USED
             leaf.slot.had_gradient = True

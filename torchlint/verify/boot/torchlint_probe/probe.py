@@ -14,11 +14,12 @@ from torch.optim.optimizer import Optimizer
 
 from torchlint_probe.backwards import BackwardHook, Backwards, GradHook
 from torchlint_probe.budget import Budget
+from torchlint_probe.clearings import Clearing
 from torchlint_probe.compiling import compiled_lines
 from torchlint_probe.contained import contained
 from torchlint_probe.cuts import BlockHook, Cuts, DecoratorHook
 from torchlint_probe.forwards import Forwards, counted
-from torchlint_probe.graphs import LiveGraphs
+from torchlint_probe.graphs import LiveGraphs, tensors_in
 from torchlint_probe.hooks import Hooks
 from torchlint_probe.inplace import Change
 from torchlint_probe.keeping import Keeps
@@ -99,10 +100,13 @@ class Probe:
         self.anomaly = Anomaly()
         self.timeline = Timeline()
         self.losses = Losses()
-        self.reach = {claim.index: Reach() for claim in plan.claims}
+        self.reach = {claim.index: Reach(self._reached) for claim in plan.claims}
         self.keeps = [Keeps(claim, self) for claim in plan.claims if claim.rule == "undetached-accumulation"]
         self.reads = {claim.index: Reads(claim) for claim in plan.claims if claim.rule == "training-under-no-grad"}
+        self.clearings = [Clearing(claim, self.ledgers) for claim in plan.claims if claim.rule == "cleared-before-step"]
+        self.ledgers.clearings = self.clearings
         self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
+        self._follows_anomaly = "anomaly-detection-left-on" in self.rules or plan.compared
         self.saved_hooks = False
         """Whether saved tensors may be packed: to ask a graph for them would then run code of the program."""
         self.error = self.trouble = ""
@@ -149,8 +153,11 @@ class Probe:
             if claim.index in self.reads:
                 reads = self.reads[claim.index]
                 watches += [Watch(claim.file, block, reads, patience=_PATIENCE) for block in claim.blocks]
-        watches += [Watch(keep.claim.file, keep.claim.statement, keep) for keep in self.keeps]
+        for keep in self.keeps:
+            watches.append(Watch(keep.claim.file, keep.claim.statement, keep))
+            watches += [Watch(keep.claim.file, lines, keep.emptied) for lines in keep.claim.resets]
         watches += [Watch(item.claim.file, item.claim.statement, item) for item in self.changes]
+        watches += [Watch(item.claim.file, item.claim.statement, item) for item in self.clearings]
         return watches
 
     def _in_parent(self) -> None:
@@ -190,6 +197,12 @@ class Probe:
         self.log.start()
         self.budget.start()
 
+    @contained
+    def _reached(self) -> None:
+        """Flagged code runs. Where nothing is trained that is written at once: workers are killed without a word."""
+        if not self.log.is_running:
+            self.log.write()
+
     @property
     def is_measured(self) -> bool:
         """Whether this step is one at which more is measured."""
@@ -200,10 +213,16 @@ class Probe:
         """Whether steps are just counted for a while."""
         return not self.looking
 
+    def before_any_backward(self, tensors: Any) -> None:
+        """A backward of these is about to run, whether it is looked at or not."""
+        if self._follows_anomaly:
+            self.anomaly.before_backward()
+        if self.graphs.wanted:
+            self.graphs.go_backward(tensors_in(tensors), self.passed)
+
     def before_backward(self, roots: list[torch.Tensor], site: int, retains: bool) -> None:
         """A backward is about to run."""
-        self.anomaly.before_backward()
-        self.graphs.go_backward(roots, self.passed)
+        self.before_any_backward(roots)
         if self.plan.compared:
             self.losses.add(roots)
         self.ledgers.before_backward(roots, site, self.steps, self.is_measured)
@@ -256,10 +275,9 @@ class Probe:
     def _record(self, ledger: Ledger) -> None:
         milliseconds = self.meter.lap()
         near = self.budget.is_near(self.steps, _ALTERNATING)
-        anomaly = self.anomaly.step(milliseconds, near)
+        anomaly = self._follows_anomaly and self.anomaly.step(milliseconds, near)
         emptied, self.caches.seconds = self.caches.seconds, 0.0
-        norm, fresh = ledger.norm, ledger.fresh
-        ledger.norm = ledger.fresh = None
+        norms = ledger.norms.take()
         if not self.timeline.wants(self.steps):
             self.losses.drop()
             return
@@ -269,8 +287,8 @@ class Probe:
             record["graphs"] = self.graphs.alive
         if emptied:
             record["emptied"] = emptied * 1000
-        if norm is not None:
-            record["norm"], record["fresh"] = norm, fresh
+        if norms is not None:
+            record["norm"], record["fresh"] = norms
         self.losses.end_step(record)
         self.timeline.add(self.steps, record)
 

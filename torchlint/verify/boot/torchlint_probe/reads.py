@@ -7,8 +7,8 @@ from types import FrameType
 import torch
 
 from torchlint_probe.claim import Claim, values_of
-from torchlint_probe.ledger import Slot
 from torchlint_probe.ledgers import Ledgers
+from torchlint_probe.slots import Slot
 
 _VISITS = 20
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from torchlint_probe.clearings import Clearing
 from torchlint_probe.forwards import Forwards
 from torchlint_probe.inplace import Change
 from torchlint_probe.keeping import Keep
@@ -19,6 +20,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
     """Everything, with counts by site; a site is a number in `stacks`."""
     probe.meter.settle(probe.finished)
     probe.losses.settle(probe.finished)
+    ledgers = [ledger for ledger in probe.ledgers.all if ledger.slots]
     return {
         "format": FORMAT,
         "process": probe.environment(),
@@ -41,7 +43,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
             }
             for site, seen in list(probe.backwards.items())
         ],
-        "optimizers": [_optimizer(ledger) for ledger in probe.ledgers.all if ledger.slots],
+        "optimizers": [_optimizer(ledger) for ledger in ledgers],
         "forwards": _forwards(probe.forwards),
         "cuts": [
             {"at": at, "sources": sources, "results": results, "site": site, "count": count}
@@ -77,7 +79,10 @@ def evidence(probe: Probe) -> dict[str, Any]:
         ],
         "reached": [index for index, reach in probe.reach.items() if reach.reached],
         "unwatched": probe.lines.why_not,
-        "keeps": [_keep(keep) for keeps in probe.keeps for keep in list(keeps.by_thread.values())],
+        "keeps": [
+            _keep(keep, keeps.emptied.reached) for keeps in probe.keeps for keep in list(keeps.by_thread.values())
+        ],
+        "clearings": [_clearing(clearing, ledgers) for clearing in probe.clearings],
         "changes": [_change(change) for change in probe.changes],
         "stride": probe.timeline.stride,
         "series": [_finite(record) for record in list(probe.timeline.records)],
@@ -108,9 +113,11 @@ def _optimizer(ledger: Ledger) -> dict[str, Any]:
         "first_stale": -1 if ledger.first_stale is None else ledger.first_stale,
         "summed": ledger.summed,
         "clears": ledger.clears,
-        "moved": ledger.moved,
-        "still": ledger.still,
-        "ratios": [ratio for ratio in ledger.ratios[:200] if ratio == ratio and ratio != float("inf")],
+        "lost": ledger.lost,
+        "moved": ledger.movement.moved,
+        "still": ledger.movement.still,
+        "unmoved": ledger.movement.unmoved,
+        "ratios": [ratio for ratio in ledger.norms.ratios[:200] if ratio == ratio and ratio != float("inf")],
     }
 
 
@@ -134,7 +141,7 @@ def _forwards(forwards: Forwards) -> list[dict[str, Any]]:
     ]
 
 
-def _keep(keep: Keep) -> dict[str, Any]:
+def _keep(keep: Keep, emptied: bool) -> dict[str, Any]:
     visits = len(keep.steps)  # the program may go on while this is written
     return {
         "claim": keep.claim.index,
@@ -146,10 +153,25 @@ def _keep(keep: Keep) -> dict[str, Any]:
         "clean": keep.clean,
         "graphs": keep.graphs,
         "container": keep.container,
+        "emptied": emptied,
         "shown": keep.claim.shown,
         "bound": -1 if keep.bound is None else keep.bound,
         "holder": keep.holder,
         "weights": list(keep.weights),
+    }
+
+
+def _clearing(clearing: Clearing, ledgers: list[Ledger]) -> dict[str, Any]:
+    return {
+        "claim": clearing.claim.index,
+        "visits": clearing.visits,
+        "optimizers": [
+            [place, clearing.clearings[ledger]] for place, ledger in enumerate(ledgers) if ledger in clearing.clearings
+        ],
+        "robbed": clearing.robbed,
+        "parameters": clearing.parameters,
+        "starved": clearing.starved,
+        "first": -1 if clearing.first is None else clearing.first,
     }
 
 

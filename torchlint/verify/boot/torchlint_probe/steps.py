@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim.optimizer import Optimizer
 
 from torchlint_probe.contained import contained
 
@@ -12,11 +17,30 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 
+_STEP = next((item for item in Optimizer.profile_hook_step.__code__.co_consts if isinstance(item, CodeType)), None)
+"""The code of the function that PyTorch puts around each `step`, and that calls the hooks."""
+
+
+def _running_steps() -> int:
+    """How many steps of optimizers this thread is in; 0 if that cannot be told."""
+    frame: FrameType | None = sys._getframe(1)
+    count = 0
+    while frame is not None:
+        count += frame.f_code is _STEP
+        frame = frame.f_back
+    return count
+
+
 class StepHooks:
-    """An optimizer whose `step` calls the one of its base class is heard of twice, so depth is counted."""
+    """An optimizer whose `step` calls the one of its base class is heard of twice, so depth is counted.
+
+    Hooks for all optimizers run before those that the program has given to one. These may clear gradients, so where
+    there are some, the update begins after the last of them.
+    """
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
+        self._last = self._after_hooks
 
     @property
     def trouble_of(self) -> Probe:
@@ -26,9 +50,35 @@ class StepHooks:
     def before(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         probe = self._probe
         stepping = probe.local.stepping
+        if stepping and (running := _running_steps()):
+            del stepping[running - 1 :]  # of one that raised no hook told the end
         stepping.append(optimizer)
-        if probe.is_quiet or stepping.count(optimizer) > 1:
+        if probe.is_quiet or stepping.count(optimizer) > 1 or self._comes_after_hooks(optimizer):
             return None
+        return self._begin(optimizer, args, kwargs)
+
+    def _comes_after_hooks(self, optimizer: Any) -> bool:
+        """Whether the optimizer has hooks of its own; then ours is the last of them."""
+        hooks = getattr(optimizer, "_optimizer_step_pre_hooks", None)
+        if not hooks:
+            return False
+        own = next((number for number, hook in hooks.items() if hook is self._last), None)
+        if own is None:
+            own = optimizer.register_step_pre_hook(self._last).id
+        hooks.move_to_end(own)
+        return True
+
+    def _after_hooks(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if torch.compiler.is_compiling() or self._probe.is_quiet or self._probe.local.stepping.count(optimizer) > 1:
+            return None
+        return self._begin_last(optimizer, args, kwargs)
+
+    @contained
+    def _begin_last(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        return self._begin(optimizer, args, kwargs)
+
+    def _begin(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        probe = self._probe
         probe.begin()
         closure = kwargs.get("closure") if kwargs and "closure" in kwargs else (args[1] if len(args) > 1 else None)
         evaluates = callable(closure)
@@ -63,7 +113,7 @@ class StepHooks:
         probe = self._probe
         stepping = probe.local.stepping
         while stepping and stepping.pop() is not optimizer:
-            pass  # its step raised: no hook told of its end
+            pass  # its step raised
         if optimizer in stepping:
             return
         ledger = probe.ledgers.pass_by(optimizer) if probe.is_quiet else probe.ledgers.stepped(optimizer)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-_RECORDS = 600
+_RECORDS = 200
+"""More points than a plot needs cost every step something."""
 
 
 class Timeline:

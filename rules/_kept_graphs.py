@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torchlint import Model
 from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned, Step
-from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking, ancestry, is_forward
+from torchlint.model.program import Trace
+from torchlint.model.tracking import ancestry, is_forward
 from torchlint.model.values import (
     Answer,
     Container,
@@ -23,7 +24,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch.effects import GradMode
+from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
 
@@ -52,14 +53,14 @@ class KeptGraph:
 _EMPTYING = ("clear", "pop", "popleft")
 
 
-class Keeping:
+class KeptGraphs:
     """Answers about what loops leave in lists, sums, dictionaries and attributes."""
 
-    def __init__(self, program: Program, tracking: Tracking) -> None:
-        self.program = program
-        self.tracking = tracking
+    def __init__(self, model: Model) -> None:
+        self.program = model.program
+        self.tracking = model.tracking
 
-    def kept_graphs(self) -> Iterator[KeptGraph]:
+    def answers(self) -> Iterator[KeptGraph]:
         """Every place where a graph is kept and never used again."""
         if self.program.is_test:
             return

@@ -6,12 +6,11 @@ import ast
 from collections.abc import Iterable
 
 from torchlint.model.definitions import Definitions
-from torchlint.model.evaluate.assignments import names_read
 from torchlint.model.events import Backward, Loop, Step
 from torchlint.model.program import Trace
 from torchlint.model.values import Module, Parameters, Plain, Tensor, Value, resolved
 from torchlint.pytorch import api
-from torchlint.syntax.python_ast import LOOPS, dotted, walk
+from torchlint.syntax.python_ast import LOOPS, dotted, names_read, walk
 
 _STEPPING = frozenset("backward step zero_grad synchronize".split())
 """Methods that are called in such a loop for what they do."""

@@ -1,4 +1,4 @@
-"""Tensors changed in place: what autograd had saved of them, leaves, and old names of changed values."""
+"""Tensors that autograd has saved, and that are changed in place before their backward."""
 
 from __future__ import annotations
 
@@ -6,40 +6,32 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from torchlint import Model
 from torchlint.model.events import (
     Backward,
     Branch,
-    Call,
     Compute,
     Event,
     Mutate,
-    Read,
     Returned,
-    Step,
     apart,
 )
-from torchlint.model.ownership import parameters_of
-from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking, called_like_module, has_parameters, storages
+from torchlint.model.program import Trace
+from torchlint.model.tracking import called_like_module, has_parameters, storages
 from torchlint.model.values import (
     Answer,
     Module,
-    Optimizer,
     Phi,
     Plain,
     Tensor,
     Unknown,
     Value,
-    inputs_of,
     resolved,
 )
+from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES, OPERATORS
-from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.naming import INFERENCE, TRAINING
-from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, walk
-
-RUN_WITH_GRADIENTS = ("forward", "training_step")
-"""Methods of modules that PyTorch and Lightning call with gradients on, if nobody says otherwise."""
+from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
 
 
 @dataclass(frozen=True)
@@ -58,47 +50,15 @@ class SavedTensorChanged:
         return not self.mutate.path and not self.saver.path
 
 
-@dataclass(frozen=True)
-class OldNameRead:
-    """`mutate` overwrites its argument, which `read` reads again under its old name.
+class SavedTensors:
+    """Answers about changes of what autograd has saved."""
 
-    `opening` is the module that does, where it opens a `Sequential`.
-    """
-
-    mutate: Mutate
-    read: Read
-    opening: Site | None
-
-
-@dataclass(frozen=True)
-class ParametersChanged:
-    """`step` updates parameters that the forward pass `saver` used, before `backward` goes through it."""
-
-    step: Step
-    saver: Compute
-    backward: Backward
-
-
-@dataclass(frozen=True)
-class LeafChanged:
-    """`mutate` changes a leaf that requires grad while gradients are on."""
-
-    mutate: Mutate
-    parameter: bool
-
-
-class Mutation:
-    """Answers about changes in place."""
-
-    def __init__(self, program: Program, tracking: Tracking) -> None:
-        self.program = program
-        self.tracking = tracking
+    def __init__(self, model: Model) -> None:
+        self.program = model.program
+        self.tracking = model.tracking
         self._known_storages: dict[Value, frozenset[Value]] = {}
-        self._known_graphs: dict[Backward, tuple[set[Value], set[Value]]] = {}
 
-    # -- saved tensors --------------------------------------------------------------------------------
-
-    def saved_tensors_changed(self) -> Iterator[SavedTensorChanged]:
+    def changed(self) -> Iterator[SavedTensorChanged]:
         """Changes in place between a save and the backward pass that needs it."""
         for trace in self.program.traces:
             mutations = [event for event in trace.events if isinstance(event, Mutate)]
@@ -241,154 +201,6 @@ class Mutation:
             return False
         return bool(self.program.observations.backwards) or not self.program.is_test
 
-    # -- old names ------------------------------------------------------------------------------------
-
-    def old_names_read(self) -> Iterator[OldNameRead]:
-        """In-place activations whose argument is read again as if nothing had happened to it."""
-        sites = self.program.observations.in_place_results
-        tree = self.program.tree
-        for trace in self.program.traces:
-            for mutate in trace.events:
-                if not isinstance(mutate, Mutate) or not isinstance(mutate.result, Tensor):
-                    continue
-                if not isinstance(sites.get(mutate.result), ast.Name) or tree.stands_alone(tree.node(mutate.site)):
-                    continue
-                read = self._read_after(mutate, trace.events)
-                if read is not None:
-                    yield OldNameRead(mutate, read, self._opening(mutate))
-
-    def _opening(self, mutate: Mutate) -> Site | None:
-        opening = self.program.observations.openings.get(mutate.result)  # type: ignore[call-overload]
-        return opening.site if opening is not None else None
-
-    def _read_after(self, mutate: Mutate, events: list[Event]) -> Read | None:
-        for event in events:
-            if isinstance(event, Read) and event.value is mutate.target and event.order > mutate.order:
-                if not apart(event, mutate):
-                    return event
-        return None
-
-    # -- parameters -----------------------------------------------------------------------------------
-
-    def parameters_changed(self) -> Iterator[ParametersChanged]:
-        """Steps between a forward pass and the backward of its loss, of parameters that both use."""
-        for trace in self.program.traces:
-            for step in trace.events:
-                if isinstance(step, Step) and not step.manual:
-                    modules, known = parameters_of(resolved(step.optimizer))
-                    found = self._forward_across(step, modules, trace.events) if known else None
-                    if found is not None:
-                        yield found
-
-    def step_across(self, backward: Backward) -> Step | None:
-        """The step that updates parameters before a backward goes through a pass that used them, if there is one."""
-        return next((item.step for item in self.parameters_changed() if item.backward is backward), None)
-
-    def _forward_across(self, step: Step, modules: set[Value], events: list[Event]) -> ParametersChanged | None:
-        savers = [
-            event for event in events if isinstance(event, Compute) and self._is_used_before(event, step, modules)
-        ]
-        for backward in events if savers else ():
-            if not isinstance(backward, Backward) or backward.loops != step.loops or apart(backward, step):
-                continue
-            is_dragged = backward.order < step.order  # the graph of an earlier iteration, dragged along
-            if is_dragged and not step.loops:
-                continue
-            whole, own = self._graphs(backward)
-            for saver in savers:
-                used = saver.value in own
-                if is_dragged:
-                    used = saver.value in whole and (not used or self._carries_itself(saver.value))
-                if used and not apart(saver, step):
-                    return ParametersChanged(step, saver, backward)
-        return None
-
-    def _is_used_before(self, saver: Compute, step: Step, modules: set[Value]) -> bool:
-        return saver.order <= step.order and saver.loops == step.loops and self._uses(saver, modules)
-
-    def _graphs(self, backward: Backward) -> tuple[set[Value], set[Value]]:
-        """The graph that a backward pass goes through, and the part of it that its own iteration made."""
-        known = self._known_graphs.get(backward)
-        if known is None:
-            own = self.tracking.graph(backward.loss, carried=False)
-            known = self._known_graphs[backward] = self.tracking.graph(backward.loss), own
-        return known
-
-    def _carries_itself(self, value: Value) -> bool:
-        """Whether a forward pass feeds the same one of the next iteration, with its graph."""
-        return any(value in self.tracking.graph(parent) for parent in value.parents)
-
-    def _uses(self, saver: Compute, modules: set[Value]) -> bool:
-        """Whether a forward pass needs the values of a module's weights in backward."""
-        if saver.value.op != "module" or resolved(saver.value.parents[0]) not in modules:
-            return False
-        module = resolved(saver.value.parents[0])
-        layered = isinstance(module, Module) and (module.info is not None or module.name.endswith(".Sequential"))
-        return layered or any(self.tracking.tracked(item) is Answer.YES for item in saver.value.parents[1:])
-
-    # -- leaves ---------------------------------------------------------------------------------------
-
-    def leaves_changed(self) -> Iterator[LeafChanged]:
-        """Leaves that require grad, changed in place while gradients are on."""
-        for trace in self.program.traces:
-            for event in trace.events:
-                if isinstance(event, Mutate) and event.mode is GradMode.ON:
-                    leaf = self._leaf(event)
-                    if leaf is not None and self._surely_on(trace, leaf, event, trace.events):
-                        yield LeafChanged(event, leaf.op == "parameter" if isinstance(leaf, Tensor) else True)
-
-    def _modes_of_calls(self, name: str) -> set[GradMode]:
-        """The grad modes in which methods of a name are called that could not be followed."""
-        calls = (event for trace in self.program.traces for event in trace.events if isinstance(event, Call))
-        callees = ((event, event.value.callee) for event in calls)
-        return {event.mode for event, callee in callees if callee is not None and callee.label == name}
-
-    def _leaf(self, mutate: Mutate) -> Value | None:
-        """The leaf that a change in place hits, directly or through a view."""
-        leaves = [self._leaf_under(item, mutate) for item in inputs_of(mutate.target) if not _continues(item, mutate)]
-        return leaves[0] if leaves and all(leaf is not None for leaf in leaves) else None
-
-    def _leaf_under(self, value: Value, mutate: Mutate) -> Value | None:
-        value = resolved(value)
-        while isinstance(value, Tensor) and not value.leaf and value.base is not None:
-            if value.op in ("data", "detach", "numpy") or value.mode is GradMode.OFF:
-                return None
-            value = resolved(value.base)
-        frozen = self.program.observations.frozen
-        if value in frozen or any(parent in frozen for parent in value.parents):
-            return None
-        if isinstance(value, Tensor):
-            return value if value.leaf else None
-        if isinstance(value, Unknown) and (self._by_own_gradient(value, mutate) or self._is_of_layer(value, mutate)):
-            return value
-        return None
-
-    def _is_of_layer(self, value: Unknown, mutate: Mutate) -> bool:
-        """Whether a value is the weight or bias of what a condition says is a layer of PyTorch."""
-        if value.origin != "attribute" or value.label not in ("weight", "bias"):
-            return False
-        arms = self.program.observations.layers.get(resolved(value.parents[0]), set())
-        return not arms.isdisjoint(mutate.path)
-
-    def _by_own_gradient(self, value: Unknown, mutate: Mutate) -> bool:
-        """`p -= lr * p.grad`: what has a gradient of its own to be updated with is a leaf."""
-        gradient = value.part("grad")
-        return gradient is not None and any(gradient in self.tracking.graph(item) for item in mutate.by)
-
-    def _surely_on(self, trace: Trace, leaf: Value, event: Mutate, events: list[Event]) -> bool:
-        """Whether the callers cannot have switched gradients off."""
-        if trace.root is None or any(isinstance(event, Backward) for event in events):
-            return True
-        if isinstance(trace.receiver, Optimizer):
-            return False
-        if trace.called and (modes := self._modes_of_calls(trace.root.name)):
-            return modes == {GradMode.ON}
-        if trace.called or (isinstance(leaf, Unknown) and self._is_of_layer(leaf, event)):
-            return False
-        if isinstance(trace.receiver, Module) and trace.root.name in RUN_WITH_GRADIENTS:
-            return True
-        return leaf.order > trace.start and event.how != "copy_"
-
 
 def _is_between(backward: Backward, saver: Event, mutate: Mutate) -> bool:
     """Whether a backward pass comes after a save and before the change, which may be one of the next iteration."""
@@ -396,11 +208,6 @@ def _is_between(backward: Backward, saver: Event, mutate: Mutate) -> bool:
         return saver.order < backward.order < mutate.order
     around = set(saver.loops) & set(mutate.loops) & set(backward.loops)
     return bool(around) and saver.order < backward.order
-
-
-def _continues(value: Value, mutate: Mutate) -> bool:
-    """Whether a value of a Phi is just what an earlier change in place, this one too, left of another of its values."""
-    return isinstance(value, Tensor) and value.base is not None and value.base is mutate.target
 
 
 def _owners(values: set[Value]) -> list[Value]:

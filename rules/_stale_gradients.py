@@ -1,4 +1,4 @@
-"""The training-step protocol: what happens to an optimizer's gradients between its steps, as a typestate."""
+"""Gradients that a step has used, and that the next backward adds to."""
 
 from __future__ import annotations
 
@@ -7,27 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from torchlint import Model
+from torchlint.model.dataflow import Flow
 from torchlint.model.events import (
     Backward,
-    Call,
     Clear,
-    Compute,
     Event,
-    Flow,
-    Grad,
-    GradRead,
     Item,
     Loop,
-    MayClear,
     Step,
-    Yield,
     exclusive,
-    repeating,
 )
-from torchlint.model.ownership import Ownership, parameters_of, surely_optimizer
 from torchlint.model.program import Trace
-from torchlint.model.queries.timing_loops import only_times
-from torchlint.model.tracking import called_like_module, is_forward
 from torchlint.model.values import (
     Answer,
     Instance,
@@ -38,8 +29,9 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, naming
-from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted
+
+from ._timed_loops import only_times
 
 
 @dataclass(frozen=True)
@@ -53,23 +45,6 @@ class StaleGradients:
     loop: Loop | None
     cleared_elsewhere: bool
     """Whether something clears them, or may, though not between these steps."""
-
-
-@dataclass(frozen=True)
-class ClearedGradients:
-    """`clear` throws away what `backward` computed before `step` could use it."""
-
-    clear: Clear
-    backward: Backward
-    step: Step
-
-
-@dataclass(frozen=True)
-class EmptyStep:
-    """`step` comes before any `backward`; one follows it in the same iteration, or (None) there is none."""
-
-    step: Step
-    backward: Backward | None
 
 
 class History(NamedTuple):
@@ -101,14 +76,13 @@ class History(NamedTuple):
         return self._replace(cleared=True, fresh=False)
 
 
-Pending = tuple[Backward | None, Event | None]
-"""The backward whose gradients wait for the step, and what cleared them; no backward but an event: unknown."""
+class GradientsBetweenSteps:
+    """What happens to the gradients of optimizers between their steps, as a typestate."""
 
-
-class Protocol(Ownership):
-    """Answers about the steps of every trace."""
-
-    # -- regions ------------------------------------------------------------------------------------
+    def __init__(self, model: Model) -> None:
+        self.program = model.program
+        self.tracking = model.tracking
+        self.ownership = model.ownership
 
     def _regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
         """Each step with the innermost loop that holds it and a backward, or None for the function itself."""
@@ -134,7 +108,7 @@ class Protocol(Ownership):
             return False
         return not any(
             isinstance(event, Clear) and self._is_for(event, other, optimizer, trace)
-            for other in self.traces
+            for other in self.program.traces
             if other is not trace
             for event in other.events
         )
@@ -149,10 +123,10 @@ class Protocol(Ownership):
 
     def _is_for(self, clear: Clear, other: Trace, optimizer: Value, trace: Trace) -> bool:
         """Whether a clearing elsewhere may be meant for the optimizer of a function that does not clear itself."""
-        if clear.target is not None and self.clears(clear.target, optimizer) is Answer.YES:
+        if clear.target is not None and self.ownership.clears(clear.target, optimizer) is Answer.YES:
             return True
         same_class = other.receiver is not None and other.receiver is trace.receiver
-        return same_class and self.clears(clear.target, optimizer) is not Answer.NO
+        return same_class and self.ownership.clears(clear.target, optimizer) is not Answer.NO
 
     def can_clear(self, step: Step) -> bool:
         """Whether the optimizer of a step has a `zero_grad`, as far as one can tell."""
@@ -176,16 +150,14 @@ class Protocol(Ownership):
 
     def clearings_of(self, optimizer: Value) -> Iterator[Clear]:
         """What clears, anywhere in the module, or may clear, the gradients that an optimizer steps on."""
-        for trace in self.traces:
+        for trace in self.program.traces:
             for event in trace.events:
-                if isinstance(event, Clear) and self.clears(event.target, optimizer) is not Answer.NO:
+                if isinstance(event, Clear) and self.ownership.clears(event.target, optimizer) is not Answer.NO:
                     yield event
 
-    # -- stale gradients ----------------------------------------------------------------------------
-
-    def stale_gradients(self) -> Iterator[StaleGradients]:
+    def stale(self) -> Iterator[StaleGradients]:
         """Steps between which no path clears, though at least one adds to the gradients."""
-        for trace in self.traces:
+        for trace in self.program.traces:
             done: set[tuple[Loop | None, Value]] = set()
             for step, loop in self._regions(trace):
                 optimizer = resolved(step.optimizer)
@@ -207,13 +179,13 @@ class Protocol(Ownership):
                         arrivals.setdefault((state.last, event), set()).add(state)
                 return frozenset(state.stepped(event) for state in states)
             if isinstance(event, Backward):
-                if not self.reaches(event, optimizer) or _is_bare_leaf(event.loss):
+                if not self.ownership.reaches(event, optimizer) or _is_bare_leaf(event.loss):
                     return states
                 for state in states:
                     if state.is_stale and state.last is not None:
                         stale.setdefault(state.last, []).append(event)
                 return frozenset(state.gone_backward() for state in states)
-            if self.may_clear(event, optimizer):
+            if self.ownership.may_clear(event, optimizer):
                 return frozenset(state.with_clearing() for state in states)
             return states
 
@@ -233,105 +205,7 @@ class Protocol(Ownership):
 
     def _plainest(self, backwards: list[Backward], optimizer: Value) -> Backward:
         """The first backward pass that surely reaches an optimizer; else the first."""
-        return min(backwards, key=lambda event: (not self.surely_reaches(event, optimizer), event.order))
-
-    # -- cleared before the step ----------------------------------------------------------------------
-
-    def cleared_gradients(self) -> Iterator[ClearedGradients]:
-        """Steps that every path reaches with the fresh gradients just cleared."""
-        for trace in self.traces:
-            for optimizer in dict.fromkeys(resolved(step.optimizer) for step in trace.events if isinstance(step, Step)):
-                yield from self._cleared_in(trace, optimizer)
-
-    def _cleared_in(self, trace: Trace, optimizer: Value) -> Iterator[ClearedGradients]:
-        """A state is the backward whose gradients are pending, and what cleared them; or that nobody knows."""
-        arrivals: dict[Step, set[Pending]] = {}
-
-        def transfer(event: Event, states: frozenset[Pending]) -> frozenset[Pending]:
-            if isinstance(event, Step) and resolved(event.optimizer) is optimizer:
-                arrivals.setdefault(event, set()).update(states)
-                return frozenset({(None, None)})
-            if isinstance(event, Backward):
-                return frozenset({(event, None)}) if self.reaches(event, optimizer) else states
-            if isinstance(event, Clear) and event.explicit and self.clears(event.target, optimizer) is Answer.YES:
-                return frozenset((backward, clear or event if backward else None) for backward, clear in states)
-            if isinstance(event, GradRead) or self.may_clear(event, optimizer):
-                return frozenset({(None, event)})
-            return states
-
-        Flow(transfer).run(trace.items, frozenset({(None, None)}))
-        for step, paths in arrivals.items():
-            pending = [(backward, clear) for backward, clear in paths if backward is not None]
-            unknown = any(backward is None and clear is not None for backward, clear in paths)
-            if unknown or not pending or not all(isinstance(clear, Clear) for _, clear in pending):
-                continue
-            for backward, clear in sorted(pending, key=lambda pair: (pair[1].order, pair[0].order)):  # type: ignore[union-attr]
-                assert isinstance(clear, Clear)
-                yield ClearedGradients(clear, backward, step)
-
-    # -- steps without a backward -----------------------------------------------------------------------
-
-    def empty_steps(self) -> Iterator[EmptyStep]:
-        """Steps that no backward precedes: with one below in the same loop (late), or with none at all."""
-        for trace in self.traces:
-            if trace.called:
-                continue
-            for optimizer in dict.fromkeys(resolved(step.optimizer) for step in trace.events if isinstance(step, Step)):
-                if surely_optimizer(optimizer):
-                    yield from self._empty_in(trace, optimizer)
-
-    def _empty_in(self, trace: Trace, optimizer: Value) -> Iterator[EmptyStep]:
-        """Whether each step of an optimizer is reached, first or always, before any backward."""
-        events = trace.events
-        for step in events:
-            if not isinstance(step, Step) or step.manual or resolved(step.optimizer) is not optimizer:
-                continue
-            earlier = [event for event in events if event.order < step.order and not exclusive(event.path, step.path)]
-            if any(self._may_give_gradients(event, optimizer) for event in earlier):
-                continue
-            forward = self._forward_before(step, earlier, optimizer)
-            around = repeating(step.loops)
-            later = [event for event in events if event.order > step.order and around and around[-1] in event.loops]
-            late = [event for event in later if self._may_give_gradients(event, optimizer)]
-            if not late:
-                if forward is not None:
-                    yield EmptyStep(step, None)
-            elif isinstance(late[0], Backward) and late[0].path == step.path and late[0].loops == step.loops:
-                yield EmptyStep(step, late[0])
-
-    def _may_give_gradients(self, event: Event, optimizer: Value) -> bool:
-        """Whether an event gives an optimizer gradients to step on, or might."""
-        if isinstance(event, Backward):
-            return self.reaches(event, optimizer)
-        if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and not event.explicit):
-            return True
-        if isinstance(event, MayClear):
-            return self.is_handed(event, optimizer)
-        if isinstance(event, Call):
-            return self.may_go_backward(event)
-        return False
-
-    def may_go_backward(self, call: Call) -> bool:
-        """An unresolved call that is handed what may be a loss."""
-        callee = call.value.callee
-        name = callee.label if callee is not None else ""
-        if callee is None or called_like_module(callee) or naming.only_computes(name):
-            return False
-        return any(
-            self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor)
-        )
-
-    def _forward_before(self, step: Step, earlier: list[Event], optimizer: Value) -> Event | None:
-        """A forward pass of what an optimizer holds in the same iteration, whose loss is not used."""
-        loops = repeating(step.loops)
-        ours, known = parameters_of(optimizer)
-        for event in earlier:
-            if not isinstance(event, (Compute, Call)) or not is_forward(event.value):
-                continue
-            if event.value.mode is GradMode.ON and (not loops or loops[-1] in event.loops):
-                if not known or self.may_use(event.value, ours):
-                    return event
-        return None
+        return min(backwards, key=lambda event: (not self.ownership.surely_reaches(event, optimizer), event.order))
 
 
 def _is_made_in(optimizer: Value, trace: Trace) -> bool:

@@ -8,11 +8,12 @@ from typing import Any, TypeGuard
 
 from torchlint.model.events import Backward, Call, Compute, Event, Fresh, Grad, GradRead, Loop, Step, repeating
 from torchlint.model.program import Program, Trace
-from torchlint.model.queries.iteration_data import IterationData, counts
 from torchlint.model.tracking import has_parameters, is_forward, is_module
 from torchlint.model.values import Answer, Kind, Module, Optimizer, Tensor, Unknown, Value, inputs_of, is_kind
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted
+
+from ._iteration_data import IterationData, counts
 
 
 class Iteration:

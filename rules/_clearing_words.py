@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import ast
 
+from torchlint import Model
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.evaluate.assignments import names_read
 from torchlint.model.events import Clear, Loop, Step
-from torchlint.model.program import Program
-from torchlint.model.queries.protocol import Protocol, StaleGradients
 from torchlint.model.tracking import modules_of
 from torchlint.model.values import Answer, resolved
-from torchlint.syntax.python_ast import Site
+from torchlint.syntax.python_ast import Site, names_read
+
+from ._stale_gradients import GradientsBetweenSteps, StaleGradients
 
 
 class ClearingWords:
     """How optimizers and clearings are written."""
 
-    def __init__(self, program: Program, protocol: Protocol) -> None:
-        self.program = program
-        self.protocol = protocol
-        self.tree = program.tree
+    def __init__(self, model: Model, gradients: GradientsBetweenSteps) -> None:
+        self.model = model
+        self.program = model.program
+        self.gradients = gradients
+        self.tree = model.tree
 
     def name(self, step: Step) -> str:
         """What the program calls the optimizer of a step: `opts["main"]`, where it is an element of something."""
@@ -41,7 +42,7 @@ class ClearingWords:
         step = stale.step
         if (used := self._used_already(stale)) is not None:
             return self.tree.code(used.site)
-        if step.manual or step.expression is None or not self.protocol.can_clear(step):
+        if step.manual or step.expression is None or not self.gradients.can_clear(step):
             return None
         return f"{self.optimizer(step)}.zero_grad()"
 
@@ -49,7 +50,7 @@ class ClearingWords:
         """A clearing by a call in the function of the step, in a loop around this one or in none, that clears the
         same gradients and can be repeated in this one."""
         function = self._function(stale.step.site)
-        for event in self.protocol.clearings_of(resolved(stale.step.optimizer)):
+        for event in self.gradients.clearings_of(resolved(stale.step.optimizer)):
             around = stale.backward.loops[: len(event.loops)]
             if event.explicit and event.loops == around and self._function(event.site) is function:
                 if self._is_for(event, stale) and self._can_be_repeated(event.site, stale.loop):
@@ -59,9 +60,9 @@ class ClearingWords:
     def _is_for(self, clear: Clear, stale: StaleGradients) -> bool:
         """Whether a clearing is one of the gradients of the step: known to be, or of the only module that the loss
         goes through."""
-        if self.protocol.clears(clear.target, resolved(stale.step.optimizer)) is Answer.YES:
+        if self.model.ownership.clears(clear.target, resolved(stale.step.optimizer)) is Answer.YES:
             return True
-        modules = set(modules_of(self.protocol.tracking.graph(stale.backward.loss)))
+        modules = set(modules_of(self.model.tracking.graph(stale.backward.loss)))
         return clear.target is not None and modules == {resolved(clear.target)}
 
     def _can_be_repeated(self, site: Site, loop: Loop | None) -> bool:

@@ -7,8 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.model.events import Backward, Call, Event, Grad, Loop, MayClear, exclusive
-from torchlint.model.program import Program
+from torchlint.model.events import (
+    Backward,
+    Call,
+    Event,
+    Grad,
+    Inlined,
+    Keep,
+    Loop,
+    MayClear,
+    events_in,
+    exclusive,
+    items_in,
+)
+from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import LOSSES, Tracking, modules_of, result_of_call
 from torchlint.model.values import (
     Answer,
@@ -34,7 +46,7 @@ class UnusedRetention:
     hidden: Phi | None
 
 
-class Retention:
+class RetainedGraphs:
     """Answers about `retain_graph=True`."""
 
     def __init__(self, program: Program, tracking: Tracking) -> None:
@@ -61,17 +73,43 @@ class Retention:
         for trace in self.program.traces:
             for event in trace.events:
                 if isinstance(event, Backward) and event.retain is True and event.create is False and event.loops:
-                    if self._is_unused(event, event.loops[-1], trace.events):
+                    if self._is_unused(event, event.loops[-1], trace):
                         yield UnusedRetention(event, event.loops[-1], self._hidden_state(event))
 
-    def _is_unused(self, backward: Backward, loop: Loop, events: list[Event]) -> bool:
+    def _is_unused(self, backward: Backward, loop: Loop, trace: Trace) -> bool:
         graph = self.tracking.graph(backward.loss, carried=False)
         results = {item for item in graph if self._is_result(item) and loop in item.loops}
         if not any(self._is_forward(item) for item in graph):
             return False
         if not results or self._built_outside(graph, loop):
             return False
-        return not any(self._uses(event, results, backward) for event in events if event is not backward)
+        if self._ends_with_its_function(backward, loop, results, trace):
+            return False
+        return not any(self._uses(event, results, backward) for event in trace.events if event is not backward)
+
+    def _ends_with_its_function(self, backward: Backward, loop: Loop, results: set[Value], trace: Trace) -> bool:
+        """Whether only locals of a function that the loop calls hold the graph: it is gone when that returns."""
+        site = backward.calls[loop.depth] if len(backward.calls) > loop.depth else None
+        own = results - self._below_leaves(backward)
+        return any(
+            backward in events_in(call.body)
+            and all(item.order > call.start for item in own)
+            and not self._survives(own, call, trace)
+            for call in items_in(trace.items)
+            if isinstance(call, Inlined) and call.site == site
+        )
+
+    def _below_leaves(self, backward: Backward) -> set[Value]:
+        """What the leaves of a graph were made of, which is no part of it."""
+        graph = self.tracking.graph(backward.loss, carried=False)
+        made_of = (parent for item in graph if isinstance(item, Tensor) and item.leaf for parent in item.parents)
+        return {item for parent in made_of for item in self.tracking.graph(parent)}
+
+    def _survives(self, results: set[Value], call: Inlined, trace: Trace) -> bool:
+        """Whether a call returns or stores something that holds the graph."""
+        kept = [event.value for event in events_in(call.body) if isinstance(event, Keep)]
+        stored = [value for (owner, _), value in trace.heap.items() if not isinstance(owner, Tensor)]
+        return any(not self.tracking.graph(value).isdisjoint(results) for value in (call.result, *kept, *stored))
 
     def _is_forward(self, item: Value) -> bool:
         """A module's output or a loss: what a graph of this iteration begins with."""

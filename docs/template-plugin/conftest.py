@@ -1,0 +1,1 @@
+pytest_plugins = ["torchlint.testing.blessing"]  # the option --bless

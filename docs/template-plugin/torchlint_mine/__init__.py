@@ -1,0 +1,1 @@
+"""Rules of mine for torchlint, one module each."""

@@ -1,0 +1,171 @@
+"""Gradients that are clipped where no step uses them clipped."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import dataflow, events, program, values
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+    Arrivals = dict[events.Clip, set[str]]
+    ArrivalsOf = dict[values.Value, Arrivals]
+
+
+@dataclass(frozen=True)
+class UselessClip:
+    """`clip` meets no fresh gradients on any path: `step` takes those of `backward` unclipped."""
+
+    clip: events.Clip
+    backward: events.Backward
+    step: events.Step
+    after_step: bool
+    """Whether it stands behind the step, and not before the backward."""
+
+
+class ClipOutsideStep(Rule):
+    """Gradients are clipped before `backward` or after the step: to no effect.
+
+    ## What it does
+    Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from the optimizer's last step
+    or `zero_grad`, no `backward` has computed gradients yet.
+
+    ## Why is this bad?
+    Clipping changes the gradients that are there. Before `backward` there are none, or old ones; after the step they
+    have been used. The step then takes gradients of any size, as if there were no clipping: one bad batch can throw
+    the weights far away, though the code looks protected against it.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    Moving the call is unsafe: it changes what is trained.
+
+    ## References
+    - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
+
+    code = "TL107"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = (prefilter.CLIP, prefilter.BACKWARD, prefilter.STEP)
+
+    def ask(self) -> Iterator[UselessClip]:
+        for trace in self.model.program.traces:
+            clips = [clip for clip in trace.of(events.Clip) if not self._is_unbounded(clip)]
+            if clips and not trace.called:
+                optimizers = dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step))
+                arrivals = {optimizer: self._arrivals(trace, optimizer) for optimizer in optimizers}
+                for clip in clips:
+                    yield from self._useless(trace, clip, arrivals)
+
+    def _is_unbounded(self, clip: events.Clip) -> bool:
+        """Whether a clipping only measures the norm, as far as its bound is written: `float("inf")`, `math.inf`."""
+        site = clip.bound.site if clip.bound is not None else None
+        return site is None or re.search(r"\binf", self.model.tree.code(site)) is not None
+
+    def _useless(self, trace: program.Trace, clip: events.Clip, arrivals: ArrivalsOf) -> Iterator[UselessClip]:
+        """A clipping outside the steps of each optimizer that may hold what is clipped."""
+        steps = {values.resolved(step.optimizer): step for step in trace.of(events.Step, clip.loops)}
+        steps = {optimizer: step for optimizer, step in steps.items() if self._may_hold(optimizer, clip.parameters)}
+        found = [self._outside(trace, clip, step, arrivals[optimizer][clip]) for optimizer, step in steps.items()]
+        useless = [item for item in found if item is not None]
+        if len(useless) == len(found):
+            yield from useless[:1]
+
+    def _may_hold(self, optimizer: values.Value, parameters: values.Value | None) -> bool:
+        return parameters is None or self.model.ownership.holds(optimizer, parameters) is not values.Answer.NO
+
+    def _outside(
+        self, trace: program.Trace, clip: events.Clip, step: events.Step, states: set[str]
+    ) -> UselessClip | None:
+        """The clipping, if no path brings fresh gradients of an optimizer to it."""
+        optimizer, passes = values.resolved(step.optimizer), trace.of(events.Backward, clip.loops)
+        backward = next((item for item in passes if self.model.ownership.reaches(item, optimizer)), None)
+        if backward is None or not states or "fresh" in states:
+            return None
+        return UselessClip(clip, backward, step, after_step=states == {"stepped"})
+
+    def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
+        """What the gradients of an optimizer are on the paths to each clipping: "fresh", "cleared", "stepped"."""
+        arrivals: Arrivals = defaultdict(set)
+
+        def transfer(event: events.Event, states: frozenset[str]) -> frozenset[str]:
+            if isinstance(event, events.Clip):
+                arrivals[event].update(states)
+            after = self._after(event, optimizer)
+            return states if after is None else frozenset({after})
+
+        flow = dataflow.Flow(transfer)
+        once = flow.run(trace.items, frozenset({"cleared"}))
+        flow.run(trace.items, once | flow.exits.pop("return", frozenset()))  # a caller's loop
+        return arrivals
+
+    def _after(self, event: events.Event, optimizer: values.Value) -> str | None:
+        """What the gradients of an optimizer are after an event; None: what they were."""
+        ownership = self.model.ownership
+        if isinstance(event, events.Step) and values.resolved(event.optimizer) is optimizer:
+            return "stepped"
+        if isinstance(event, events.Clear) and ownership.clears(event.target, optimizer) is values.Answer.YES:
+            return "cleared"
+        if isinstance(event, events.Fresh):
+            return "cleared" if event.value is optimizer else None
+        return "fresh" if ownership.may_give_gradients(event, optimizer) else None
+
+    def report_UselessClip(self, useless: UselessClip) -> None:
+        name = useless.step.name
+        where = f"after `{name}` has stepped" if useless.after_step else "before `backward` computes them"
+        self.report(
+            useless.clip.site,
+            f"gradients are clipped {where}: the step of `{name}` takes them unclipped",
+            related=[
+                (useless.backward.site, "the gradients are computed here"),
+                (useless.step.site, "and used here"),
+            ],
+            help="clip between the last `backward` and the step",
+            fix=self._fix(useless.clip.site, useless.backward.site, useless.step),
+        )
+
+    def _fix(self, clip: Site, backward: Site, step: events.Step) -> edits.Change | None:
+        """The call moved to the step, where all three are statements of one block and no scaler takes part."""
+        tree, call = self.model.tree, self.model.tree.code(clip)
+        nodes = [tree.node(site) for site in (clip, backward, step.site)]
+        block = tree.block(nodes[0])
+        if not all(tree.stands_alone(node) and tree.statement(node) in block for node in nodes) or "\n" in call:
+            return None
+        old = self.nodes.at(clip) if self.nodes is not None else None
+        new = self.nodes.at(step.site) if self.nodes is not None else None
+        if old is None or new is None or not tree.code(step.site).startswith(f"{step.name}."):
+            return None
+        return edits.Change("move the call before the step", [edits.Delete(old), edits.InsertBefore(new, call)])

@@ -1,0 +1,76 @@
+"""Dataflow over events: which states of something the paths through a function may bring to each point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from torchlint.model.events import Branch, Event, Inlined, Item, Loop, Try
+
+State = TypeVar("State")
+
+
+class Flow(Generic[State]):
+    """Runs sets of states through a sequence: a state is what one path may have done so far."""
+
+    def __init__(self, transfer: Callable[[Event, frozenset[State]], frozenset[State]]) -> None:
+        self.transfer = transfer
+        self.exits: dict[str, frozenset[State]] = {}
+
+    def run(self, items: list[Item], states: frozenset[State]) -> frozenset[State]:
+        """The states in which the end of `items` may be reached; those that leave are in `exits`."""
+        for item in items:
+            if not states:
+                break
+            states = self._item(item, states)
+        return states
+
+    def _item(self, item: Item, states: frozenset[State]) -> frozenset[State]:
+        if isinstance(item, Event):
+            return self.transfer(item, states)
+        if isinstance(item, Branch):
+            return _union(self.run(arm, states) for arm in item.arms)
+        if isinstance(item, Inlined):
+            return self._inlined(item, states)
+        if isinstance(item, Loop):
+            return self.loop(item, states)
+        if isinstance(item, Try):
+            return self._try(item, states)
+        self.exits[item.kind] = self.exits.get(item.kind, frozenset()) | states
+        return frozenset()
+
+    def _inlined(self, item: Inlined, states: frozenset[State]) -> frozenset[State]:
+        saved = self.exits.pop("return", frozenset())
+        after = self.run(item.body, states) | self.exits.pop("return", frozenset())
+        if saved:
+            self.exits["return"] = saved
+        return after
+
+    def loop(self, loop: Loop, states: frozenset[State]) -> frozenset[State]:
+        """Zero or more times around, if it is certain one or more, until nothing new is found."""
+        outer = {kind: self.exits.pop(kind, frozenset()) for kind in ("break", "continue")}
+        reached = states
+        while True:
+            after = self.run(loop.body, reached) | self.exits.pop("continue", frozenset())
+            if after <= reached:
+                break
+            reached |= after
+        ends = (after if loop.certain else reached) | self.exits.pop("break", frozenset())
+        self.exits.update({kind: found for kind, found in outer.items() if found})
+        return ends
+
+    def _try(self, item: Try, states: frozenset[State]) -> frozenset[State]:
+        between = states
+        reached = states
+        for part in item.body:
+            reached = self._item(part, reached)
+            between |= reached
+        ends = [reached, *(self.run(handler, between) for handler in item.handlers)]
+        return _union(ends)
+
+
+def _union(parts: Iterable[frozenset[State]]) -> frozenset[State]:
+    found: frozenset[State] = frozenset()
+    for part in parts:
+        found |= part
+    return found

@@ -1,0 +1,115 @@
+"""cleared-before-step: which gradients does a flagged line take away, and does the step that follows miss them?
+
+That some parameters have gradients says nothing of the others, and whether a step misses one is known only when its
+update begins. What is taken after the step has used it is nobody's loss.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from torchlint_probe.claim import Claim
+from torchlint_probe.slots import Slot
+from torchlint_probe.values import are_zero
+
+if TYPE_CHECKING:
+    import torch
+
+    from torchlint_probe.ledger import Ledger
+    from torchlint_probe.ledgers import Ledgers
+
+_CLEARINGS = 60
+"""The line is looked at until it has cleared something so often,"""
+_VISITS = 600
+"""or has run so often."""
+
+
+class _Seen:
+    """One gradient before the line runs."""
+
+    __slots__ = ("gradient", "slot", "unused", "version")
+
+    def __init__(self, slot: Slot, gradient: torch.Tensor) -> None:
+        self.slot = slot
+        self.gradient = weakref.ref(gradient)
+        self.version = gradient._version
+        self.unused = slot.unused() is not None
+
+    def is_cleared(self) -> bool:
+        """Whether it is gone, or nothing but zeros; of many that were changed, samples are looked at."""
+        now = self.slot.current()
+        if now is None:
+            return True
+        is_same = self.gradient() is now
+        if is_same and (now._version == self.version or not self.slot.sampled):
+            return False
+        return are_zero([now])[0]
+
+
+class Clearing:
+    """What is seen of one finding."""
+
+    def __init__(self, claim: Claim, ledgers: Ledgers) -> None:
+        self.claim = claim
+        self.visits = 0
+        self.clearings: Counter[Ledger] = Counter()
+        """How often it has cleared gradients, used or not, and whose."""
+        self.robbed = 0
+        """Steps and evaluations that missed what the line had taken."""
+        self.parameters = 0
+        """How many parameters such a step missed the gradients of, at most."""
+        self.first: int | None = None
+        self._all = ledgers
+        self._before: dict[FrameType, dict[Ledger, list[_Seen]]] = {}
+        self._taken: dict[Ledger, list[Slot]] = {}
+        self._victims: set[Slot] = set()
+
+    @property
+    def starved(self) -> int:
+        """Parameters whose gradients the line has taken, and that had none at any step."""
+        return sum(not slot.had_gradient for slot in self._victims)
+
+    def enter(self, frame: FrameType) -> bool:
+        """The line is about to run."""
+        self.visits += 1
+        self._before[frame] = {
+            ledger: [_Seen(slot, gradient) for slot in ledger.slots if (gradient := slot.current()) is not None]
+            for ledger in self._all.readable()
+        }
+        return True
+
+    def leave(self, frame: FrameType, error: BaseException | None) -> bool:
+        """The line has run."""
+        before = self._before.pop(frame, {})
+        for ledger in self._all.readable() if before else ():
+            cleared = [item for item in before.get(ledger, ()) if item.is_cleared()]
+            if cleared:
+                self.clearings[ledger] += 1
+                self._take(ledger, [item.slot for item in cleared if item.unused])
+        return sum(self.clearings.values()) < _CLEARINGS and self.visits < _VISITS
+
+    def _take(self, ledger: Ledger, slots: Sequence[Slot]) -> None:
+        if slots and ledger.is_followed and ledger.round.is_fed:
+            self._taken.setdefault(ledger, []).extend(slots)
+            self._victims.update(slots)
+
+    def forget(self, ledger: Ledger) -> None:
+        """Another backward is about to run, or the step is over."""
+        self._taken.pop(ledger, None)
+
+    def use(self, ledger: Ledger, step: int) -> None:
+        """An update is about to begin: does it miss something?"""
+        missed = [slot for slot in self._taken.pop(ledger, ()) if _is_missed(slot)]
+        if missed and ledger.is_followed:
+            self.robbed += 1
+            self.parameters = max(self.parameters, len(missed))
+            self.first = step if self.first is None else self.first
+
+
+def _is_missed(slot: Slot) -> bool:
+    gradient = slot.current()
+    return gradient is None or are_zero([gradient])[0]

@@ -1,0 +1,65 @@
+"""How large gradients are, and how large they would be without what earlier backwards left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from torchlint_probe.slots import Slot
+from torchlint_probe.values import dense
+
+_LIMIT = 1_000_000
+"""Norms are taken of gradients with so many elements in all,"""
+_LIMIT_EACH = 60_000
+"""and so many each."""
+
+
+class Norms:
+    """Of the sampled gradients of one optimizer, where they are small enough."""
+
+    def __init__(self) -> None:
+        self.ratios: list[float] = []
+        """Accumulated to fresh."""
+        self._last: tuple[float, float] | None = None
+        self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def take(self) -> tuple[float, float] | None:
+        """The norm of this step, and that of a fresh gradient; None if they were not measured. Asked once a step."""
+        last, self._last = self._last, None
+        return last
+
+    def remember(self, kept: Iterable[tuple[Slot, torch.Tensor]]) -> None:
+        """A backward is about to add to what is there already; a sparse gradient changes its shape."""
+        room = _LIMIT
+        for slot, gradient in kept:
+            if slot.sampled and not gradient.is_sparse and gradient.numel() <= room:
+                room -= gradient.numel()
+                self._before.append((gradient, gradient.detach().clone()))
+
+    def forget(self) -> None:
+        self._before = []
+
+    def compare(self) -> None:
+        """The norm of the gradient as it is, against that of what the backward has added."""
+        if not self._before:
+            return
+        now = torch.stack([_values(gradient).norm() for gradient, _ in self._before]).norm()
+        new = torch.stack([(_values(gradient) - _values(before)).norm() for gradient, before in self._before]).norm()
+        self._last = float(now), float(new)
+        if self._last[1] > 0:
+            self.ratios.append(self._last[0] / self._last[1])
+
+    def measure(self, samples: Sequence[Slot]) -> None:
+        """A step is about to use what is there, if no backward has been compared."""
+        if self._last is not None:
+            return
+        gradients = [gradient for slot in samples if (gradient := slot.current()) is not None]
+        small = [dense(gradient).detach() for gradient in gradients if gradient.numel() <= _LIMIT_EACH]
+        if small:
+            norm = float(torch.stack([norm.float() for norm in torch._foreach_norm(small)]).norm())
+            self._last = norm, norm
+
+
+def _values(gradient: torch.Tensor) -> torch.Tensor:
+    return dense(gradient).detach().float()
