@@ -73,7 +73,7 @@ class ClearedBeforeStep(Rule):
 
     code = "TL102"
     category = Category.CORRECTNESS
-    triggers = ((b"backward(",), (b"step(",), (b"zero_grad",))
+    triggers = (prefilter.BACKWARD, prefilter.STEP, prefilter.CLEAR)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

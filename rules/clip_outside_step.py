@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import dataflow, events, program, values
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class ClipOutsideStep(Rule):
     code = "TL107"
     category = Category.CORRECTNESS
     preview = True
-    triggers = ((b"clip_grad",), (b"backward(",), (b"step(",))
+    triggers = (prefilter.CLIP, prefilter.BACKWARD, prefilter.STEP)
 
     def ask(self) -> Iterator[UselessClip]:
         for trace in self.model.program.traces:

@@ -90,7 +90,7 @@ class EmptyCacheInLoop(Rule):
 
     code = "TL401"
     category = Category.PERFORMANCE
-    triggers = ((b"empty_cache",),)
+    triggers = (prefilter.EMPTY_CACHE,)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -102,7 +102,8 @@ class InplaceOnSavedTensor(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return (b"step(" in data and prefilter.goes_backward(data)) or prefilter.may_change_saved_tensor(data)
+        steps = any(word in data for word in prefilter.STEP)
+        return (steps and prefilter.goes_backward(data)) or prefilter.may_change_saved_tensor(data)
 
     def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:
         from ._saved_tensors import SavedTensors

@@ -66,7 +66,7 @@ class MissingZeroGrad(Rule):
 
     code = "TL101"
     category = Category.CORRECTNESS
-    triggers = ((b"backward(",), (b"step(", b".grad"))
+    triggers = (prefilter.BACKWARD, (*prefilter.STEP, b"grad"))
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

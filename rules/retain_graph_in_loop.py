@@ -71,7 +71,7 @@ class RetainGraphInLoop(Rule):
 
     code = "TL202"
     category = Category.SUSPICIOUS
-    triggers = ((b"retain_graph",), (b"backward(",))
+    triggers = (prefilter.BACKWARD,)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -65,11 +65,11 @@ class StepWithoutBackward(Rule):
 
     code = "TL103"
     category = Category.SUSPICIOUS
-    triggers = ((b"backward(", b"zero_grad("), (b"step(",))
+    triggers = ((*prefilter.BACKWARD, *prefilter.CLEAR), prefilter.STEP)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return b"zero_grad(" in data or prefilter.goes_backward(data)
+        return any(word in data for word in prefilter.CLEAR) or prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[EmptyStep]:
         """Steps that no backward precedes: with one below in the same loop (late), or with none at all."""

@@ -76,8 +76,8 @@ class UndetachedAccumulation(Rule):
     category = Category.CORRECTNESS
     triggers = (
         (b"torch",),
-        (b"backward(", b".eval(", b"training_step"),
-        (b"+", b"append", b"] =", b"]=", b"extend", b"cat", b"stack", b"update"),
+        (*prefilter.BACKWARD, *prefilter.EVAL, b"training_step"),
+        (b"+", b"]", *prefilter.KEEP),
     )
 
     @classmethod

@@ -22,6 +22,7 @@ from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSIO
 from torchlint.files.notebook import Cell
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
+from torchlint.prefilter.spelling import with_plain_names
 from torchlint.rule import Rule
 from torchlint.syntax.gc_pause import collector_paused
 
@@ -172,6 +173,7 @@ def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
 
 def looking(rules: Iterable[type[Rule]], data: bytes) -> list[type[Rule]]:
     """The rules that look at a file of these bytes: those that may fire, if it has to be parsed for one of them."""
+    data = with_plain_names(data)
     able = [rule for rule in rules if rule.may_fire(data)]
     quick_first = sorted(able, key=lambda rule: "is_worth_a_parse" in vars(rule))
     with collector_paused():
