@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.model import definitions, events, program
-from torchlint.pytorch import naming
+from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
 
 _PER_BATCH = re.compile(r"step|batch|iter")
@@ -85,7 +85,7 @@ class EmptyCacheInLoop(Rule):
 
     code = "TL401"
     category = Category.PERFORMANCE
-    triggers = (prefilter.EMPTY_CACHE,)
+    triggers = (triggers.EMPTY_CACHE,)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
