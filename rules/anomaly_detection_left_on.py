@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
-from torchlint.pytorch import naming
+from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
 
 
@@ -73,7 +73,7 @@ class AnomalyDetectionLeftOn(Rule):
 
     code = "TL402"
     category = Category.PERFORMANCE
-    triggers = (prefilter.ANOMALY,)
+    triggers = (triggers.ANOMALY,)
 
     def ask(self) -> Iterator[AnomalyLeftOn]:
         """Anomaly detection that is switched on without a switch, in code that trains."""

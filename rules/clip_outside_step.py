@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
+from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -79,7 +80,7 @@ class ClipOutsideStep(Rule):
     code = "TL107"
     category = Category.CORRECTNESS
     preview = True
-    triggers = (prefilter.CLIP, prefilter.BACKWARD, prefilter.STEP)
+    triggers = (triggers.CLIP, triggers.BACKWARD, triggers.STEP)
 
     def ask(self) -> Iterator[UselessClip]:
         for trace in self.model.program.traces:

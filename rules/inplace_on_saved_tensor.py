@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
 from torchlint.model import events, program, values
+from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class InplaceOnSavedTensor(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        steps = any(word in data for word in prefilter.STEP)
+        steps = triggers.holds(data, triggers.STEP)
         return (steps and prefilter.goes_backward(data)) or prefilter.may_change_saved_tensor(data)
 
     def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, ownership, program, tracking, values
-from torchlint.pytorch import api
+from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
 
 
@@ -86,7 +86,7 @@ class TrainingUnderNoGrad(Rule):
 
     code = "TL104"
     category = Category.CORRECTNESS
-    triggers = (prefilter.BACKWARD, prefilter.NO_GRAD)
+    triggers = (triggers.BACKWARD, triggers.NO_GRAD)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

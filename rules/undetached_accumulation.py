@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
+from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
     from ._kept_graphs import KeptGraph
@@ -76,8 +77,8 @@ class UndetachedAccumulation(Rule):
     category = Category.CORRECTNESS
     triggers = (
         (b"torch",),
-        (*prefilter.BACKWARD, *prefilter.EVAL, b"training_step"),
-        (b"+", b"]", *prefilter.KEEP),
+        (*triggers.BACKWARD, *triggers.EVAL, b"training_step"),
+        (b"+", b"]", *triggers.KEEP),
     )
 
     @classmethod

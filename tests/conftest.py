@@ -29,7 +29,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Without the slow tests, properties are tried on few examples."""
     settings.register_profile("all", max_examples=200)
     settings.register_profile("quick", max_examples=15)
-    settings.load_profile("quick" if config.option.markexpr == "not slow" else "all")
+    settings.load_profile("quick" if is_quick(config) else "all")
+
+
+def is_quick(config: pytest.Config) -> bool:
+    return bool(config.option.markexpr == "not slow")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A quick run does not even import slow folders, and torch with them."""
+    return True if is_quick(config) and collection_path.name in _SLOW_FOLDERS else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

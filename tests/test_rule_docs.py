@@ -106,6 +106,7 @@ def test_known_limits_are_documented() -> None:
     assert pinned == documented
 
 
+@pytest.mark.slow
 def test_messages(found: Sequence[Finding]) -> None:
     """Lower case, no full stop, one line; the help and the related messages too."""
     for finding in found:

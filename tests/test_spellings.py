@@ -8,7 +8,7 @@ from tests.spellings.agreement import findings, missed
 from tests.spellings.programs import Program, kernels, plain, program, unusual
 from torchlint import select
 
-RULES = select(["ALL"]).rules
+RULES = select(["ALL"], preview=True).rules
 PROGRAMS = 250
 """As many in the tests; `python -m tests.spellings 10000` compares more."""
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from torchlint import SourceFile, lint, prefilter, select
-from torchlint.pytorch import api
+from torchlint import SourceFile, lint, select
+from torchlint.pytorch import api, triggers
 from torchlint.pytorch.binding import Bound, Parameters, bind
 from torchlint.pytorch.effects import Clears, GoesBackward, GradMode, Result, Steps
 from torchlint.pytorch.table import FUNCTIONS, METHODS, family, function, last_names_with, operands
@@ -67,7 +67,7 @@ def test_what_is_derived_from_the_table() -> None:
     assert api.GRAD_MODES["torch.no_grad"] is GradMode.OFF and "torch.set_grad_enabled" in api.SET_GRAD_MODE
     assert last_names_with(GoesBackward) == {"backward", "manual_backward"}
     assert last_names_with(Steps, Clears) == {"step", "optimizer_step", "zero_grad"}
-    assert prefilter.BACKWARD == (b"backward",) and prefilter.ANOMALY == (b"detect_anomaly", b"set_anomaly_enabled")
+    assert triggers.BACKWARD == (b"backward",) and triggers.ANOMALY == (b"detect_anomaly", b"set_anomaly_enabled")
 
 
 TRAIN = """\

@@ -45,6 +45,7 @@ def test_a_pattern_of_many_stars_in_the_configuration(checkout: Path, torchlint:
         assert torchlint("--statistics").stdout.startswith("     2  XX001")
 
 
+@pytest.mark.slow
 def test_many_patterns(checkout: Path, torchlint: Torchlint) -> None:
     (checkout / ".gitignore").write_text("".join(f"[a-k]*x{number}*?[!b]\n" for number in range(20_000)))
     with at_most(3):
@@ -168,6 +169,7 @@ def deep(checkout: Path) -> Iterator[Path]:
         os.rename("inner", "d")
 
 
+@pytest.mark.slow
 def test_folders_in_folders(checkout: Path, torchlint: Torchlint, deep: Path) -> None:
     with at_most(10):
         assert torchlint(str(deep), "--no-cache").exit_code == 0

@@ -20,7 +20,7 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("--from", type=int, default=0, dest="first")
     options = parser.parse_args()
-    rules = select(["ALL"]).rules
+    rules = select(["ALL"], preview=True).rules
     found: Counter[str] = Counter()
     wrong = 0
     for number in range(options.first, options.first + options.count):

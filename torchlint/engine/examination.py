@@ -22,9 +22,9 @@ from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSIO
 from torchlint.files.notebook import Cell
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
-from torchlint.prefilter.spelling import with_plain_names
 from torchlint.rule import Rule
 from torchlint.syntax.gc_pause import collector_paused
+from torchlint.syntax.spelling import with_plain_names
 
 if TYPE_CHECKING:
     from torchlint.syntax.incremental import Pieces

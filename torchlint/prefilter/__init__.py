@@ -15,46 +15,15 @@ from functools import lru_cache
 from torchlint.prefilter import searches
 from torchlint.prefilter.changes import Changes
 from torchlint.prefilter.outline import Outline
-from torchlint.pytorch.api import SWITCHES_OFF
-from torchlint.pytorch.effects import (
-    Clears,
-    Clips,
-    DetectsAnomaly,
-    EvaluatesModule,
-    FreesCache,
-    GoesBackward,
-    Keeps,
-    Steps,
-)
-from torchlint.pytorch.table import shortest, words
+from torchlint.pytorch.triggers import BACKWARD, holds
 
 __all__ = [
-    "ANOMALY",
-    "BACKWARD",
-    "CLEAR",
-    "CLIP",
-    "EMPTY_CACHE",
-    "EVAL",
-    "KEEP",
-    "NO_GRAD",
-    "STEP",
     "goes_backward",
     "may_change_leaf",
     "may_change_saved_tensor",
     "may_empty_cache_in_loop",
     "may_keep_graph",
 ]
-
-BACKWARD = words(GoesBackward)
-STEP = words(Steps)
-CLEAR = words(Clears)
-CLIP = words(Clips)
-NO_GRAD = shortest(name.rpartition(".")[2] for name in SWITCHES_OFF)
-EVAL = words(EvaluatesModule)
-KEEP = words(Keeps)
-EMPTY_CACHE = words(FreesCache)
-ANOMALY = words(DetectsAnomaly)
-"""Groups of bytes for the `triggers` of rules: without one of them nothing goes backward, steps, clears, ..."""
 
 
 def may_change_saved_tensor(data: bytes) -> bool:
@@ -69,7 +38,7 @@ def may_change_leaf(data: bytes) -> bool:
 
 def goes_backward(data: bytes) -> bool:
     """Whether a file calls `backward`."""
-    return any(word in data for word in BACKWARD) and searches.goes_backward(Outline.of(data))
+    return holds(data, BACKWARD) and searches.goes_backward(Outline.of(data))
 
 
 def may_empty_cache_in_loop(data: bytes) -> bool:

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from torchlint.files.python import UNREADABLE, python_tree
-from torchlint.prefilter.spelling import with_plain_lines
+from torchlint.syntax.spelling import with_plain_lines
 
 WORD = rb"[\w\x80-\xff]+"
 """A name in bytes: letters beyond ASCII are several."""

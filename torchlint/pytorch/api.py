@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from torchlint.pytorch.autograd_table import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
+from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
+from torchlint.pytorch.binding import Parameters
 from torchlint.pytorch.effects import GradMode as GradMode  # rules ask it of values
 from torchlint.pytorch.effects import SwitchesGradMode
 from torchlint.pytorch.table import functions_with
@@ -73,6 +74,19 @@ TENSOR_METHODS = _FUNCTIONS - _NOT_ONLY_TENSORS
 PASSING_METHODS = frozenset(
     ("to cuda cpu float double half bfloat16 type type_as contiguous clone requires_grad_ retain_grad sum mean").split()
 )
+
+_INPLACE_SECOND = {"Threshold": "threshold value inplace", "Hardtanh": "min_val max_val inplace"} | {
+    name: f"{parameter} inplace"
+    for parameter, names in (
+        ("p", "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout"),
+        ("negative_slope", "LeakyReLU"),
+        ("alpha", "ELU CELU"),
+        ("lower upper", "RReLU"),
+    )
+    for name in names.split()
+}
+MODULES_IN_PLACE = {name: Parameters(*_INPLACE_SECOND.get(name, "inplace").split()) for name in INPLACE_MODULES}
+"""The parameters of modules that may overwrite what they are given: https://docs.pytorch.org/docs/stable/nn.html"""
 
 # Functions that return values and indices.
 WITH_INDICES = frozenset(

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from torchlint.pytorch import autograd_table
 from torchlint.pytorch.binding import Parameters
 from torchlint.pytorch.effects import (
     Clears,
@@ -173,22 +172,6 @@ METHODS = (
 def function(name: str) -> Api | None:
     """The function or class of a qualified name."""
     return _BY_NAME.get(name)
-
-
-_INPLACE_SECOND = {"Threshold": "threshold value inplace", "Hardtanh": "min_val max_val inplace"} | {
-    name: f"{parameter} inplace"
-    for parameter, names in (
-        ("p", "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout"),
-        ("negative_slope", "LeakyReLU"),
-        ("alpha", "ELU CELU"),
-        ("lower upper", "RReLU"),
-    )
-    for name in names.split()
-}
-INPLACE_MODULES = {
-    name: Parameters(*_INPLACE_SECOND.get(name, "inplace").split()) for name in autograd_table.INPLACE_MODULES
-}
-"""The parameters of modules that may overwrite what they are given: https://docs.pytorch.org/docs/stable/nn.html"""
 
 
 @lru_cache(maxsize=4096)

@@ -56,7 +56,7 @@ class TorchFunctions(Part):
     def _new_module(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if api.WRAPPERS.search(name) and arguments.positional:
             return arguments.positional[0]
-        flag = arguments.bind(table.INPLACE_MODULES[name]).get("inplace") if name in INPLACE_MODULES else None
+        flag = arguments.bind(api.MODULES_IN_PLACE[name]).get("inplace") if name in INPLACE_MODULES else None
         inplace = is_true(flag) and not self._drops_nothing(name, arguments)
         made = self.state.stamp(Module(node, f"torch.nn.{name}", arguments.all(), inplace=inplace))
         self.state.emit(Fresh(site_of(node), made))
