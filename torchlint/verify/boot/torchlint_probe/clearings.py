@@ -56,6 +56,8 @@ class Clearing:
     def __init__(self, claim: Claim, ledgers: Ledgers) -> None:
         self.claim = claim
         self.visits = 0
+        """Of the line, by a thread whose gradients could be looked at."""
+        self._left = _VISITS
         self.clearings: Counter[Ledger] = Counter()
         """How often it has cleared gradients, used or not, and whose."""
         self.robbed = 0
@@ -75,22 +77,25 @@ class Clearing:
 
     def enter(self, frame: FrameType) -> bool:
         """The line is about to run."""
-        self.visits += 1
-        self._before[frame] = {
-            ledger: [_Seen(slot, gradient) for slot in ledger.slots if (gradient := slot.current()) is not None]
-            for ledger in self._all.readable()
-        }
+        self._left -= 1
+        with self._all.reading() as ledgers:
+            self.visits += bool(ledgers)
+            self._before[frame] = {
+                ledger: [_Seen(slot, gradient) for slot in ledger.slots if (gradient := slot.current()) is not None]
+                for ledger in ledgers
+            }
         return True
 
     def leave(self, frame: FrameType, error: BaseException | None) -> bool:
         """The line has run."""
         before = self._before.pop(frame, {})
-        for ledger in self._all.readable() if before else ():
-            cleared = [item for item in before.get(ledger, ()) if item.is_cleared()]
-            if cleared:
-                self.clearings[ledger] += 1
-                self._take(ledger, [item.slot for item in cleared if item.unused])
-        return sum(self.clearings.values()) < _CLEARINGS and self.visits < _VISITS
+        with self._all.reading() as ledgers:
+            for ledger in ledgers:
+                cleared = [item for item in before.get(ledger, ()) if item.is_cleared()]
+                if cleared:
+                    self.clearings[ledger] += 1
+                    self._take(ledger, [item.slot for item in cleared if item.unused])
+        return sum(self.clearings.values()) < _CLEARINGS and self._left > 0
 
     def _take(self, ledger: Ledger, slots: Sequence[Slot]) -> None:
         if slots and ledger.is_followed and ledger.round.is_fed:

@@ -56,6 +56,8 @@ class Ledger:
         self.norms = Norms()
         self.contested = False
         """Whether threads get into each other's way: then nothing that was counted means anything."""
+        self.users: set[int] = set()
+        """The threads that have added to the gradients, or stepped on them. No other may so much as look at them."""
         self.round = Round()
         self.is_followed = True
         self._signature: tuple[int, ...] = ()
@@ -150,6 +152,7 @@ class Ledger:
         self._kept = []
         grew = stale or before != self._given
         if grew:
+            self.users.add(thread)
             self.round.add(site, thread, stale)
             self.added[site] += 1
         if stale:

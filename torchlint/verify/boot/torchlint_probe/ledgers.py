@@ -6,7 +6,9 @@ writing. What a thread's backward writes is known from the leaves of its graph.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -212,6 +214,7 @@ class Ledgers:
             if not self.looking:
                 return ledger
             self._contest(ledger, thread)
+            ledger.users.add(thread)
             if not evaluates:
                 self._tell_clearings(ledger, step)
             ledger.before_step(site, step, measure, evaluates)
@@ -261,12 +264,15 @@ class Ledgers:
 
     # -- gradients that a flagged line takes away
 
-    def readable(self) -> list[Ledger]:
-        """The ledgers of optimizers whose gradients no other thread may be writing; none while nothing is looked at."""
-        if not self.looking:
-            return []
-        others = self._others(self._thread())
-        return [ledger for ledger in self._living if not any(other.may_write(ledger) for other in others)]
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[list[Ledger]]:
+        """The ledgers of optimizers that this thread alone trains with; none while nothing is looked at.
+
+        To read a gradient while another thread clears it crashes the program, as it does while one is written.
+        """
+        with self._lock:
+            own = {self._thread()}
+            yield [ledger for ledger in self._living if ledger.users == own] if self.looking else []
 
     def _tell_clearings(self, ledger: Ledger, step: int) -> None:
         for clearing in self.clearings:
