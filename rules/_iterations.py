@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, TypeGuard
 
-from torchlint.model.events import Backward, Call, Compute, Event, Fresh, Grad, GradRead, Loop, Step, repeating
+from torchlint.model.events import (
+    Backward,
+    Call,
+    Compute,
+    Event,
+    Fresh,
+    Grad,
+    GradRead,
+    Loop,
+    MemoryProbe,
+    Step,
+    repeating,
+)
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import has_parameters, is_forward, is_module
 from torchlint.model.values import Answer, Kind, Module, Optimizer, Tensor, Unknown, Value, inputs_of, is_kind
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted
+from torchlint.syntax.python_ast import LOOPS, SCOPES, PythonTree, children, dotted, site_of
 
 from ._iteration_data import IterationData, counts
 
@@ -30,6 +43,7 @@ class Iteration:
         self._made = self.data.yielded | program.definitions.assigned_names(self.node)
         """Names that stand for something else in each iteration."""
 
+    @cached_property
     def training(self) -> list[Event]:
         """The backward passes and optimizer steps that make each iteration a step of one training; else nothing."""
         work: list[Event] = [event for event in self.own if isinstance(event, (Backward, Grad, Step))]
@@ -37,6 +51,17 @@ class Iteration:
             return []
         return work if self._trains_on_data() or self._trains_alone() else []
 
+    @cached_property
+    def generates(self) -> bool:
+        """Whether text, or a trajectory, is generated in each iteration: that takes seconds."""
+        return generates(self.inside, self.loop.depth, self.tree)
+
+    @cached_property
+    def reads_memory(self) -> bool:
+        """Whether something in the loop reads memory counters."""
+        return any(map(reads_memory, self.inside))
+
+    @cached_property
     def inference(self) -> list[Event]:
         """The forward passes that make each iteration a step of one evaluation: of what the loop yields."""
         passes = [event for event in self.own if self._is_pass(event) and self._is_fed(event)]
@@ -107,6 +132,25 @@ class Iteration:
         """Whether it makes the model, or the optimizer that it steps: a sweep, a fold, a restart."""
         used = (value for event in self.inside for value in _used(event))
         return any(_is_run(item) for value in used for item in inputs_of(value) if item.loops[-1:] == (self.loop,))
+
+
+def called_name(call: ast.Call) -> str:
+    """The name of a method, or the dotted name of a function."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
+
+
+def generates(inside: list[Event], depth: int, tree: PythonTree) -> bool:
+    """Whether some of these events, or calls that lead to them `depth` calls deep, generate text or a trajectory."""
+    sites = {site for event in inside for site in (event.site, *event.calls[depth:])}
+    calls = (call for call in tree.of_type(ast.Call) if site_of(call) in sites)
+    return any(naming.GENERATING.search(called_name(call)) for call in calls)
+
+
+def reads_memory(event: Event) -> bool:
+    """Whether an event reads memory counters, as far as one can tell."""
+    if isinstance(event, Call) and event.value.callee is not None:
+        return bool(naming.MEMORY_FIGURE.search(event.value.callee.label))
+    return isinstance(event, MemoryProbe)
 
 
 def _is_forward(event: Event) -> TypeGuard[Compute | Call]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint import Model
-from torchlint.model.events import Backward, Event, Grad, Keep, Loop, MayClear, Returned, Step
+from torchlint.model.events import Backward, Grad, Keep, Loop, MayClear, Returned, Step
 from torchlint.model.program import Trace
 from torchlint.model.tracking import ancestry, is_forward
 from torchlint.model.values import (
@@ -59,19 +59,19 @@ class KeptGraphs:
     def __init__(self, model: Model) -> None:
         self.program = model.program
         self.tracking = model.tracking
+        self._users: dict[Value, dict[Value, list[Tensor]]] = {}
 
     def answers(self) -> Iterator[KeptGraph]:
         """Every place where a graph is kept and never used again."""
         if self.program.is_test:
             return
         for trace in self.program.traces:
-            for event in trace.events:
-                if isinstance(event, Keep) and event.how != "clear":
-                    kept = self._kept(trace, event, trace.events)
-                    if kept is not None:
-                        yield kept
+            for event in trace.of(Keep):
+                kept = self._kept(trace, event) if event.how != "clear" else None
+                if kept is not None:
+                    yield kept
 
-    def _kept(self, trace: Trace, keep: Keep, events: list[Event]) -> KeptGraph | None:
+    def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
         if keep.mode is not GradMode.ON or self.tracking.tracked(keep.value) is not Answer.YES:
             return None
         if _is_leaf(keep.value):
@@ -84,19 +84,19 @@ class KeptGraphs:
             return None
         if (
             not self._made_in(keep.value, loop)
-            or self._drained(container, loop, events)
+            or self._drained(container, loop, trace)
             or self._is_cut(keep.container)
-            or _is_reset_with_steps(keep.container, events)
+            or _is_reset_with_steps(keep.container, trace)
         ):
             return None
-        backward = self._backward_through(keep, loop, events)
-        if self._used_later(keep, container, backward, loop, events):
+        backward = self._backward_through(keep, loop, trace)
+        if self._used_later(keep, container, backward, loop, trace):
             return None
-        if loop is None and self._is_training_step(trace, keep, events):
+        if loop is None and self._is_training_step(trace, keep):
             return None if self._is_emptied(trace, container) else KeptGraph(keep, keep.site, None, None, True)
         if backward is None:
-            over_data = loop is not None and (self._made_from_data(keep.value, loop) or _trains(loop, events))
-            if not over_data or not self._stays_unseen(trace, keep, container, events):
+            over_data = loop is not None and (self._made_from_data(keep.value, loop) or _trains(loop, trace))
+            if not over_data or not self._stays_unseen(trace, keep, container):
                 return None
         return KeptGraph(keep, self._site(keep, loop), loop, backward)
 
@@ -120,12 +120,12 @@ class KeptGraphs:
             owner is receiver and value is container for (owner, _), value in stored.items()
         )
 
-    def _is_training_step(self, trace: Trace, keep: Keep, events: list[Event]) -> bool:
+    def _is_training_step(self, trace: Trace, keep: Keep) -> bool:
         """Whether Lightning calls a function with each batch, and goes backward through what it returns."""
         if trace.root is None or trace.root.name != "training_step" or not isinstance(trace.receiver, Module):
             return False
         graph = self.tracking.graph(keep.value, carried=False)
-        returned = (self.tracking.graph(event.value) for event in events if isinstance(event, Returned))
+        returned = (self.tracking.graph(event.value) for event in trace.of(Returned))
         return any(not graph.isdisjoint(values) for values in returned)
 
     def _is_emptied(self, trace: Trace, container: Value) -> bool:
@@ -148,41 +148,33 @@ class KeptGraphs:
             return True
         return isinstance(value, Phi) and any(loop in item.loops for item in value.parents)
 
-    def _drained(self, container: Value, loop: Loop | None, events: list[Event]) -> bool:
+    def _drained(self, container: Value, loop: Loop | None, trace: Trace) -> bool:
         if container.has_use(*_EMPTYING):
             return True
-        return any(
-            isinstance(event, Keep)
-            and event.how == "clear"
-            and event.container is container
-            and (loop is None or loop in event.loops)
-            for event in events
-        )
+        return any(loop is None or loop in event.loops for event in trace.emptied.get(container, ()))
 
     def _is_cut(self, total: Value) -> bool:
         """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""
         carried = total.parents[1:] if isinstance(total, Phi) and total.is_loop else ()
         return bool(carried) and all(self.tracking.tracked(item) is Answer.NO for item in carried)
 
-    def _backward_through(self, keep: Keep, loop: Loop | None, events: list[Event]) -> Backward | None:
+    def _backward_through(self, keep: Keep, loop: Loop | None, trace: Trace) -> Backward | None:
         """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""
         graph = self.tracking.graph(keep.value, carried=False)
-        for event in events:
-            if isinstance(event, Backward) and (loop is None or loop in event.loops):
-                through = self.tracking.graph(event.loss, carried=False)
+        for event in trace.of(Backward):
+            if loop is None or loop in event.loops:
+                through = self.tracking.pass_through(event.loss, carried=False)
                 if keep.value in through or event.loss in graph or _shares_result(graph & through, loop):
                     return event
         return None
 
     def _used_later(
-        self, keep: Keep, container: Value, backward: Backward | None, loop: Loop | None, events: list[Event]
+        self, keep: Keep, container: Value, backward: Backward | None, loop: Loop | None, trace: Trace
     ) -> bool:
         """Whether a backward pass goes through what has been kept: after the loop, or where none does in it."""
-        for event in events:
-            if not isinstance(event, (Backward, Grad)):
-                continue
-            graph = self.tracking.graph(event.outputs)
-            if container in graph or (keep.how == "add" and self._continues(keep, graph)):
+        for event in trace.of_kinds(Backward, Grad):
+            graph = self.tracking.pass_through(event.outputs)
+            if container in graph or (keep.how == "add" and self._continues(keep, event.outputs)):
                 return True
             if _is_made_of_what_was_kept(graph, keep.value, container):
                 return True
@@ -192,14 +184,22 @@ class KeptGraphs:
                 return True
         return False
 
-    def _continues(self, keep: Keep, graph: set[Value]) -> bool:
-        """Whether the sum itself, at any iteration, is in a graph."""
-        if keep.container in graph and not isinstance(keep.container, Phi):
+    def _continues(self, keep: Keep, outputs: Value) -> bool:
+        """Whether the sum itself, at any iteration, is in the graph of a pass."""
+        if keep.container in self.tracking.pass_through(outputs) and not isinstance(keep.container, Phi):
             return True
-        return any(
-            isinstance(item, Tensor) and keep.container in item.parents and item.site in self._written(keep)
-            for item in graph
-        )
+        return any(item.site in self._written(keep) for item in self._computed_from(keep.container, outputs))
+
+    def _computed_from(self, value: Value, outputs: Value) -> list[Tensor]:
+        """The results of operators on a value in the graph of a pass."""
+        users = self._users.get(outputs)
+        if users is None:
+            users = self._users[outputs] = {}
+            for item in self.tracking.pass_through(outputs):
+                if isinstance(item, Tensor):
+                    for parent in item.parents:
+                        users.setdefault(parent, []).append(item)
+        return users.get(value, [])
 
     def _written(self, keep: Keep) -> tuple[Site, ...]:
         """The sites of a statement that adds, and of what it assigns."""
@@ -215,22 +215,22 @@ class KeptGraphs:
             for item in ancestry(inputs)
         )
 
-    def _stays_unseen(self, trace: Trace, keep: Keep, container: Value, events: list[Event]) -> bool:
+    def _stays_unseen(self, trace: Trace, keep: Keep, container: Value) -> bool:
         """Without a backward in sight: grad mode is surely on, and the container goes nowhere else."""
-        if trace.root is not None and not self._decides_itself(trace, keep, events):
+        if trace.root is not None and not self._decides_itself(trace, keep):
             return False
         if isinstance(trace.receiver, Module) or (not isinstance(container, (Container, Phi)) and keep.how != "add"):
             return False
-        for event in events:
+        for event in trace.of_kinds(Returned, MayClear):
             if isinstance(event, Returned) and not self._absent(event.value, keep, container):
                 return False
             if isinstance(event, MayClear) and container in event.handed:
                 return False
         return True
 
-    def _decides_itself(self, trace: Trace, keep: Keep, events: list[Event]) -> bool:
+    def _decides_itself(self, trace: Trace, keep: Keep) -> bool:
         """Whether the callers leave gradients to the function: it trains, switches to `eval()`, or makes the module."""
-        if any(isinstance(event, Backward) for event in events):
+        if trace.of(Backward):
             return True
         for value in self.tracking.graph(keep.value):
             module = value.parents[0] if isinstance(value, Tensor) and value.op == "module" else None
@@ -262,14 +262,14 @@ def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value)
     return any(container in inputs_of(loop.over) for loop in loops if loop.over is not None)
 
 
-def _is_reset_with_steps(total: Value, events: list[Event]) -> bool:
+def _is_reset_with_steps(total: Value, trace: Trace) -> bool:
     """Whether a sum begins anew wherever the optimizer steps: it holds no more graphs than one step accumulates."""
     if not isinstance(total, Phi) or not total.is_loop:
         return False
     joined = [item for item in total.parents[1:] if isinstance(item, Phi)]
     resets = {arm for item in joined for part, arms in item.arms.items() if _is_number(part) for arm in arms}
-    steps = (event for event in events if isinstance(event, Step) and total.loop in event.loops)
-    return any(not resets.isdisjoint(step.path) for step in steps)
+    steps = (step for step in trace.of(Step) if total.loop in step.loops)
+    return bool(resets) and any(not resets.isdisjoint(step.path) for step in steps)
 
 
 def _is_number(value: Value) -> bool:
@@ -293,8 +293,8 @@ def _is_leaf(value: Value) -> bool:
     return bool(ends) and all(isinstance(item, Parameters) or (isinstance(item, Tensor) and item.leaf) for item in ends)
 
 
-def _trains(loop: Loop, events: list[Event]) -> bool:
-    return any(isinstance(event, Backward) and loop in event.loops for event in events)
+def _trains(loop: Loop, trace: Trace) -> bool:
+    return any(loop in backward.loops for backward in trace.of(Backward))
 
 
 def _shares_result(shared: set[Value], loop: Loop | None) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import (
@@ -50,6 +51,16 @@ class SavedTensorChanged:
         return not self.mutate.path and not self.saver.path
 
 
+class _Save(NamedTuple):
+    """A value that an operator or a module keeps for backward."""
+
+    number: int
+    """In flow order."""
+    saver: Event
+    saved: Value
+    is_result: bool
+
+
 class SavedTensors:
     """Answers about changes of what autograd has saved."""
 
@@ -57,6 +68,7 @@ class SavedTensors:
         self.program = model.program
         self.tracking = model.tracking
         self._known_storages: dict[Value, frozenset[Value]] = {}
+        self._known_origins: dict[Value, list[Value]] = {}
 
     def changed(self) -> Iterator[SavedTensorChanged]:
         """Changes in place between a save and the backward pass that needs it."""
@@ -64,23 +76,31 @@ class SavedTensors:
             mutations = [event for event in trace.events if isinstance(event, Mutate)]
             if not mutations:
                 continue
-            savers = [event for event in trace.events if isinstance(event, (Compute, Mutate))]
+            saves = self._saves(trace.events)
             for mutate in mutations:
-                found = self._saver(trace, mutate, savers, trace.events)
+                found = self._saver(trace, mutate, saves)
                 if found is not None:
                     yield found
 
-    def _saver(
-        self, trace: Trace, mutate: Mutate, savers: Sequence[Event], events: list[Event]
-    ) -> SavedTensorChanged | None:
-        if self._is_inference(mutate) or self._is_given_without_gradients(trace, mutate):
+    def _saves(self, events: list[Event]) -> dict[Value, list[_Save]]:
+        """What operators and modules keep for backward, by what each may have its storage from."""
+        found: dict[Value, list[_Save]] = {}
+        savers = (event for event in events if isinstance(event, (Compute, Mutate)))
+        kept = ((saver, *save) for saver in savers for save in self._saved(saver))
+        for number, (saver, saved, is_result) in enumerate(kept):
+            for origin in self._origins(saved):
+                found.setdefault(origin, []).append(_Save(number, saver, saved, is_result))
+        return found
+
+    def _saver(self, trace: Trace, mutate: Mutate, saves: dict[Value, list[_Save]]) -> SavedTensorChanged | None:
+        near = {save.number: save for item in self._origins(mutate.target) for save in saves.get(item, ())}
+        if not near or self._is_inference(mutate) or self._is_given_without_gradients(trace, mutate):
             return None
-        for saver in savers:
+        for _, saver, saved, is_result in (near[number] for number in sorted(near)):
             if saver is mutate or apart(saver, mutate):
                 continue
-            for saved, is_result in self._saved(saver):
-                if self._meets(mutate, saver, saved) and self._needed(trace, saver, mutate, events):
-                    return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
+            if self._meets(mutate, saver, saved) and self._needed(trace, saver, mutate):
+                return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))
         return None
 
     def _meets(self, mutate: Mutate, saver: Event, saved: Value) -> bool:
@@ -105,8 +125,20 @@ class SavedTensors:
         """The storages of a value on any path, worked out once."""
         known = self._known_storages.get(value)
         if known is None:
-            known = self._known_storages[value] = frozenset(storages(value))
+            base = value.base if isinstance(value, Tensor) else None
+            shared = self._known_storages.get(base) if base is not None else None
+            known = frozenset(storages(value)) if shared is None else shared | {value}
+            self._known_storages[value] = known
         return known
+
+    def _origins(self, value: Value) -> list[Value]:
+        """Those of the storages of a value that are no others' parts: two values share one if they share these."""
+        found = self._known_origins.get(value)
+        if found is None:
+            whole = self._storages(value)
+            found = [item for item in _owners(whole) if not isinstance(item, Phi)] or [*whole]
+            self._known_origins[value] = found
+        return found
 
     def _is_inference(self, event: Event) -> bool:
         """Whether a condition on an event, or the name of a function around it or its callers, speaks of inference."""
@@ -181,18 +213,18 @@ class SavedTensors:
             elif has_parameters(module) or self.tracking.tracked(inputs[0]) is Answer.YES:
                 yield inputs[0], False
 
-    def _needed(self, trace: Trace, saver: Event, mutate: Mutate, events: list[Event]) -> bool:
+    def _needed(self, trace: Trace, saver: Event, mutate: Mutate) -> bool:
         """Whether a backward pass after the change goes through the operator that saved."""
         result = saver.value if isinstance(saver, Compute) else saver.result if isinstance(saver, Mutate) else None
         assert result is not None
         needed = False
-        for event in events:
-            if isinstance(event, Backward) and result in self.tracking.graph(event.loss):
+        for event in trace.of_kinds(Backward, Returned):
+            if isinstance(event, Backward) and result in self.tracking.pass_through(event.loss):
                 if _is_between(event, saver, mutate) and event.retain is False and not apart(event, mutate):
                     return False
                 needed = needed or event.order > mutate.order or bool(set(event.loops) & set(mutate.loops))
             elif isinstance(event, Returned) and self._may_go_backward_elsewhere(trace):
-                needed = needed or result in self.tracking.graph(event.value)
+                needed = needed or result in self.tracking.pass_through(event.value)
         return needed
 
     def _may_go_backward_elsewhere(self, trace: Trace) -> bool:
@@ -210,7 +242,7 @@ def _is_between(backward: Backward, saver: Event, mutate: Mutate) -> bool:
     return bool(around) and saver.order < backward.order
 
 
-def _owners(values: set[Value]) -> list[Value]:
+def _owners(values: Iterable[Value]) -> list[Value]:
     """Those of the values that have a storage of their own."""
     return [item for item in values if not (isinstance(item, Tensor) and item.base is not None)]
 

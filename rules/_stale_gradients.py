@@ -18,6 +18,7 @@ from torchlint.model.events import (
     Step,
     exclusive,
 )
+from torchlint.model.ownership import MAX_OPTIMIZERS
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
@@ -86,13 +87,12 @@ class GradientsBetweenSteps:
 
     def _regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
         """Each step with the innermost loop that holds it and a backward, or None for the function itself."""
-        losses = [event for event in trace.events if isinstance(event, Backward)]
-        for step in trace.events:
-            if not isinstance(step, Step):
-                continue
-            around = [loop for loop in reversed(step.loops) if any(loop in backward.loops for backward in losses)]
-            if around:
-                yield step, around[0]
+        losses = trace.of(Backward)
+        training = {loop for backward in losses for loop in backward.loops}
+        for step in trace.of(Step):
+            around = next((loop for loop in reversed(step.loops) if loop in training), None)
+            if around is not None:
+                yield step, around
             elif losses and self._repeated_by_callers(trace, step, losses):
                 yield step, None
 
@@ -107,10 +107,10 @@ class GradientsBetweenSteps:
         if _is_made_in(optimizer, trace):
             return False
         return not any(
-            isinstance(event, Clear) and self._is_for(event, other, optimizer, trace)
+            self._is_for(event, other, optimizer, trace)
             for other in self.program.traces
             if other is not trace
-            for event in other.events
+            for event in other.of(Clear)
         )
 
     def _computed_here(self, loss: Value) -> bool:
@@ -150,21 +150,18 @@ class GradientsBetweenSteps:
 
     def clearings_of(self, optimizer: Value) -> Iterator[Clear]:
         """What clears, anywhere in the module, or may clear, the gradients that an optimizer steps on."""
-        for trace in self.program.traces:
-            for event in trace.events:
-                if isinstance(event, Clear) and self.ownership.clears(event.target, optimizer) is not Answer.NO:
-                    yield event
+        return (event for event in self.ownership.clearings if self.ownership.may_clear(event, optimizer))
 
     def stale(self) -> Iterator[StaleGradients]:
         """Steps between which no path clears, though at least one adds to the gradients."""
         for trace in self.program.traces:
-            done: set[tuple[Loop | None, Value]] = set()
+            done: dict[Loop | None, set[Value]] = {}
             for step, loop in self._regions(trace):
-                optimizer = resolved(step.optimizer)
-                if (loop, optimizer) in done:
+                optimizer, asked = resolved(step.optimizer), done.setdefault(loop, set())
+                if optimizer in asked or len(asked) == MAX_OPTIMIZERS:
                     continue
-                done.add((loop, optimizer))
-                found = list(self._stale_in(loop.body if loop is not None else trace.items, loop, optimizer))
+                asked.add(optimizer)
+                found = list(self._stale_in(self.ownership.touching(loop or trace), loop, optimizer))
                 if found and not (loop is not None and only_times(loop, trace, self.program.definitions)):
                     yield from found
 

@@ -24,7 +24,7 @@ def only_times(loop: Loop, trace: Trace, definitions: Definitions) -> bool:
     block = definitions.tree.block(node)
     place = block.index(node)
     before, after = block[:place], block[place + 1 :]
-    if not (_read_clock(before, definitions) and _read_clock(after, definitions) and _shows_nothing(node.body)):
+    if not (_shows_nothing(node.body) and _read_clock(before, definitions) and _read_clock(after, definitions)):
         return False
     read = {name for statement in after for name in names_read(statement)}
     inside = [event for event in trace.events if loop in event.loops]

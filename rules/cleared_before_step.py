@@ -83,7 +83,7 @@ class ClearedBeforeStep(Rule):
     def ask(self) -> Iterator[ClearedGradients]:
         """Steps that every path reaches with the fresh gradients just cleared."""
         for trace in self.model.program.traces:
-            for optimizer in dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step)):
+            for optimizer in self.model.ownership.optimizers(trace):
                 yield from self._cleared_in(trace, optimizer)
 
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[ClearedGradients]:
@@ -106,7 +106,7 @@ class ClearedBeforeStep(Rule):
                 return frozenset({(None, event)})
             return states
 
-        dataflow.Flow(transfer).run(trace.items, frozenset({(None, None)}))
+        dataflow.Flow(transfer).run(self.model.ownership.touching(trace), frozenset({(None, None)}))
         for step, paths in arrivals.items():
             pending = [(backward, clear) for backward, clear in paths if backward is not None]
             unknown = any(backward is None and clear is not None for backward, clear in paths)

@@ -6,11 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.model import definitions, events, program
 from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from ._iterations import Iteration
 
 _PER_BATCH = re.compile(r"step|batch|iter")
 
@@ -103,51 +108,58 @@ class EmptyCacheInLoop(Rule):
                     yield emptied
 
     def _in_loop(self, trace: program.Trace, event: events.EmptyCache, loop: events.Loop) -> CacheEmptied | None:
-        from ._iterations import Iteration
-
-        inside = [other for other in trace.events if loop in other.loops]
-        beside = [other for other in trace.events if other.calls[: loop.depth] == event.calls[: loop.depth]]
-        if self._measures(self._function(loop.site), beside) or self._generates(inside, loop.depth):
+        calls = event.calls[: loop.depth]
+        beside = [probe for probe in trace.of(events.MemoryProbe) if probe.calls[: loop.depth] == calls]
+        iteration = self._iteration(trace, loop)
+        if self._measures(self._function(loop.site), beside) or iteration.generates:
             return None
-        iteration = Iteration(self.model.program, trace, loop)
-        trained = [work for work in iteration.training() if _in_step_with(event, work)]
-        inferred = len(event.path) == len(loop.path) and iteration.inference()
+        trained = [work for work in iteration.training if _in_step_with(event, work)]
+        inferred = len(event.path) == len(loop.path) and iteration.inference
         if not trained and not inferred:
             return None
-        per_update = bool(trained) and _is_per_update(event, inside)
+        per_update = bool(trained) and _is_per_update(event, iteration.inside)
         shared = len(event.calls) > loop.depth and self._has_other_callers(event.site)
-        return CacheEmptied(event.site, loop, per_update, any(map(_reads_memory, inside)), shared)
+        return CacheEmptied(event.site, loop, per_update, iteration.reads_memory, shared)
+
+    def _iteration(self, trace: program.Trace, loop: events.Loop) -> Iteration:
+        """What is known of the iterations of a loop, worked out once."""
+        from ._iterations import Iteration
+
+        if loop not in self._iterations:
+            self._iterations[loop] = Iteration(self.model.program, trace, loop)
+        return self._iterations[loop]
+
+    @cached_property
+    def _iterations(self) -> dict[events.Loop, Iteration]:
+        return {}
 
     def _per_batch(self, trace: program.Trace, event: events.EmptyCache) -> CacheEmptied | None:
         """In a function without a loop that goes backward, and by its name does so for a batch."""
         if trace.root is None or trace.called or not _PER_BATCH.search(trace.root.name):
             return None
-        if self._measures(trace.root, trace.events) or self._generates(trace.events, 0):
+        from ._iterations import generates, reads_memory
+
+        if self._measures(trace.root, trace.of(events.MemoryProbe)) or generates(trace.events, 0, self.model.tree):
             return None
         own = [other for other in trace.events if not events.repeating(other.loops)]
         if not any(isinstance(other, events.Backward) and _in_step_with(event, other) for other in own):
             return None
-        return CacheEmptied(event.site, None, changes_figures=any(map(_reads_memory, trace.events)))
+        return CacheEmptied(event.site, None, changes_figures=any(map(reads_memory, trace.events)))
 
-    def _measures(self, function: definitions.FunctionInfo | None, inside: list[events.Event]) -> bool:
+    def _measures(self, function: definitions.FunctionInfo | None, probes: list[events.MemoryProbe]) -> bool:
         """Whether a function measures memory, or looks for the largest batch: by its name, or since it resets the
         counters, or reads them before and after."""
         if function is not None and naming.MEASURING.search(function.name):
             return True
-        probes = [other for other in inside if isinstance(other, events.MemoryProbe)]
         return any(probe.resets for probe in probes) or len(probes) > 1
-
-    def _generates(self, inside: list[events.Event], depth: int) -> bool:
-        """Whether text, or a trajectory, is generated in each iteration, `depth` calls deep: that takes seconds."""
-        sites = {site for event in inside for site in (event.site, *event.calls[depth:])}
-        calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.site_of(call) in sites)
-        return any(naming.GENERATING.search(_called_name(call)) for call in calls)
 
     def _has_other_callers(self, site: python_ast.Site) -> bool:
         """Whether the function around a site is called in several places."""
+        from ._iterations import called_name
+
         function = self._function(site)
         calls = self.model.tree.of_type(ast.Call)
-        return function is not None and sum(_called_name(call) == function.name for call in calls) > 1
+        return function is not None and sum(called_name(call) == function.name for call in calls) > 1
 
     def _function(self, site: python_ast.Site) -> definitions.FunctionInfo | None:
         return self.model.program.definitions.function_around(self.model.tree.node(site))
@@ -168,10 +180,6 @@ class EmptyCacheInLoop(Rule):
         if self.nodes is None or call is None or not self.nodes.tree.stands_alone(call):
             return None
         return edits.Change("delete the call", [edits.Delete(call)], Safety.SAFE if safe else Safety.UNSAFE)
-
-
-def _called_name(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else python_ast.dotted(call.func)
 
 
 def _in_step_with(event: events.EmptyCache, work: events.Event) -> bool:
@@ -200,10 +208,3 @@ def _is_per_update(event: events.EmptyCache, inside: list[events.Event]) -> bool
         and not _in_step_with(event, other)
         for other in inside
     )
-
-
-def _reads_memory(event: events.Event) -> bool:
-    """Whether an event reads memory counters, as far as one can tell."""
-    if isinstance(event, events.Call) and event.value.callee is not None:
-        return bool(naming.MEMORY_FIGURE.search(event.value.callee.label))
-    return isinstance(event, events.MemoryProbe)

@@ -133,7 +133,7 @@ class InplaceOnSavedTensor(Rule):
         return opening.site if opening is not None else None
 
     def _read_after(self, mutate: events.Mutate, trace: program.Trace) -> events.Read | None:
-        later = (read for read in trace.of(events.Read) if read.value is mutate.target and read.order > mutate.order)
+        later = (read for read in trace.reads.get(mutate.target, ()) if read.order > mutate.order)
         return next((read for read in later if not events.apart(read, mutate)), None)
 
     def report_SavedTensorChanged(self, changed: SavedTensorChanged) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from torchlint import Category, Rule, prefilter
@@ -76,7 +76,7 @@ class StepWithoutBackward(Rule):
         for trace in self.model.program.traces:
             if trace.called:
                 continue
-            for optimizer in dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step)):
+            for optimizer in self.model.ownership.optimizers(trace):
                 if ownership.surely_optimizer(optimizer):
                     yield from self._empty_in(trace, optimizer)
 
@@ -86,27 +86,25 @@ class StepWithoutBackward(Rule):
         for step in trace.of(events.Step):
             if step.manual or values.resolved(step.optimizer) is not optimizer:
                 continue
-            before = (event for event in trace.events if event.order < step.order)
-            earlier = [event for event in before if not events.exclusive(event.path, step.path)]
-            if any(may_give_gradients(event, optimizer) for event in earlier):
+            giving = trace.of_kinds(*ownership.GIVING)
+            if any(may_give_gradients(event, optimizer) for event in _earlier(giving, step)):
                 continue
             around = events.repeating(step.loops)[-1:]
-            later = (
-                event for event in trace.events if event.order > step.order and around and around[0] in event.loops
-            )
+            later = (event for event in giving if event.order > step.order and around and around[0] in event.loops)
             late = next((event for event in later if may_give_gradients(event, optimizer)), None)
             if late is None:
-                if self._forward_before(step, earlier, optimizer) is not None:
+                passes = _earlier(trace.of_kinds(events.Compute, events.Call), step)
+                if self._forward_before(step, passes, optimizer) is not None:
                     yield EmptyStep(step, None)
             elif isinstance(late, events.Backward) and late.path == step.path and late.loops == step.loops:
                 yield EmptyStep(step, late)
 
     def _forward_before(
-        self, step: events.Step, earlier: list[events.Event], optimizer: values.Value
+        self, step: events.Step, earlier: Iterator[events.Event], optimizer: values.Value
     ) -> events.Event | None:
         """A forward pass of what an optimizer holds in the same iteration, whose loss is not used."""
         loops = events.repeating(step.loops)
-        ours, known = ownership.parameters_of(optimizer)
+        ours, known = self.model.ownership.held_by(optimizer)
         for event in earlier:
             if not isinstance(event, (events.Compute, events.Call)) or not tracking.is_forward(event.value):
                 continue
@@ -130,3 +128,9 @@ class StepWithoutBackward(Rule):
             related=[(empty.backward.site, "the gradients are computed here")],
             help="step after the `backward`",
         )
+
+
+def _earlier(happened: Iterable[events.Event], step: events.Step) -> Iterator[events.Event]:
+    """Those of some events that may happen before a step, in the same pass."""
+    before = (event for event in happened if event.order < step.order)
+    return (event for event in before if not events.exclusive(event.path, step.path))

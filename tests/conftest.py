@@ -1,4 +1,4 @@
-"""Running other programs, and this one, as a user would; rules that find what a test wants found."""
+"""Which tests are slow; running programs as a user would; rules that find what a test wants found."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping
 from itertools import count
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import libcst as cst
 import pytest
+from hypothesis import settings
 
 from torchlint import Category, Rule
 from torchlint.engine import registry
@@ -19,6 +21,34 @@ from torchlint.testing.blessing import bless, pytest_addoption
 __all__ = ["bless", "pytest_addoption"]
 
 _NUMBERS = map(str, count())
+_SLOW_FOLDERS = {"server", "verify"}
+_SLOW_FIXTURES = {"run"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without the slow tests, properties are tried on few examples."""
+    settings.register_profile("all", max_examples=200)
+    settings.register_profile("quick", max_examples=15)
+    settings.load_profile("quick" if config.option.markexpr == "not slow" else "all")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if item.path.parent.name in _SLOW_FOLDERS or not _SLOW_FIXTURES.isdisjoint(fixtures):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True)
+def only_slow_tests_start_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that `pytest -m "not slow"` stays quick."""
+
+    def refused(*_: Any, **__: Any) -> NoReturn:
+        pytest.fail("a test that starts a process is to be marked as slow")
+
+    if request.node.get_closest_marker("slow") is None:
+        monkeypatch.setattr(subprocess.Popen, "__init__", refused)
+        monkeypatch.setattr(BaseProcess, "start", refused)
 
 
 @pytest.fixture(autouse=True)

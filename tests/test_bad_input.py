@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,7 @@ CHAINS = {
     "lambda: ": "x = {}bad()\n",
 }
 DEEP = """
+import json
 import sys
 import libcst as cst
 from torchlint import Category, Rule, Selection, SourceFile, lint
@@ -95,30 +98,59 @@ class BadCall(Rule):
         if isinstance(node.func, cst.Name) and node.func.value == "bad":
             self.report(node, "bad")
 
-print([item.name for item in lint(SourceFile("a.py", sys.stdin.buffer.read()), Selection((BadCall,)))])
+for line in sys.stdin:
+    source = SourceFile("a.py", json.loads(line).encode())
+    print([item.name for item in lint(source, Selection((BadCall,)))], flush=True)
 """
 
 
-def apart(text: str) -> str:
-    """What is found by another interpreter, which may crash."""
-    done = subprocess.run([sys.executable, "-c", DEEP], input=text, capture_output=True, encoding="utf-8", timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.strip()
+@pytest.fixture(scope="module")
+def interpreters() -> Iterator[list[subprocess.Popen[str]]]:
+    """The one that is running, if one is; it goes with the tests."""
+    running: list[subprocess.Popen[str]] = []
+    yield running
+    for process in running:
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
 
 
+@pytest.fixture
+def apart(interpreters: list[subprocess.Popen[str]]) -> Callable[[str], str]:
+    """Says what another interpreter finds, which may crash: then the next text has a new one."""
+
+    def apart(text: str) -> str:
+        if not interpreters:
+            command, pipe = [sys.executable, "-c", DEEP], subprocess.PIPE
+            interpreters.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8"))
+        process = interpreters[0]
+        assert process.stdin and process.stdout
+        process.stdin.write(json.dumps(text) + "\n")
+        process.stdin.flush()
+        found = process.stdout.readline().strip()
+        if not found:
+            interpreters.clear()
+            pytest.fail(f"the interpreter has ended with {process.wait(60)}: {process.communicate()[1]}")
+        return found
+
+    return apart
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("link", CHAINS)
 @pytest.mark.parametrize("count", [3_000, 10_000])
-def test_endless_expressions_are_not_read(link: str, count: int) -> None:
+def test_endless_expressions_are_not_read(link: str, count: int, apart: Callable[[str], str]) -> None:
     text = CHAINS[link].format(f"{link} " * count)
     assert apart(text) == "['unreadable-file']"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", CHAINS)
-def test_long_expressions_are(link: str) -> None:
+def test_long_expressions_are(link: str, apart: Callable[[str], str]) -> None:
     text = CHAINS[link].format(f"{link} " * (MAX_LINKS // 4))
     assert apart(text) == "['bad-call']"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -136,11 +168,12 @@ def test_long_expressions_are(link: str) -> None:
         ("".join(" " * depth + "if x:\n" for depth in range(1_000)) + "bad()", ["syntax-error"]),
     ],
 )
-def test_depth(text: str, found: list[str]) -> None:
+def test_depth(text: str, found: list[str], apart: Callable[[str], str]) -> None:
     assert apart(text) == str(found)
 
 
-def test_what_overflows_all_the_same_is_named() -> None:
+@pytest.mark.slow
+def test_what_overflows_all_the_same_is_named(apart: Callable[[str], str]) -> None:
     found = apart("if x: y\n" + "elif z: y\n" * 10_000 + "else: bad()\n")
     assert found in ("['bad-call']", "['unreadable-file']")
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import corpus, costs, linters, speed
+from tests.benchmarks import corpus, costs, linters, speed, start
 from tests.benchmarks.costs import Command, Cost
+from torchlint import SourceFile, lint, select
 
 FILES = {
     "train.py": "import torch\n\noptimizer = torch.optim.SGD(p)\nloss.backward()\noptimizer.step()\n",
@@ -44,6 +45,7 @@ def cells(markdown: str) -> Iterator[list[str]]:
             yield line.strip("| ").split(" | ")
 
 
+@pytest.mark.slow
 def test_a_run_is_measured(tree: Path, work: Path) -> None:
     """With real processes: costs are positive, and the rules' table counts files and lines."""
     sections = speed.Benchmark(tree, "tree", work, work, frozenset({"torchlint", "parse", "rules"}), 1).sections()
@@ -58,6 +60,7 @@ def test_a_run_is_measured(tree: Path, work: Path) -> None:
     assert counted["any of them"][:2] == ["2", "8"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_cache", [True, False])
 def test_every_part_has_its_table(tree: Path, work: Path, monkeypatch: pytest.MonkeyPatch, has_cache: bool) -> None:
     """Nothing is run: what a command line is made of, and where its costs go."""
@@ -97,6 +100,7 @@ def test_without_the_others(tree: Path, work: Path, monkeypatch: pytest.MonkeyPa
     assert [text for text in said if "TorchFix is left out" in text and "no network" in text]
 
 
+@pytest.mark.slow
 def test_costs() -> None:
     here = Path.cwd()
     with pytest.raises(costs.Failed, match=r"exit code 7.*\n.*why"):
@@ -141,6 +145,13 @@ def test_long_files(lines: int) -> None:
     assert abs(text.count("\n") - lines) < 250
     assert len(names) == len(set(names)) > 10
     assert re.search(r"\.backward\(\)", text)
+
+
+def test_one_file_is_clean_and_the_other_is_not(tmp_path: Path) -> None:
+    made = start.commands(tmp_path, ["torchlint"])
+    assert [command.line[-1] for command in made.values()] == [start.CLICK, "0.py", "1.py", "2.py"]
+    found = [len(lint(SourceFile.read(tmp_path / f"{number}.py"), select())) for number in range(3)]
+    assert found[:2] == [0, 0] < found[2:]
 
 
 def test_tables_are_written_between_the_markers(tmp_path: Path) -> None:

@@ -271,6 +271,7 @@ def test_old_files_of_the_cache_are_deleted(folder: Path, cache_folder: Path, mo
     assert sum(len(name) == 37 and name.islower() for name in names) == 20 + 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_run_that_is_killed_while_it_writes(folder: Path, cache_folder: Path) -> None:
     killer = "import os, sys; os.replace = lambda *_: os.kill(os.getpid(), 9); from torchlint.cli import main; main()"

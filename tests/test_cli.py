@@ -189,6 +189,7 @@ def test_help_teaches(folder: Path) -> None:
         assert taught in options
 
 
+@pytest.mark.slow
 def test_help_and_version_do_not_import_the_parser(run: object) -> None:
     code = (
         "import sys\nfrom torchlint.cli import cli\n"
@@ -200,6 +201,7 @@ def test_help_and_version_do_not_import_the_parser(run: object) -> None:
     assert done.stdout.startswith("torchlint 0.")
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_quiet() -> None:
     with subprocess.Popen([*TORCHLINT, "explain", "--all"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stderr

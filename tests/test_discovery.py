@@ -70,6 +70,7 @@ def test_ignore_files_of_every_level(tree: Path) -> None:
     assert found("src") == [path for path in expected if path.startswith("src/")]
 
 
+@pytest.mark.slow
 def test_git_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     git = ["git", "-c", "core.excludesFile=/dev/null"]

@@ -122,6 +122,7 @@ def test_a_reader_that_has_gone_is_not_told(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize(
     ("command", "code", "output", "errors"),
@@ -248,6 +249,7 @@ def refuse_threads(monkeypatch: pytest.MonkeyPatch, is_refused: Callable[[], boo
     monkeypatch.setattr(threading.Thread, "start", refusing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("largest", "depth"), [(-1, 20), (100_000_000, 1_000)], ids=["none", "small ones only"])
 def test_threads_that_cannot_start(folder: Path, monkeypatch: pytest.MonkeyPatch, largest: int, depth: int) -> None:
     refuse_threads(monkeypatch, lambda: threading.stack_size() > largest)
@@ -257,6 +259,7 @@ def test_threads_that_cannot_start(folder: Path, monkeypatch: pytest.MonkeyPatch
         assert (result.exit_code, result.stdout) == (1, FOUND + FOUND.replace("bad.py", "deep.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fork", "pipe"])
 def test_processes_that_cannot_start(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """None at all, or not as many as were asked for: then this one lints, and leaves none behind."""

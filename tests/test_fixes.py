@@ -13,6 +13,7 @@ import libcst as cst
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.thinning import thinned
 from torchlint import Category, Rule, Safety, Selection, SourceFile, lint, testing
 from torchlint.cli import cli
 from torchlint.engine import registry
@@ -164,7 +165,7 @@ def test_text_that_would_not_come_back_the_same_is_left_alone() -> None:
     assert "cannot be written" in result.findings[-1].message
 
 
-@pytest.mark.parametrize("fixture", testing.fixtures(FIXTURES), ids=lambda fixture: fixture.shown)
+@pytest.mark.parametrize("fixture", thinned(testing.fixtures(FIXTURES), every=5), ids=lambda fixture: fixture.shown)
 def test_what_safe_fixes_leave_is_stable(fixture: testing.Fixture) -> None:
     selection = registry.select()
     once = fix(SourceFile("file.py", fixture.text.encode()), selection)
@@ -212,6 +213,7 @@ def test_fix_only_lists_nothing(folder: Path) -> None:
     assert (folder / "bad.py").read_text() == "new()\nno()\n"
 
 
+@pytest.mark.slow
 def test_diff_writes_nothing_and_can_be_applied(folder: Path) -> None:
     (folder / "bad.py").write_text("old()\nno()")
     result = torchlint("--diff", "--unsafe-fixes", ".")

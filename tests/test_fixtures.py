@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.thinning import thinned
 from torchlint import SourceFile, testing
 from torchlint.engine import examination, registry
 from torchlint.engine.registry import Selection
@@ -13,7 +15,14 @@ from torchlint.engine.registry import Selection
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
-@pytest.mark.parametrize("case", testing.cases(FIXTURES), ids=str)
+def cases() -> list[Any]:
+    """In a quick run the markers of all fixtures are looked at, and some of the other checks are made."""
+    made = testing.cases(FIXTURES)
+    others = thinned((case for case in made if case.check != "markers"), every=9)
+    return [*(case for case in made if case.check == "markers"), *others]
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
 def test_fixture(case: testing.Case, bless: bool) -> None:
     problems = case.problems(bless=bless)
     assert not problems, "\n" + "\n".join(problems)

@@ -40,6 +40,7 @@ def spoken_of(pattern: str, path: str) -> bool:
     return Patterns(Path(), [pattern]).cover(path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_git_agrees(tmp_path: Path) -> None:
     """One folder for each pattern, so that Git need be asked only once."""

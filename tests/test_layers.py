@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from torchlint.syntax.python_ast import PythonTree
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "lazy_import", "colours", "suggest"},
+    {"finding", "lazy_import", "lazy_pattern", "colours", "suggest"},
     {"files"},
     {"syntax", "pytorch", "results"},
     {"prefilter", "model"},
@@ -58,9 +59,44 @@ def below_torchlint(path: Path) -> str:
     return path.relative_to(ROOT / "torchlint").as_posix()
 
 
-def imports(path: Path) -> Iterator[tuple[str, str]]:
+def for_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """Makes a check of one file a test of many, which names all that fail."""
+
+    def decorate(check: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            problems = [f"{shown(path)}: {problem}" for path in paths if (problem := problem_of(check, path))]
+            assert not problems, "\n".join(problems)
+
+        test.__doc__ = check.__doc__
+        return test
+
+    return decorate
+
+
+def problem_of(check: Callable[[Path], None], path: Path) -> str:
+    """Why a check of a file fails; empty if it does not."""
+    try:
+        check(path)
+    except AssertionError as error:
+        return str(error) or "fails"
+    return ""
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """The nodes of a file that the tests ask about."""
+    wanted = (ast.Import, ast.ImportFrom, ast.Call, ast.ClassDef)
+    return [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, wanted)]
+
+
+@cache
+def imports(path: Path) -> list[tuple[str, str]]:
     """Module and name of every import in a file; the name is empty in `import module`."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, str]]:
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -68,7 +104,7 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((module, alias.name) for alias in node.names)
 
 
-@pytest.mark.parametrize("path", PACKAGE, ids=shown)
+@for_each(PACKAGE)
 def test_imports_point_one_way(path: Path) -> None:
     own = unit(path)
     if own in {"__init__", *ENTRY_POINTS}:
@@ -84,7 +120,7 @@ def test_imports_point_one_way(path: Path) -> None:
         assert RANK[target] < RANK[own] + (not entry), f"{own} must not import {target}"
 
 
-@pytest.mark.parametrize("path", VERIFY, ids=shown)
+@for_each(VERIFY)
 def test_the_verifier_knows_findings_and_sources_and_nothing_of_how_they_were_found(path: Path) -> None:
     known = {"finding", "files", "colours", "outputs", "results", "verify"}
     if path.name == "sarif.py":
@@ -95,14 +131,14 @@ def test_the_verifier_knows_findings_and_sources_and_nothing_of_how_they_were_fo
         assert module.partition(".")[0] not in ("torch", "torchlint_probe"), "torch is for the probe"
 
 
-@pytest.mark.parametrize("path", PROBE, ids=shown)
+@for_each(PROBE)
 def test_the_probe_needs_the_standard_library_and_torch_only(path: Path) -> None:
     for module, _ in imports(path):
         top = module.partition(".")[0]
         assert top in {*sys.stdlib_module_names, "torch", "torchlint_probe"}, module
 
 
-@pytest.mark.parametrize("path", [path for path in PACKAGE if unit(path) not in ("verify", "cli")], ids=shown)
+@for_each([path for path in PACKAGE if unit(path) not in ("verify", "cli")])
 def test_only_its_own_command_reaches_the_verifier(path: Path) -> None:
     """It runs programs: neither the check, nor the hook, nor an editor must get there."""
     assert not [module for module, name in imports(path) if f"{module}.{name}".startswith("torchlint.verify")]
@@ -113,26 +149,24 @@ MAY_OPEN = ("files/regular", "files/atomic_write", "run/cache/", "adoption/git",
 """Those that read and write the files of a checkout for all others; and those that open files of our own only."""
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in PACKAGE if not below_torchlint(path).startswith(MAY_OPEN)], ids=shown
-)
+@for_each([path for path in PACKAGE if not below_torchlint(path).startswith(MAY_OPEN)])
 def test_only_few_open_files(path: Path) -> None:
     """A checkout may put a link, a pipe or a device in the place of any: `regular` and `atomic_write` know."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes(path):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             is_opener = called.rpartition(".")[2] in OPENERS and called not in OF_AN_EDITOR
             assert not is_opener, f"line {node.lineno}: {called} opens a file: take `regular.read`, or `atomic_write`"
 
 
-@pytest.mark.parametrize("path", [*PACKAGE, *TESTS], ids=shown)
+@for_each([*PACKAGE, *TESTS])
 def test_nobody_imports_a_rule(path: Path) -> None:
     for module, name in imports(path):
         target = f"{module}.{name}."
         assert not target.startswith(("rules.", "torchlint.rules.")), f"from {module} import {name}"
 
 
-@pytest.mark.parametrize("path", [*PACKAGE, *RULES], ids=shown)
+@for_each([*PACKAGE, *RULES])
 def test_only_syntax_knows_the_insides_of_libcst(path: Path) -> None:
     for module, name in imports(path):
         if module.partition(".")[0] == "libcst":
@@ -141,7 +175,7 @@ def test_only_syntax_knows_the_insides_of_libcst(path: Path) -> None:
             assert "metadata" not in (*module.split("."), name), "the metadata providers cost ten times the parse"
 
 
-@pytest.mark.parametrize("path", [*PACKAGE, *RULES, *TESTS], ids=shown)
+@for_each([*PACKAGE, *RULES, *TESTS])
 def test_modules_are_named_for_what_they_own(path: Path) -> None:
     assert not {"utils", "util", "helpers", "helper", "common", "misc"} & {*path.parts, path.stem.strip("_")}
 
@@ -150,7 +184,7 @@ def test_no_class_has_many_ancestors() -> None:
     """A class has at most three ancestors of ours: what is more is several objects."""
     bases: dict[str, set[str]] = {}
     for path in (*PACKAGE, *RULES):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 bases.setdefault(node.name, set()).update(ast.unparse(base).split(".")[-1] for base in node.bases)
 

@@ -47,6 +47,7 @@ def test_the_last_line_says_how_many(folder: Path) -> None:
     assert last_line("--select", "unused-suppression") == "No findings in 4 files, 0 looked into."
 
 
+@pytest.mark.slow
 def test_every_way_of_running_says_the_same(folder: Path) -> None:
     expected = last_line("--no-cache")
     assert [last_line(), last_line()] == [expected] * 2, "without and with what the first has kept"

@@ -67,6 +67,7 @@ def test_releases_are_those_that_are_installed() -> None:
     assert plugins.release_of("libcst") == f"libcst-{version('libcst')}"
 
 
+@pytest.mark.slow
 def test_without_plugins_nothing_slow_is_imported(tmp_path: Path) -> None:
     """`importlib.metadata` takes longer to import than a file takes to lint."""
     (tmp_path / "one.py").write_text("x = 1\n")

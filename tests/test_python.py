@@ -51,6 +51,7 @@ def train(model, optimizer, loader):
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_what_python_merely_dislikes(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(STEPS, newline="\n")
     command = (

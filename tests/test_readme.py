@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from torchlint import Rule
 from torchlint.engine import registry
 from torchlint.outputs import FORMATS
@@ -56,6 +58,7 @@ def commands() -> list[str]:
     return re.findall(r"^```sh\n(.*?)\n```$", README.read_text("utf-8"), re.M | re.S)
 
 
+@pytest.mark.slow
 def test_outputs_and_table_are_real() -> None:
     readme = README.read_text("utf-8")
     assert len(CONSOLE.findall(readme)) >= 2
@@ -71,6 +74,7 @@ def test_two_commands_are_the_ones_in_use() -> None:
     assert all("\n" not in command for command in (lint, test))
 
 
+@pytest.mark.slow
 def test_lint_command_finds_something() -> None:
     program, *arguments = commands()[0].rpartition("&& ")[2].split()
     assert program == ".venv/bin/torchlint"
@@ -79,6 +83,7 @@ def test_lint_command_finds_something() -> None:
     assert "missing-zero-grad" in done.stdout
 
 
+@pytest.mark.slow
 def test_other_commands_and_configuration(tmp_path: Path) -> None:
     """With the README's configuration, each line of its third block of commands runs."""
     readme = README.read_text("utf-8")
@@ -100,6 +105,7 @@ def test_all_formats_are_listed() -> None:
     assert listed[: len(FORMATS)] == list(FORMATS)
 
 
+@pytest.mark.slow
 def test_torchlint_is_clean() -> None:
     done = torchlint("torchlint", "rules", "tests", cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -187,6 +187,7 @@ def test_the_page_of_nothing_and_of_what_cannot_be_read(bad_call: type[Rule]) ->
     assert "NUL bytes" in render("html", Outcome((linted("a\0", bad_call),), 1), Style())
 
 
+@pytest.mark.slow
 def test_a_browser_filters_the_page(bad_call: type[Rule], tmp_path: Path) -> None:
     """In a real one: no complaint on its console, and the address says what is shown."""
     browser = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")

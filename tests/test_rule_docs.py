@@ -79,6 +79,7 @@ def test_documentation(rule: type[Rule]) -> None:
     assert len(summary) <= 80
 
 
+@pytest.mark.slow
 @each_rule
 def test_severity(rule: type[Rule], found: Sequence[Finding]) -> None:
     """It is that of the category, unless the documentation says when it is less."""

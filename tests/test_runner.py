@@ -121,6 +121,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_finds_the_same(folder: Path, bad_call: type[Rule]) -> None:
     write(folder, 100)
     expected = text()
@@ -132,6 +133,7 @@ def test_any_number_of_processes_finds_the_same(folder: Path, bad_call: type[Rul
     assert counts == [(number, 100) for number in range(1, 101)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver", "fork"])
 def test_any_way_to_start_processes_finds_the_same(folder: Path, driver: Driver, start_method: str) -> None:
     if sys.platform == "win32" and start_method != "spawn":
@@ -147,6 +149,7 @@ def test_any_way_to_start_processes_finds_the_same(folder: Path, driver: Driver,
     assert found[0][1:] == ("", 1)
 
 
+@pytest.mark.slow
 @posix
 def test_an_interrupt_ends_all_processes_without_a_word(folder: Path, driver: Driver) -> None:
     for name in ("slow.py", "a.py"):
@@ -160,6 +163,7 @@ def test_an_interrupt_ends_all_processes_without_a_word(folder: Path, driver: Dr
     assert all(is_gone(pid) for pid in workers)
 
 
+@pytest.mark.slow
 @posix
 def test_processes_do_not_outlive_one_that_is_killed(folder: Path, driver: Driver) -> None:
     for name in ("slow.py", "a.py"):
@@ -190,6 +194,7 @@ def deadly(folder: Path, monkeypatch: pytest.MonkeyPatch, bad_call: type[Rule]) 
     yield once
 
 
+@pytest.mark.slow
 def test_what_a_dead_process_had_is_linted_again(deadly: Path, folder: Path) -> None:
     write(folder, 200)
     (folder / "3" / "m3.py").write_text("bad()  # die\n")
@@ -199,6 +204,7 @@ def test_what_a_dead_process_had_is_linted_again(deadly: Path, folder: Path) -> 
     assert deadly.read_text() == "done"
 
 
+@pytest.mark.slow
 def test_a_file_that_kills_whoever_lints_it_is_named(deadly: Path, folder: Path) -> None:
     write(folder, 30)
     (folder / "die.py").write_text("bad()  # die\n")
@@ -215,6 +221,7 @@ class Broken(Executor):
         raise BrokenExecutor
 
 
+@pytest.mark.slow
 def test_any_executor_will_do(folder: Path, bad_call: type[Rule]) -> None:
     write(folder, 40)
     expected = text()

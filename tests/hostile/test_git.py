@@ -18,6 +18,7 @@ from torchlint.adoption import git as git_module
 Torchlint = Callable[..., Result]
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
     pytest.mark.skipif(sys.platform == "win32", reason="its commands are shell scripts"),
 ]

@@ -75,11 +75,13 @@ def check(*command: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_as_a_module(folder: Path) -> None:
     assert "in 3 files" in check("-m", "torchlint", "--statistics", ".")
     assert os.listdir(folder.parent / "ran") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["None", "spawn", "forkserver"])
 def test_in_other_processes(folder: Path, start: str) -> None:
     """New interpreters look into the working folder before they are told where to look."""
@@ -110,6 +112,7 @@ def test_the_variable_for_new_interpreters_is_put_back(monkeypatch: pytest.Monke
         monkeypatch.setenv("PYTHONSAFEPATH", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", [["-I"], []])
 def test_only_the_working_folder_is_taken_away(tmp_path: Path, flag: list[str]) -> None:
     """The rest of the path stays as it is."""

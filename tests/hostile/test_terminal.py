@@ -124,6 +124,7 @@ def test_no_error_of_a_configuration_says_them(checkout: Path, torchlint: Torchl
     assert commands(result.output) == []
 
 
+@pytest.mark.slow
 @names_of_any_kind
 @needs_fifos
 def test_no_error_or_warning_says_them(checkout: Path, torchlint: Torchlint) -> None:

@@ -87,9 +87,18 @@ def launch(tmp_path: Path, environment: Mapping[str, str]) -> Iterator[Callable[
         yield launch
 
 
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, environment: Mapping[str, str]) -> Iterator[Editor]:
+    """An editor for a module of tests, which has started its server and can do nothing special."""
+    from tests.server.editor import Editor
+
+    with Editor(tmp_path_factory.mktemp("editor"), environment) as editor:
+        editor.start()
+        yield editor
+
+
 @pytest.fixture
-def editor(launch: Callable[..., Editor]) -> Editor:
-    """An editor that has started its server and can do nothing special."""
-    started = launch()
-    started.start()
+def editor(started: Editor, tmp_path: Path) -> Editor:
+    """The editor of the module, in the folder of the test and without documents."""
+    started.begin_anew(tmp_path)
     return started

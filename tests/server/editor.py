@@ -27,6 +27,7 @@ class Editor:
         self.messages: list[str] = []
         self.logs: list[str] = []
         self.registered: list[str] = []
+        self._opened: set[str] = set()
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -108,6 +109,7 @@ class Editor:
 
     def open(self, name: str, text: str, language: str = "python", version: int = 1) -> str:
         uri = self.uri(name)
+        self._opened.add(uri)
         item = types.TextDocumentItem(uri, language, version, text)
         self.notify(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(item))
         return uri
@@ -122,6 +124,16 @@ class Editor:
 
     def save(self, uri: str) -> None:
         self.notify(types.TEXT_DOCUMENT_DID_SAVE, types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
+
+    def begin_anew(self, folder: Path) -> None:
+        """Close all documents, go to another folder, and forget what the server has said."""
+        for uri in self._opened:
+            self.close(uri)
+        self.hover(self.uri("nothing.py"), 0, 0)  # once it is answered, all before it is done
+        self._opened.clear()
+        self.folder = folder
+        for heard in (self.published, self.messages, self.logs):
+            heard.clear()
 
     def close(self, uri: str) -> None:
         self.notify(types.TEXT_DOCUMENT_DID_CLOSE, types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))

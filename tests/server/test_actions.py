@@ -67,7 +67,9 @@ def test_actions_belong_to_the_text_as_it_is_now(editor: Editor) -> None:
     assert editor.actions(uri, at(0, 0, 3), QUICK_FIX) == []
 
 
-def test_unsafe_fixes_say_so(editor: Editor) -> None:
+def test_unsafe_fixes_say_so(launch: Callable[..., Editor]) -> None:
+    editor = launch()
+    editor.start()
     uri = editor.open("train.py", "bad_unsafe()\n")
     action, _ = editor.actions(uri, at(0, 0), QUICK_FIX)
     assert (action.title, action.is_preferred) == ("call `good` (unsafe)", None)

@@ -3,9 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Generic, TypeVar
 
-from torchlint.model.events import Branch, Event, Inlined, Item, Loop, Try
+from torchlint.model.events import Branch, Event, Exit, Inlined, Item, Loop, Try
+
+
+def pruned(items: list[Item], kinds: tuple[type[Event], ...]) -> list[Item]:
+    """A sequence without events of other kinds, nor what is left empty without them: the same for a `Flow` that
+    asks about these only."""
+    kept: list[Item] = []
+    for item in items:
+        if isinstance(item, Branch):
+            arms = [pruned(arm, kinds) for arm in item.arms]
+            kept += [Branch(item.site, arms)] if any(arms) else []
+        elif isinstance(item, Try):
+            body, handlers = pruned(item.body, kinds), [pruned(handler, kinds) for handler in item.handlers]
+            kept += [Try(item.site, body, handlers)] if body or any(handlers) else []
+        elif isinstance(item, (Loop, Inlined)):
+            inside = pruned(item.body, kinds)
+            kept += [replace(item, body=inside)] if inside else []
+        elif isinstance(item, (Exit, *kinds)):
+            kept.append(item)
+    return kept
+
 
 State = TypeVar("State")
 

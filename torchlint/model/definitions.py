@@ -64,6 +64,8 @@ class Definitions:
         self.classes: dict[ast.AST, ClassInfo] = {}
         self.class_names: dict[str, ClassInfo] = {}
         self.scopes = Scopes(tree)
+        self._around: dict[ast.AST, FunctionInfo | None] = {}
+        """The innermost function that holds each node that was asked for."""
         self._collect_definitions()
         self._collect_attributes()
 
@@ -103,12 +105,18 @@ class Definitions:
 
     def function_around(self, node: ast.AST) -> FunctionInfo | None:
         """The innermost function that holds a node (not the node itself)."""
+        below = [node]
+        found: FunctionInfo | None = None
         for item in self.tree.ancestors(node):
-            if item in self.functions:
-                return self.functions[item]
-            if item in self.classes:
-                return None
-        return None
+            if below[-1] in self._around:
+                found = self._around[below[-1]]
+                break
+            if item in self.functions or item in self.classes:
+                found = self.functions.get(item)
+                break
+            below.append(item)
+        self._around.update(dict.fromkeys(below, found))
+        return found
 
     def method_around(self, node: ast.AST) -> FunctionInfo | None:
         """The method that holds a node, also through nested functions."""

@@ -17,7 +17,7 @@ Path = tuple[tuple[object, int], ...]
 """The arms of the branches that lead to an event: pairs of a branch and the number of its arm."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Event:
     """Something that matters to training, at a site. The place fields are set when it is recorded."""
 
@@ -38,7 +38,7 @@ class Event:
     """The part of `passed` since then."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Backward(Event):
     """A backward pass; `retain` and `create` are None where the argument is not a literal."""
 
@@ -52,14 +52,14 @@ class Backward(Event):
         return self.loss
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Grad(Event):
     """`torch.autograd.grad`: a pass through the graph that leaves `.grad` alone."""
 
     outputs: Value
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Clear(Event):
     """Gradients are cleared: of an optimizer, a module or (None) of something unknown."""
 
@@ -67,7 +67,7 @@ class Clear(Event):
     explicit: bool = True
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MayClear(Event):
     """An unresolved call of this name that is handed these values: it may clear, or do, anything to them."""
 
@@ -76,12 +76,12 @@ class MayClear(Event):
     receiver: Value | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Yield(Event):
     """A generator hands control to its consumer, who may do anything before the next value."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Step(Event):
     """An optimizer's step; `name` is what the program calls it, `manual` an update written by hand.
 
@@ -94,12 +94,12 @@ class Step(Event):
     expression: Site | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class GradRead(Event):
     """Gradients are read or copied."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Clip(Event):
     """Gradients of these parameters are clipped to a bound; None where it is not given."""
 
@@ -107,7 +107,7 @@ class Clip(Event):
     bound: Value | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Keep(Event):
     """A value is put where it outlives the statement: `how` is append, add, slot or attribute."""
 
@@ -117,21 +117,21 @@ class Keep(Event):
     name: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Compute(Event):
     """An operator or module ran."""
 
     value: Tensor
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Call(Event):
     """An unresolved call; `value` is its result."""
 
     value: Unknown
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Mutate(Event):
     """A tensor is changed in place. `how` names the operation, `by` what it was called with."""
 
@@ -141,7 +141,7 @@ class Mutate(Event):
     by: tuple[Value, ...] = ()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Read(Event):
     """A name that holds a value is read again."""
 
@@ -149,47 +149,47 @@ class Read(Event):
     name: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class EmptyCache(Event):
     """`torch.cuda.empty_cache()` and its kin."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MemoryProbe(Event):
     """Memory is being measured, or its counters are reset."""
 
     resets: bool
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Anomaly(Event):
     """Anomaly detection is switched; `on` is None where a variable decides."""
 
     on: bool | None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Returned(Event):
     """A value leaves the function under analysis."""
 
     value: Value
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Fresh(Event):
     """Something with gradients of its own is made: an optimizer, a module, a leaf."""
 
     value: Value
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Exit:
     """Control leaves: by `return`, `raise`, `break` or `continue`."""
 
     kind: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Branch:
     """One of several sequences happens."""
 
@@ -197,7 +197,7 @@ class Branch:
     arms: list[list[Item]]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Try:
     """The body, perhaps cut short, then perhaps a handler."""
 
@@ -206,7 +206,7 @@ class Try:
     handlers: list[list[Item]]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Loop:
     """A sequence that repeats; `implicit` for a function that its callers repeat."""
 
@@ -223,7 +223,7 @@ class Loop:
     """What it goes over."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Inlined:
     """The body of a function of this module, at a call."""
 

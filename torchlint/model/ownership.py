@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
+from torchlint.model.dataflow import pruned
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import (
     Backward,
@@ -13,11 +15,13 @@ from torchlint.model.events import (
     Fresh,
     Grad,
     GradRead,
+    Item,
+    Loop,
     MayClear,
     Step,
     Yield,
 )
-from torchlint.model.program import Program
+from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking, called_like_module, has_parameters, is_module, result_of_call
 from torchlint.model.values import (
     Answer,
@@ -36,6 +40,13 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import site_of
+
+MAX_OPTIMIZERS = 50
+"""Of how many optimizers a loop or function is asked; not of all, or time would grow with their square."""
+TOUCHING = (Step, Backward, Clear, Fresh, MayClear, Yield, GradRead)
+"""What may happen to the gradients of an optimizer."""
+GIVING = (Backward, GradRead, Grad, Yield, Clear, MayClear, Call)
+"""What may give an optimizer gradients."""
 
 
 class Ownership:
@@ -56,26 +67,56 @@ class Ownership:
                 for item in inputs_of(part):
                     self._holders.setdefault(item, []).append(owner)
         self._reached: dict[tuple[Backward, Value], bool] = {}
+        self._cleared: dict[tuple[Event, Value], bool] = {}
+        self._touching: dict[Loop | Trace, list[Item]] = {}
+        self._held: dict[Value, tuple[set[Value], bool]] = {}
+        self._modules: dict[Value, tuple[set[Value], bool]] = {}
         self.stepped = {step.optimizer for step in self._steps()}
 
     def _steps(self) -> Iterator[Step]:
         for trace in self.traces:
-            yield from (event for event in trace.events if isinstance(event, Step))
+            yield from trace.of(Step)
+
+    @cached_property
+    def clearings(self) -> list[Clear]:
+        """All clearings of the module."""
+        return [event for trace in self.traces for event in trace.of(Clear)]
+
+    def touching(self, region: Loop | Trace) -> list[Item]:
+        """What may happen to gradients in a loop or a trace, for a `Flow`."""
+        if region not in self._touching:
+            self._touching[region] = pruned(region.body if isinstance(region, Loop) else region.items, TOUCHING)
+        return self._touching[region]
+
+    def optimizers(self, trace: Trace) -> list[Value]:
+        """The optimizers that step in a trace, in order: the first `MAX_OPTIMIZERS`."""
+        return list(dict.fromkeys(resolved(step.optimizer) for step in trace.of(Step)))[:MAX_OPTIMIZERS]
 
     def reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a backward pass may put gradients where an optimizer takes them: unless all the modules that
         its loss went through are known to be others."""
         key = (backward, optimizer)
         if key not in self._reached:
-            ours, known = parameters_of(optimizer)
-            self._reached[key] = not known or self.may_reach(self.tracking.graph(backward.loss), ours)
+            ours, known = self.held_by(optimizer)
+            self._reached[key] = not known or self._may_reach(self._modules_behind(backward), ours)
         return self._reached[key]
+
+    def held_by(self, optimizer: Value) -> tuple[set[Value], bool]:
+        """`parameters_of` an optimizer, worked out once."""
+        if optimizer not in self._held:
+            self._held[optimizer] = parameters_of(optimizer)
+        return self._held[optimizer]
+
+    def _modules_behind(self, backward: Backward) -> tuple[set[Value], bool]:
+        """The modules that a loss went through, and whether these are all of them."""
+        if backward.loss not in self._modules:
+            self._modules[backward.loss] = self._modules_of(self.tracking.pass_through(backward.loss))
+        return self._modules[backward.loss]
 
     def surely_reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a loss surely went through a module that an optimizer holds."""
-        ours, known = parameters_of(optimizer)
-        modules, _ = self._modules_of(self.tracking.graph(backward.loss))
-        return known and any(self._overlap(ours, {module}) for module in modules)
+        ours, known = self.held_by(optimizer)
+        return known and any(self._overlap(ours, {module}) for module in self._modules_behind(backward)[0])
 
     def may_use(self, value: Value, ours: set[Value]) -> bool:
         """Whether a forward pass may be one through any of these modules."""
@@ -84,7 +125,10 @@ class Ownership:
 
     def may_reach(self, graph: set[Value], ours: set[Value]) -> bool:
         """Whether a graph may go through one of these modules."""
-        modules, complete = self._modules_of(graph)
+        return self._may_reach(self._modules_of(graph), ours)
+
+    def _may_reach(self, through: tuple[set[Value], bool], ours: set[Value]) -> bool:
+        modules, complete = through
         return not complete or not modules or any(self._overlap(ours, {module}) for module in modules)
 
     def _modules_of(self, graph: set[Value]) -> tuple[set[Value], bool]:
@@ -111,13 +155,19 @@ class Ownership:
 
     def may_clear(self, event: Event, optimizer: Value) -> bool:
         """Whether an event clears the gradients of an optimizer, or cannot be told not to."""
+        if not isinstance(event, (Clear, Fresh, MayClear)):
+            return isinstance(event, Yield)
+        key = (event, optimizer)
+        if key not in self._cleared:
+            self._cleared[key] = self._may_clear(event, optimizer)
+        return self._cleared[key]
+
+    def _may_clear(self, event: Clear | Fresh | MayClear, optimizer: Value) -> bool:
         if isinstance(event, Clear):
             return self.clears(event.target, optimizer) is not Answer.NO
         if isinstance(event, Fresh):
-            return event.value is optimizer or event.value in parameters_of(optimizer)[0]
-        if isinstance(event, MayClear):
-            return self.is_handed(event, optimizer)
-        return isinstance(event, Yield)
+            return event.value is optimizer or event.value in self.held_by(optimizer)[0]
+        return self.is_handed(event, optimizer)
 
     def holds(self, optimizer: Value, parameters: Value) -> Answer:
         """Whether an optimizer holds some of these parameters: a list of them, or what `parameters()` gives."""
@@ -134,9 +184,9 @@ class Ownership:
         target = resolved(target)
         if optimizer in _with_owners(target) or not set(inputs_of(target)).isdisjoint(inputs_of(optimizer)):
             return Answer.YES
-        ours, known = parameters_of(optimizer)
+        ours, known = self.held_by(optimizer)
         if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
-            theirs, theirs_known = parameters_of(target)
+            theirs, theirs_known = self.held_by(target)
             if known and theirs_known:
                 return Answer.YES if self._overlap(ours, theirs) else Answer.NO
             both_step = target in self.stepped and optimizer in self.stepped

@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.evaluate.interpreter import Interpreter
-from torchlint.model.events import Event, Item, Loop, events_in
+from torchlint.model.events import Event, Item, Keep, Loop, Mutate, Read, events_in
 from torchlint.model.values import (
     Frame,
     Value,
@@ -22,14 +22,15 @@ from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBa
 from torchlint.pytorch.table import last_names_with
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, dotted, is_literal
 
+Kind = TypeVar("Kind", bound=Event)
+Other = TypeVar("Other", bound=Event)
+
 _TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnomaly) | {
     name.rpartition(".")[2] for name in SET_GRAD_MODE
 }
 _MODES = SET_GRAD_MODE | GRAD_MODES.keys()
 _KEEPING = last_names_with(Keeps)
 _TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
-
-Kind = TypeVar("Kind", bound=Event)
 
 
 @dataclass(eq=False)
@@ -50,10 +51,45 @@ class Trace:
         """All that happens, in flow order."""
         return list(events_in(self.items))
 
-    def of(self, kind: type[Kind], loops: tuple[Loop, ...] = ()) -> Iterator[Kind]:
+    def of(self, kind: type[Kind], loops: tuple[Loop, ...] = ()) -> list[Kind]:
         """The events of a kind inside of these loops, in flow order."""
-        found = (event for event in self.events if isinstance(event, kind))
-        return (event for event in found if event.loops[: len(loops)] == loops) if loops else found
+        found: list[Kind] = self._of(kind)  # type: ignore[assignment]
+        return [event for event in found if event.loops[: len(loops)] == loops] if loops else found
+
+    @overload
+    def of_kinds(self, kind: type[Kind], other: type[Other], /) -> list[Kind | Other]: ...
+    @overload
+    def of_kinds(self, *kinds: type[Event]) -> list[Event]: ...
+    def of_kinds(self, *kinds: type[Event]) -> Any:
+        """The events of several kinds, in flow order."""
+        return self._of(*kinds)
+
+    def _of(self, *kinds: type[Event]) -> list[Event]:
+        found = self._by_kind.get(kinds)
+        if found is None:
+            found = self._by_kind[kinds] = [event for event in self.events if isinstance(event, kinds)]
+        return found
+
+    @cached_property
+    def _by_kind(self) -> dict[tuple[type[Event], ...], list[Event]]:
+        return {}
+
+    @cached_property
+    def reads(self) -> dict[Value, list[Read]]:
+        """Where values are read again."""
+        found: dict[Value, list[Read]] = {}
+        for event in self.of(Read):
+            found.setdefault(event.value, []).append(event)
+        return found
+
+    @cached_property
+    def emptied(self) -> dict[Value, list[Keep]]:
+        """Where lists and their like are emptied."""
+        found: dict[Value, list[Keep]] = {}
+        for event in self.of(Keep):
+            if event.how == "clear":
+                found.setdefault(event.container, []).append(event)
+        return found
 
     @property
     def receiver(self) -> Value | None:
@@ -77,6 +113,11 @@ class Program:
         """Whether the file is a test: some habits are right there."""
         self.called_names = self._called_names()
         self.traces = list(self._interpret())
+
+    @cached_property
+    def changed(self) -> set[Value]:
+        """What changes in place made of their targets."""
+        return {event.result for trace in self.traces for event in trace.of(Mutate)}
 
     def returned_by(self, info: ClassInfo) -> Value | None:
         """What the `forward` of a class of this module returns, whatever it is called with; None: not known."""

@@ -62,8 +62,11 @@ class Tracking:
         have a graph as well."""
         self._answers: dict[Value, Answer] = {}
         self._settled: set[Value] = set()
+        self._from_module: dict[Value, bool] = {}
+        """Whether values come from a module, as far as that was asked."""
         self._pending: list[Value] = []
         self._circular = False
+        self._passes: dict[tuple[Value, bool], set[Value]] = {}
         losses = list(losses)
         for loss in losses:
             self._mark(loss)
@@ -80,6 +83,8 @@ class Tracking:
             seen.add(value)
             if certain or self._is_loss(value):
                 self.backpropagated.add(value)
+                if isinstance(value, Unknown) and value.origin == "iteration":
+                    self._from_module.clear()  # it is no data
             if isinstance(value, (Phi, Container)):
                 parts = value.elements() if isinstance(value, Container) else value.parents
                 stack.extend((item, certain) for item in parts if not isinstance(item, Plain))
@@ -120,26 +125,22 @@ class Tracking:
 
     def _comes_from_module(self, value: Value) -> bool:
         """Whether a value is computed by what is, or is called like, a module."""
-        seen: set[Value] = set()
-        stack = [value]
+        user: dict[Value, Value | None] = {}
+        """Each value that was looked at, with the one that is computed of it."""
+        stack: list[tuple[Value, Value | None]] = [(value, None)]
         while stack:
-            item = stack.pop()
-            if item in seen or self._cannot_track(item):
+            item, used_by = stack.pop()
+            if item in user or self._from_module.get(item) is False or self._cannot_track(item):
                 continue
-            seen.add(item)
-            if isinstance(item, Tensor) and (item.op == "module" or item.leaf):
-                return True
-            if (
-                isinstance(item, Unknown)
-                and item.origin == "call"
-                and item.callee is not None
-                and called_like_module(item.callee)
-            ):
+            user[item] = used_by
+            if self._from_module.get(item) or _is_made_by_module(item):
+                self._from_module.update(dict.fromkeys(_chain(item, user), True))
                 return True
             if isinstance(item, (Tensor, Phi)) or (
                 isinstance(item, Unknown) and item.origin in ("element", "attribute")
             ):
-                stack.extend(item.parents)
+                stack.extend((parent, item) for parent in item.parents)
+        self._from_module.update(dict.fromkeys(user, False))
         return False
 
     def _is_loss(self, value: Value) -> bool:
@@ -276,6 +277,14 @@ class Tracking:
 
     # -- graphs -------------------------------------------------------------------------------------
 
+    def pass_through(self, outputs: Value, *, carried: bool = True) -> set[Value]:
+        """The graph that a backward pass goes through from a value, worked out once."""
+        key = (outputs, carried)
+        known = self._passes.get(key)
+        if known is None:
+            known = self._passes[key] = self.graph(outputs, carried=carried)
+        return known
+
     def graph(self, value: Value, *, carried: bool = True) -> set[Value]:
         """The results of calls and operators that a value's graph goes through.
 
@@ -299,6 +308,22 @@ class Tracking:
             else:
                 stack.extend(graph_inputs(item) if isinstance(item, Tensor) else item.parents)
         return found
+
+
+def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
+    """A value, what is computed of it, and so on."""
+    item: Value | None = value
+    while item is not None:
+        yield item
+        item = user[item]
+
+
+def _is_made_by_module(value: Value) -> bool:
+    """Whether a value is a leaf, or the result of what is, or is called like, a module."""
+    if isinstance(value, Tensor):
+        return value.op == "module" or value.leaf
+    callee = value.callee if isinstance(value, Unknown) and value.origin == "call" else None
+    return callee is not None and called_like_module(callee)
 
 
 def called_like_module(callee: Value) -> bool:

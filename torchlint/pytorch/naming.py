@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
-
-def _any_of(words: str, *, flags: int = re.IGNORECASE) -> re.Pattern[str]:
-    return re.compile("|".join(words.split()), flags)
+from torchlint.lazy_pattern import LazyPattern
 
 
-def _verbs(words: str) -> re.Pattern[str]:
+def _any_of(words: str, *, flags: int = re.IGNORECASE) -> LazyPattern:
+    return LazyPattern("|".join(words.split()), flags)
+
+
+def _verbs(words: str) -> LazyPattern:
     """Names that begin with one of these verbs: `save`, `save_model`, `saveModel`, `_save`."""
-    return re.compile(rf"_?(?:{'|'.join(words.split())})(?:_|$|[A-Z0-9])")
+    return LazyPattern(rf"_?(?:{'|'.join(words.split())})(?:_|$|[A-Z0-9])")
 
 
 # -- optimizers -----------------------------------------------------------------------------------------
@@ -20,9 +22,9 @@ _ALGORITHMS = (
     r"Adam|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Lamb(?!da)|LAMB|Lion|Adafactor|NovoGrad|Ranger|RAdam|Rprop|Muon|Shampoo"
     r"|LARS"
 )
-_ALGORITHM = re.compile(rf"(?:{_ALGORITHMS})[A-Za-z0-9]*$")
-_OPTIMIZER_CLASS = re.compile(rf"(?:{_ALGORITHMS}|Optimizer)[A-Za-z0-9]*$")
-_NOT_OPTIMIZER_CLASS = re.compile(r"Scheduler|LR$|Config|Args|Params|Hook|State|Local")
+_ALGORITHM = LazyPattern(rf"(?:{_ALGORITHMS})[A-Za-z0-9]*$")
+_OPTIMIZER_CLASS = LazyPattern(rf"(?:{_ALGORITHMS}|Optimizer)[A-Za-z0-9]*$")
+_NOT_OPTIMIZER_CLASS = LazyPattern(r"Scheduler|LR$|Config|Args|Params|Hook|State|Local")
 _OPTIMIZER = _any_of(r"opt(?:im)?(?:$|[^a-z]) ^opt optim adam sgd lbfgs rmsprop (?:^|_)solver$")
 _STEPS_TOO = _any_of(
     r"sched (?:^|_)lr(?:_|$) lr_ warm env scaler profil ^prof pbar bar$ meter logger timer fabric engine decay ema "
@@ -116,7 +118,7 @@ _ONLY_COMPUTES = _verbs(
     "gather average append avg add loss criterion forward encode decode render extract "
     r"regulari[sz]\w* penalty num embed greedy translate beam"
 )
-_COMPUTES_A_NUMBER = re.compile(
+_COMPUTES_A_NUMBER = LazyPattern(
     r"_?(?:compute|calc|calculate|get)_?\w*(?:loss|losses|acc|accuracy|metrics?|score|error|reward|penalty|norm)s?$",
     re.IGNORECASE,
 )
@@ -169,7 +171,7 @@ SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test
 """Context managers that may well switch gradients off."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""
-TRAINING = re.compile(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")
+TRAINING = LazyPattern(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")
 """Flags and modes, as whole words, under which something trains."""
 DEBUGGING = _any_of("debug anomal nan detect check verbose trace profil test inspect safe")
 """Names of flags that decide about debugging, not about training."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 
 import libcst as cst
 
@@ -56,16 +55,10 @@ class OutOfPlace:
         """Whether a value shares the storage of another one, and is not just what a change in place made of it."""
         value = resolved(value)
         while isinstance(value, Tensor) and value.base is not None:
-            if value not in self._changed:
+            if value not in self.program.changed:
                 return True
             value = resolved(value.base)
         return False
-
-    @cached_property
-    def _changed(self) -> set[Value]:
-        """What changes in place made of their targets."""
-        events = (event for trace in self.program.traces for event in trace.events)
-        return {event.result for event in events if isinstance(event, Mutate)}
 
     # -- statements -------------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.model.events import Backward, Compute, Event, Step, apart
+from torchlint.model.events import Backward, Compute, Step, apart
 from torchlint.model.ownership import parameters_of
-from torchlint.model.program import Program
+from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, Module, Value, resolved
 
@@ -27,7 +27,6 @@ class ParameterUpdates:
     def __init__(self, program: Program, tracking: Tracking) -> None:
         self.program = program
         self.tracking = tracking
-        self._known_graphs: dict[Backward, tuple[set[Value], set[Value]]] = {}
 
     def across_backward(self) -> Iterator[ParametersChanged]:
         """Steps between a forward pass and the backward of its loss, of parameters that both use."""
@@ -35,7 +34,7 @@ class ParameterUpdates:
             for step in trace.events:
                 if isinstance(step, Step) and not step.manual:
                     modules, known = parameters_of(resolved(step.optimizer))
-                    found = self._forward_across(step, modules, trace.events) if known else None
+                    found = self._forward_across(step, modules, trace) if known else None
                     if found is not None:
                         yield found
 
@@ -43,17 +42,16 @@ class ParameterUpdates:
         """The step that updates parameters before a backward goes through a pass that used them, if there is one."""
         return next((item.step for item in self.across_backward() if item.backward is backward), None)
 
-    def _forward_across(self, step: Step, modules: set[Value], events: list[Event]) -> ParametersChanged | None:
-        savers = [
-            event for event in events if isinstance(event, Compute) and self._is_used_before(event, step, modules)
-        ]
-        for backward in events if savers else ():
-            if not isinstance(backward, Backward) or backward.loops != step.loops or apart(backward, step):
+    def _forward_across(self, step: Step, modules: set[Value], trace: Trace) -> ParametersChanged | None:
+        savers = [event for event in trace.of(Compute) if self._is_used_before(event, step, modules)]
+        for backward in trace.of(Backward) if savers else ():
+            if backward.loops != step.loops or apart(backward, step):
                 continue
             is_dragged = backward.order < step.order  # the graph of an earlier iteration, dragged along
             if is_dragged and not step.loops:
                 continue
-            whole, own = self._graphs(backward)
+            own = self.tracking.pass_through(backward.loss, carried=False)
+            whole = self.tracking.pass_through(backward.loss)
             for saver in savers:
                 used = saver.value in own
                 if is_dragged:
@@ -64,14 +62,6 @@ class ParameterUpdates:
 
     def _is_used_before(self, saver: Compute, step: Step, modules: set[Value]) -> bool:
         return saver.order <= step.order and saver.loops == step.loops and self._uses(saver, modules)
-
-    def _graphs(self, backward: Backward) -> tuple[set[Value], set[Value]]:
-        """The graph that a backward pass goes through, and the part of it that its own iteration made."""
-        known = self._known_graphs.get(backward)
-        if known is None:
-            own = self.tracking.graph(backward.loss, carried=False)
-            known = self._known_graphs[backward] = self.tracking.graph(backward.loss), own
-        return known
 
     def _carries_itself(self, value: Value) -> bool:
         """Whether a forward pass feeds the same one of the next iteration, with its graph."""

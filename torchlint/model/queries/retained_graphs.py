@@ -52,6 +52,8 @@ class RetainedGraphs:
     def __init__(self, program: Program, tracking: Tracking) -> None:
         self.program = program
         self.tracking = tracking
+        self._known_passes: dict[Trace, dict[Value, list[Event]]] = {}
+        self._known_calls: dict[Trace, list[Event]] = {}
 
     def hides_state(self, backward: Backward) -> bool:
         """Whether a backward retains its graph since a hidden state drags the graphs of earlier iterations along."""
@@ -85,7 +87,7 @@ class RetainedGraphs:
             return False
         if self._ends_with_its_function(backward, loop, results, trace):
             return False
-        return not any(self._uses(event, results, backward) for event in trace.events if event is not backward)
+        return not any(self._uses(event, results, backward) for event in self._users(trace, results, backward))
 
     def _ends_with_its_function(self, backward: Backward, loop: Loop, results: set[Value], trace: Trace) -> bool:
         """Whether only locals of a function that the loop calls hold the graph: it is gone when that returns."""
@@ -110,6 +112,32 @@ class RetainedGraphs:
         kept = [event.value for event in events_in(call.body) if isinstance(event, Keep)]
         stored = [value for (owner, _), value in trace.heap.items() if not isinstance(owner, Tensor)]
         return any(not self.tracking.graph(value).isdisjoint(results) for value in (call.result, *kept, *stored))
+
+    def _users(self, trace: Trace, results: set[Value], backward: Backward) -> Iterator[Event]:
+        """The events that may pass through these results, the last first: not those that only pass through others."""
+        passes = self._passes(trace)
+        for item in results:
+            yield from (event for event in reversed(passes.get(item, [])) if event is not backward)
+        yield from self._unresolved(trace)
+
+    def _passes(self, trace: Trace) -> dict[Value, list[Event]]:
+        """The passes of a trace, by each value that their graphs go through."""
+        found = self._known_passes.get(trace)
+        if found is None:
+            found = self._known_passes[trace] = {}
+            for event in trace.of_kinds(Backward, Grad):
+                for item in self.tracking.pass_through(event.outputs):
+                    found.setdefault(item, []).append(event)
+        return found
+
+    def _unresolved(self, trace: Trace) -> list[Event]:
+        """Calls of what nobody knows, which may go backward."""
+        found = self._known_calls.get(trace)
+        if found is None:
+            touching = (event for event in trace.of(MayClear) if naming.may_touch_gradients(event.name))
+            calls = (event for event in trace.of(Call) if any(map(_goes_backward, event.value.parents)))
+            found = self._known_calls[trace] = [*touching, *calls]
+        return found
 
     def _is_forward(self, item: Value) -> bool:
         """A module's output or a loss: what a graph of this iteration begins with."""
@@ -158,13 +186,13 @@ class RetainedGraphs:
             return False
         later = event.order > backward.order
         if isinstance(event, (Backward, Grad)):
-            now = self.tracking.graph(event.outputs, carried=False)
+            now = self.tracking.pass_through(event.outputs, carried=False)
             if later:
                 return not now.isdisjoint(results)
-            return not (self.tracking.graph(event.outputs) - now).isdisjoint(results)
-        if isinstance(event, MayClear) and later and naming.may_touch_gradients(event.name):
-            return any(not self.tracking.graph(item).isdisjoint(results) for item in event.handed)
-        return isinstance(event, Call) and any(map(_goes_backward, event.value.parents))
+            return not (self.tracking.pass_through(event.outputs) & results).issubset(now)
+        if isinstance(event, MayClear):
+            return later and any(not self.tracking.graph(item).isdisjoint(results) for item in event.handed)
+        return isinstance(event, Call)
 
     def _hidden_state(self, backward: Backward) -> Phi | None:
         """A value of the previous iteration in the graph that was never detached."""

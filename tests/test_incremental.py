@@ -8,12 +8,15 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
+from tests.thinning import thinned
 from torchlint import SourceFile, lint, select
 from torchlint.engine.examination import examine
 from torchlint.syntax.incremental import Pieces
 from torchlint.syntax.tree import parse
 
-FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/*.py"))
+PATHS = sorted((Path(__file__).parent.parent / "fixtures").glob("*/*.py"))
+FIXTURES = [path for path in PATHS if not path.name.endswith(".fixed.py")]
+"""Fixed ones hold nothing that is not in the others."""
 LINES = ("", "x = 1", "else:", "    pass", "# a comment", "    # another", "'''", "(", "\\", "x = 1; y = 2; \\", "\f")
 CODE = "import torch\n\n\ndef f(x):\n    return x\n\n\n# a note\n@torch.no_grad()\ndef g(x):\n    return x\n\n\ny = 2\n"
 
@@ -43,13 +46,13 @@ def edited(text: str, choice: random.Random) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: "/".join(path.parts[-2:]))
+@pytest.mark.parametrize("path", thinned(FIXTURES, every=20), ids=lambda path: "/".join(path.parts[-2:]))
 def test_edits_of_fixtures(path: Path) -> None:
     """Each form of a file has the findings that it would have alone."""
     choice = random.Random(path.name)
     pieces, selection = Pieces(), select(["all"])
     text = path.read_text("utf-8")
-    for _ in range(6):
+    for _ in range(4):
         source = SourceFile.of_text("a.py", text)
         assert examine(source, selection, pieces).findings == lint(source, selection)
         assert_same(pieces, text)

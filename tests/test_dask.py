@@ -114,6 +114,7 @@ def torchlint(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["--no-cache", *arguments])
 
 
+@pytest.mark.slow
 @needs_dask
 def test_a_cluster_finds_the_same_though_a_worker_dies(folder: Path, cluster: Cluster) -> None:
     workers = [cluster.add_worker(), cluster.add_worker()]
@@ -131,6 +132,7 @@ def test_a_cluster_finds_the_same_though_a_worker_dies(folder: Path, cluster: Cl
     assert cluster.is_working(workers[1])
 
 
+@pytest.mark.slow
 @needs_dask
 def test_who_cannot_do_the_work_is_an_error(folder: Path, cluster: Cluster) -> None:
     cluster.add_worker(version="0.0.1")
@@ -140,6 +142,7 @@ def test_who_cannot_do_the_work_is_an_error(folder: Path, cluster: Cluster) -> N
     assert re.search(r"the worker tcp://\S+ has another torchlint: torchlint: 0\.0\.1 instead of \d", result.stderr)
 
 
+@pytest.mark.slow
 @needs_dask
 def test_nobody_there_is_an_error(folder: Path) -> None:
     started = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,10 +26,13 @@ def installed_torch() -> str:
         return ""
 
 
-needs_torch = pytest.mark.skipif(
-    installed_torch() != autograd_table.TORCH_VERSION or importlib.util.find_spec("yaml") is None,
-    reason=f"needs torch {autograd_table.TORCH_VERSION} and pyyaml",
-)
+_has_torch = installed_torch() == autograd_table.TORCH_VERSION and importlib.util.find_spec("yaml") is not None
+
+
+def needs_torch(test: Callable[..., None]) -> Callable[..., None]:
+    reason = f"needs torch {autograd_table.TORCH_VERSION} and pyyaml"
+    marked: Callable[..., None] = pytest.mark.slow(pytest.mark.skipif(not _has_torch, reason=reason)(test))
+    return marked
 
 
 def words(text: str) -> frozenset[str]:

@@ -35,6 +35,7 @@ def test_opcodes_lead_from_one_to_the_other() -> None:
         assert (end_old, end_new, made) == (len(old), len(new), new)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_git_understands_a_diff(tmp_path: Path) -> None:
     chance = random.Random(6)

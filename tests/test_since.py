@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from torchlint import Rule
 from torchlint.cli import cli
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="needs git")]
 
 
 @pytest.fixture

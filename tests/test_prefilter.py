@@ -328,6 +328,7 @@ def everything_parsed(monkeypatch: pytest.MonkeyPatch) -> Selection:
     return selection
 
 
+@pytest.mark.slow
 def test_never_wrongly_no(everything_parsed: Selection) -> None:
     """Whatever the rules find in the fixtures, the coarse reading does not rule out."""
     found = 0
@@ -341,6 +342,7 @@ def test_never_wrongly_no(everything_parsed: Selection) -> None:
 CHANGES = ("{} += 1", "{}.mul_(2)", "{}[0] = 0", "torch.relu_({})", "{}.data.add_(1)", "{}[..., :1] /= 3")
 
 
+@pytest.mark.slow
 def test_never_wrongly_no_about_changes_anywhere(everything_parsed: Selection) -> None:
     """Wherever the fixtures bind something to what they compute, it is changed in place: what is found, is read."""
     found = 0

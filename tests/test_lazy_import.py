@@ -23,6 +23,7 @@ print("LOADED", *(name for name in loaded if f"{name}.".startswith(needed_by_few
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["--isolated", "a.py"]])
 def test_libcst_is_for_files_that_are_parsed(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "a.py").write_text("import torch\n\ntotal = 0\nfor i in range(3):\n    total += i\n")
