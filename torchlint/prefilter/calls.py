@@ -25,6 +25,8 @@ from torchlint.prefilter.values import MADE, NOT, Maybe, Value, either, present,
 from torchlint.pytorch import naming
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MODULES
 
+_MAX_LAMBDAS = 3
+"""Lambdas that are followed from one another."""
 _LEAVES = frozenset({"Parameter", "requires_grad_", "parameters", "named_parameters"})
 
 
@@ -109,7 +111,7 @@ class Calls(Expressions):
         func = node.func
         results: list[Maybe] = []
         if receiver is None and isinstance(func, ast.Name) and (bound := self._names.get(name)) and bound.body:
-            return self._evaluated(bound.body, arguments.positional)
+            return self._call_lambda(bound.body, arguments)
         if isinstance(func, ast.Name) and name in self._nested:
             self._hand_over(name, arguments)
             return self._affected(self._nested[name], arguments)
@@ -119,6 +121,16 @@ class Calls(Expressions):
         if name in OPERATORS_OF_TORCH and not self._is_own(func, name):
             results.append(self._operator(name, node, receiver, arguments))
         return either(results) if results else self._other(node, name, receiver, arguments)
+
+    def _call_lambda(self, function: ast.Lambda, arguments: Arguments) -> Maybe:
+        """The result of a lambda; those that call others over and over are left to the model."""
+        if self._lambdas == _MAX_LAMBDAS:
+            self.saved_changed = self.leaf_changed = True
+            return None
+        self._lambdas += 1
+        result = self._evaluated(function, arguments.positional)
+        self._lambdas -= 1
+        return result
 
     # -- functions of the file ----------------------------------------------------------------------------
 

@@ -37,6 +37,8 @@ class Expressions:
         self._names: Names = {}
         self._without_grad = False
         self._infers = False
+        self._lambdas = 0
+        """How many lambdas are being called."""
         self._repeats = True
         """Whether loops are read twice."""
         self._kept: list[Value] = []

@@ -111,9 +111,13 @@ class Makers:
         """Names and attributes that are bound to parameters."""
         makers = (b"arameter", b"requires_grad", *(alias.encode() for alias in self._parameter_aliases()))
         places = (place for text in makers for place in finds(self.data, text) if self._ends(place + len(text)))
-        names = {name for place in places for name in self._bound_to_parameter(place)}
-        while more := {copy for copy, name in self._copies if name in names} - names:
+        first_of_line = {self.outline.line_start(place): place for place in reversed(list(places))}
+        names = {name for place in first_of_line.values() for name in self._bound_to_parameter(place)}
+        todo = list(names)
+        while todo:
+            more = self._copies.get(todo.pop(), set()) - names
             names |= more
+            todo.extend(more)
         return frozenset(names)
 
     def _ends(self, place: int) -> bool:
@@ -122,10 +126,13 @@ class Makers:
         return not (after.isalnum() or after == b"_")
 
     @cached_property
-    def _copies(self) -> list[tuple[str, str]]:
-        """Names and attributes that are bound to others."""
-        found = [(self._before_equals(place.start()), decoded(place[1])) for place in _COPY.finditer(self.data)]
-        return [(decoded(copy), name) for targets, name in found for copy in _NAME.findall(targets)]
+    def _copies(self) -> dict[str, set[str]]:
+        """The names and attributes that are bound to others, by those."""
+        found: dict[str, set[str]] = {}
+        for place in _COPY.finditer(self.data):
+            copies = map(decoded, _NAME.findall(self._before_equals(place.start())))
+            found.setdefault(decoded(place[1]), set()).update(copies)
+        return found
 
     def _before_equals(self, place: int) -> bytes:
         return self.data[self.outline.line_start(place) : place]

@@ -149,7 +149,14 @@ class Outline:
 
     def spellings(self, name: str) -> list[str]:
         """A name, and those that the file gives to the same."""
-        return [name, *(alias for alias, real in self.aliases.items() if real == name)]
+        return [name, *self._aliases_of.get(name, ())]
+
+    @cached_property
+    def _aliases_of(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for alias, name in self.aliases.items():
+            found.setdefault(name, []).append(alias)
+        return found
 
     def _is_taken(self, place: int) -> bool:
         """Whether a name stands where a function is handed on: not behind a comma, where most are variables."""

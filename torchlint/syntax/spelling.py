@@ -21,7 +21,7 @@ _BEFORE = re.compile(rb"[ \t](?<=[\w\x80-\xff)\]\"'].)(?<!\bimport.)(?<!\bfrom.)
 _BEHIND = re.compile(rb"\.(?<=[\w\x80-\xff)\]\"']\.)[ \t]+(?=[^\W\d]|[\x80-\xff])")
 """Blanks before brackets and dots, and behind dots: without them Python reads the same tokens."""
 _DOT_FIRST = re.compile(rb"\n[ \t]*\.[ \t]*[^\W\d]")
-_BEFORE_DOT = re.compile(rb"(?:#[^\n]*\n|\n)\s*\.[ \t]*(?=[^\W\d])")
+_BEFORE_DOT = re.compile(rb"(?:(?<!#)#[^\n]*|(?<=[\w\x80-\xff)\]}\"'])[ \t]*)\n\s*\.[ \t]*(?=[^\W\d])")
 """The end of a line that goes on with a dot, with its comment."""
 
 
