@@ -48,7 +48,6 @@ class Change:
         for edit in self.edits:
             for node in edit.around:
                 yield from _surroundings(tree, node)
-            yield from _between(tree, edit.around)
 
     def fix(self, tree: Tree, spans: Mapping[cst.CSTNode, Span]) -> Fix | None:
         """The fix as text; None where it cannot be made."""
@@ -71,14 +70,6 @@ def _surroundings(tree: Tree, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     for suite in children(node):
         yield from children(suite) if isinstance(suite, cst.BaseSuite) else ()
     yield from (item for item in walk(tree.statement(node)) if isinstance(item, _STRINGS))
-
-
-def _between(tree: Tree, nodes: Sequence[cst.CSTNode]) -> Sequence[cst.CSTNode]:
-    """The top-level statements from the first to the last in which one of these nodes stands."""
-    body = tree.module.body
-    around = (item for node in nodes for item in (node, *tree.ancestors(node)))
-    places = [body.index(item) for item in around if tree.parent(item) is tree.module]
-    return body[min(places) : max(places) + 1] if places else ()
 
 
 class Layout:
