@@ -22,7 +22,7 @@ from torchlint.model.events import (
 )
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import has_parameters, is_forward, is_module
-from torchlint.model.values import Answer, Module, Optimizer, Tensor, Unknown, Value, inputs_of
+from torchlint.model.values import Answer, Kind, Module, Optimizer, Tensor, Unknown, Value, inputs_of, is_kind
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import LOOPS, SCOPES, PythonTree, children, dotted, site_of
 
@@ -39,7 +39,7 @@ class Iteration:
         self.inside = [event for event in trace.events if loop in event.loops]
         self.own = [event for event in self.inside if not self._loops_inside(event)]
         """What happens in it, but not in a loop inside of it."""
-        self.data = IterationData(self.node, program.definitions.imports)
+        self.data = IterationData(self.node, program.definitions.scopes.anywhere())
         self._made = self.data.yielded | program.definitions.assigned_names(self.node)
         """Names that stand for something else in each iteration."""
 
@@ -165,7 +165,7 @@ def _operands(value: Tensor | Unknown) -> tuple[Value, ...]:
 
 def _is_for_job(value: Value) -> bool:
     """Whether only who trains or evaluates by itself wants to be handed a value."""
-    if naming.LOADER.search(value.label) or is_module(value) is Answer.YES:
+    if naming.LOADER.search(value.label) or is_kind(value, Kind.LOADER) or is_module(value) is Answer.YES:
         return True
     return isinstance(value, Unknown) and value.origin == "parameter" and bool(naming.MODULE.search(value.label))
 

@@ -35,7 +35,7 @@ def only_times(loop: Loop, trace: Trace, definitions: Definitions) -> bool:
 
 def _read_clock(statements: Iterable[ast.AST], definitions: Definitions) -> bool:
     return any(
-        definitions.qualified(dotted(node.func)) in api.CLOCKS
+        definitions.qualified(dotted(node.func), node) in api.CLOCKS
         for statement in statements
         for node in walk(statement)
         if isinstance(node, ast.Call)

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
-from torchlint.pytorch import naming
+from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
 
 
@@ -73,7 +73,7 @@ class AnomalyDetectionLeftOn(Rule):
 
     code = "TL402"
     category = Category.PERFORMANCE
-    triggers = ((b"detect_anomaly", b"set_anomaly_enabled"),)
+    triggers = (triggers.ANOMALY,)
 
     def ask(self) -> Iterator[AnomalyLeftOn]:
         """Anomaly detection that is switched on without a switch, in code that trains."""
@@ -139,7 +139,7 @@ class AnomalyDetectionLeftOn(Rule):
     def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
         """`Trainer(detect_anomaly=True)` of Lightning."""
         for call in self.model.tree.of_type(ast.Call):
-            name = self.model.program.definitions.qualified(python_ast.dotted(call.func))
+            name = self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
             if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
                 continue
             for item in call.keywords:

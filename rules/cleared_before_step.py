@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, prefilter
 from torchlint.model import dataflow, events, program, values
+from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
     Pending = tuple[events.Backward | None, events.Event | None]
@@ -73,7 +74,7 @@ class ClearedBeforeStep(Rule):
 
     code = "TL102"
     category = Category.CORRECTNESS
-    triggers = ((b"backward(",), (b"step(",), (b"zero_grad",))
+    triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
+from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -79,7 +80,7 @@ class ClipOutsideStep(Rule):
     code = "TL107"
     category = Category.CORRECTNESS
     preview = True
-    triggers = ((b"clip_grad",), (b"backward(",), (b"step(",))
+    triggers = (triggers.CLIP, triggers.BACKWARD, triggers.STEP)
 
     def ask(self) -> Iterator[UselessClip]:
         for trace in self.model.program.traces:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.model import definitions, events, program
-from torchlint.pytorch import naming
+from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class EmptyCacheInLoop(Rule):
 
     code = "TL401"
     category = Category.PERFORMANCE
-    triggers = ((b"empty_cache",),)
+    triggers = (triggers.EMPTY_CACHE,)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -81,7 +81,7 @@ class InplaceOnLeaf(Rule):
 
     code = "TL302"
     category = Category.CORRECTNESS
-    triggers = ((b"requires_grad", b"Parameter", b"parameters", b"weight", b"bias", b".grad"),)
+    triggers = ((b"requires_grad", b"Parameter", b"parameters", b"weight", b"bias", b"grad"),)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
 from torchlint.model import events, program, values
+from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class InplaceOnSavedTensor(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return (b"step(" in data and prefilter.goes_backward(data)) or prefilter.may_change_saved_tensor(data)
+        steps = triggers.holds(data, triggers.STEP)
+        return (steps and prefilter.goes_backward(data)) or prefilter.may_change_saved_tensor(data)
 
     def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:
         from ._saved_tensors import SavedTensors

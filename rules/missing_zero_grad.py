@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, prefilter, repairs
+from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
     from ._stale_gradients import StaleGradients
@@ -66,7 +67,7 @@ class MissingZeroGrad(Rule):
 
     code = "TL101"
     category = Category.CORRECTNESS
-    triggers = ((b"backward(",), (b"step(", b".grad"))
+    triggers = (triggers.BACKWARD, (*triggers.STEP, b"grad"))
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint import Category, Rule, edits, prefilter
+from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
     from torchlint.model.events import Backward
@@ -71,7 +72,7 @@ class RetainGraphInLoop(Rule):
 
     code = "TL202"
     category = Category.SUSPICIOUS
-    triggers = ((b"retain_graph",), (b"backward(",))
+    triggers = (triggers.BACKWARD,)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torchlint import Category, Rule, prefilter
 from torchlint.model import events, ownership, program, tracking, values
-from torchlint.pytorch import api
+from torchlint.pytorch import api, triggers
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class StepWithoutBackward(Rule):
 
     code = "TL103"
     category = Category.SUSPICIOUS
-    triggers = ((b"backward(", b"zero_grad("), (b"step(",))
+    triggers = ((*triggers.BACKWARD, *triggers.CLEAR), triggers.STEP)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return b"zero_grad(" in data or prefilter.goes_backward(data)
+        return triggers.holds(data, triggers.CLEAR) or prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[EmptyStep]:
         """Steps that no backward precedes: with one below in the same loop (late), or with none at all."""

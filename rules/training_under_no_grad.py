@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, ownership, program, tracking, values
-from torchlint.pytorch import api
+from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
 
 
@@ -86,7 +86,7 @@ class TrainingUnderNoGrad(Rule):
 
     code = "TL104"
     category = Category.CORRECTNESS
-    triggers = ((b"backward(",), (b"no_grad", b"inference_mode", b"set_grad_enabled"))
+    triggers = (triggers.BACKWARD, triggers.NO_GRAD)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
@@ -181,13 +181,13 @@ class TrainingUnderNoGrad(Rule):
                         if self._switches_off(decorator):
                             return tree.decorator_site(decorator)
         for call in tree.of_type(ast.Call):
-            if self.model.program.definitions.qualified(python_ast.dotted(call.func)) in api.SET_GRAD_MODE:
+            if self.model.program.definitions.qualified(python_ast.dotted(call.func), call) in api.SET_GRAD_MODE:
                 return python_ast.site_of(tree.statement(call))
         return None
 
     def _switches_off(self, node: ast.AST) -> bool:
         name = self.model.program.definitions.qualified(
-            python_ast.dotted(node.func if isinstance(node, ast.Call) else node)
+            python_ast.dotted(node.func if isinstance(node, ast.Call) else node), node
         )
         return api.GRAD_MODES.get(name) is api.GradMode.OFF or name in api.SET_GRAD_MODE
 

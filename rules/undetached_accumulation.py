@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
+from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
     from ._kept_graphs import KeptGraph
@@ -76,8 +77,8 @@ class UndetachedAccumulation(Rule):
     category = Category.CORRECTNESS
     triggers = (
         (b"torch",),
-        (b"backward(", b".eval(", b"training_step"),
-        (b"+", b"append", b"] =", b"]=", b"extend", b"cat", b"stack", b"update"),
+        (*triggers.BACKWARD, *triggers.EVAL, b"training_step"),
+        (b"+", b"]", *triggers.KEEP),
     )
 
     @classmethod

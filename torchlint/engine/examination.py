@@ -24,6 +24,7 @@ from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unrea
 from torchlint.finding import Finding, fingerprint
 from torchlint.rule import Rule
 from torchlint.syntax.gc_pause import collector_paused
+from torchlint.syntax.spelling import with_plain_names
 
 if TYPE_CHECKING:
     from torchlint.syntax.incremental import Pieces
@@ -172,6 +173,7 @@ def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
 
 def looking(rules: Iterable[type[Rule]], data: bytes) -> list[type[Rule]]:
     """The rules that look at a file of these bytes: those that may fire, if it has to be parsed for one of them."""
+    data = with_plain_names(data)
     able = [rule for rule in rules if rule.may_fire(data)]
     quick_first = sorted(able, key=lambda rule: "is_worth_a_parse" in vars(rule))
     with collector_paused():

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from torchlint.model.scopes import LOCAL, Scopes
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, SCOPES, PythonTree, dotted, walk
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -62,29 +63,16 @@ class Definitions:
         self.functions: dict[ast.AST, FunctionInfo] = {}
         self.classes: dict[ast.AST, ClassInfo] = {}
         self.class_names: dict[str, ClassInfo] = {}
-        self.imports: dict[str, str] = {}
-        self.star_imports: list[str] = []
+        self.scopes = Scopes(tree)
         self._around: dict[ast.AST, FunctionInfo | None] = {}
         """The innermost function that holds each node that was asked for."""
-        self._collect_imports()
         self._collect_definitions()
         self._collect_attributes()
 
-    def _collect_imports(self) -> None:
-        for node in self.tree.of_type(ast.Import):
-            for alias in node.names:
-                if alias.asname is not None:
-                    self.imports[alias.asname] = alias.name
-                else:
-                    first = alias.name.partition(".")[0]
-                    self.imports[first] = first
-        for node in self.tree.of_type(ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
-            for alias in node.names:
-                if alias.name == "*":
-                    self.star_imports.append(base)
-                else:
-                    self.imports[alias.asname or alias.name] = f"{base}.{alias.name}"
+    @property
+    def imports(self) -> dict[str, str]:
+        """What the module itself imports: local name -> qualified name."""
+        return self.scopes.imports
 
     def _collect_definitions(self) -> None:
         owners: dict[ast.AST, FunctionInfo | ClassInfo] = {}
@@ -208,11 +196,11 @@ class Definitions:
             return target
         if hasattr(builtins, name):
             return f"builtins.{name}"
-        for module in self.star_imports:
+        for module in self.scopes.star_imports:
             if module.startswith("torch"):
                 return f"{module}.{name}"
         renamed = name == "torch" and any(item.partition(".")[0] == "torch" for item in self.imports.values())
-        return _CONVENTIONAL.get(name) if self.star_imports or renamed else None
+        return _CONVENTIONAL.get(name) if self.scopes.star_imports or renamed else None
 
     def names_assigned(self, nodes: Iterable[ast.AST]) -> set[str]:
         """The names that statements, or anything inside of them, bind."""
@@ -225,9 +213,12 @@ class Definitions:
                 return local + qualified[len(target) :]
         return None
 
-    def qualified(self, name: str) -> str:
-        """The qualified name of a dotted name, by the imports."""
+    def qualified(self, name: str, at: ast.AST | None = None) -> str:
+        """The qualified name of a dotted name, by the imports that hold at a node, or for the module."""
         first, dot, rest = name.partition(".")
+        bound = self.scopes.binding(first, at) if at is not None else None
+        if bound is not None:
+            return f"{bound}{dot}{rest}" if bound != LOCAL else f"{LOCAL}.{name}"
         target = None if first in self.class_names or hasattr(builtins, first) else self.imported(first)
         if target is None:
             return name

@@ -10,7 +10,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
 Path = tuple[tuple[object, int], ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.values import Function, Module, Tensor, Value
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 
 
 @dataclass

@@ -16,21 +16,20 @@ from torchlint.model.values import (
     Frame,
     Value,
 )
-from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.autograd_table import INPLACE
+from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, GradMode, Keeps, Steps
+from torchlint.pytorch.table import last_names_with
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, Site, dotted, is_literal
 
 Kind = TypeVar("Kind", bound=Event)
 Other = TypeVar("Other", bound=Event)
 
-_TRAINING = frozenset(
-    (
-        "backward manual_backward step zero_grad optimizer_step empty_cache set_detect_anomaly detect_anomaly "
-        "set_anomaly_enabled set_grad_enabled Trainer"
-    ).split()
-)
+_TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnomaly) | {
+    name.rpartition(".")[2] for name in SET_GRAD_MODE
+}
 _MODES = SET_GRAD_MODE | GRAD_MODES.keys()
-_KEEPING = frozenset({"append", "extend", "appendleft", "update", "cat", "stack"})
+_KEEPING = last_names_with(Keeps)
 _TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
 
@@ -161,14 +160,14 @@ class Program:
 
     def _is_switched_off_for_good(self) -> bool:
         """Whether a statement of the module switches gradients off, and nothing anywhere switches them on."""
-        names = (self.definitions.qualified(dotted(node)) for node in self.tree.of_type(ast.Attribute, ast.Name))
+        names = (self.definitions.qualified(dotted(node), node) for node in self.tree.of_type(ast.Attribute, ast.Name))
         modes = [GRAD_MODES.get(name) if name not in SET_GRAD_MODE else None for name in names if name in _MODES]
         calls = [statement.value for statement in self.tree.module.body if isinstance(statement, ast.Expr)]
         off = [call for call in calls if isinstance(call, ast.Call) and self._switches_off(call)]
         return bool(off) and GradMode.ON not in modes and modes.count(None) == len(off)
 
     def _switches_off(self, call: ast.Call) -> bool:
-        name = self.definitions.qualified(dotted(call.func))
+        name = self.definitions.qualified(dotted(call.func), call)
         return name in SET_GRAD_MODE and len(call.args) == 1 and is_literal(call.args[0], False)
 
     def _root(self, info: FunctionInfo) -> Trace:

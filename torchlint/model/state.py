@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Branch, Event, Item, Loop, Path, Try
 from torchlint.model.values import Container, Frame, Origin, Phi, Plain, Slot, Unknown, Value
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
 Made = TypeVar("Made", bound=Value)

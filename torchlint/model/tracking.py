@@ -23,8 +23,8 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, naming
-from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
 _CUTTING = frozenset({"detach", "data", "new", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE

@@ -8,7 +8,7 @@ from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site, site_of
 
 if TYPE_CHECKING:
@@ -120,6 +120,32 @@ class Unknown(Value):
     def class_name(self) -> str:
         """The class of an object of unknown class, else empty."""
         return self.callee.label if self.origin == "object" and self.callee is not None else ""
+
+
+class Kind(Enum):
+    """What takes part in training beside modules and optimizers."""
+
+    SCALER = "scaler"
+    SCHEDULER = "scheduler"
+    ENGINE = "engine"
+    LOADER = "loader"
+
+
+class Utility(Unknown):
+    """An object of a known kind, of which nothing else is known."""
+
+    __slots__ = ("kind",)
+
+    def __init__(
+        self, node: Origin, kind: Kind, parents: tuple[Value, ...] = (), label: str = "", origin: str = ""
+    ) -> None:
+        super().__init__(node, origin or kind.value, parents, label or kind.value)
+        self.kind = kind
+
+
+def is_kind(value: Value | None, *kinds: Kind) -> bool:
+    """Whether a value is surely a scaler, a scheduler, ..."""
+    return isinstance(value, Utility) and value.kind in kinds
 
 
 class External(Value):

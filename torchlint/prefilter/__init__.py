@@ -15,6 +15,7 @@ from functools import lru_cache
 from torchlint.prefilter import searches
 from torchlint.prefilter.changes import Changes
 from torchlint.prefilter.outline import Outline
+from torchlint.pytorch.triggers import BACKWARD, holds
 
 __all__ = [
     "goes_backward",
@@ -37,7 +38,7 @@ def may_change_leaf(data: bytes) -> bool:
 
 def goes_backward(data: bytes) -> bool:
     """Whether a file calls `backward`."""
-    return b"backward(" in data and searches.goes_backward(Outline.of(data))
+    return holds(data, BACKWARD) and searches.goes_backward(Outline.of(data))
 
 
 def may_empty_cache_in_loop(data: bytes) -> bool:
@@ -47,7 +48,7 @@ def may_empty_cache_in_loop(data: bytes) -> bool:
 
 def may_keep_graph(data: bytes) -> bool:
     """Whether a file may keep tensors with their graphs in a loop, or from call to call of what trains."""
-    return b"def training_step" in data or goes_backward(data) or searches.keeps_while_evaluating(Outline.of(data))
+    return b"training_step" in data or goes_backward(data) or searches.keeps_while_evaluating(Outline.of(data))
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchlint.prefilter.effects import ALL, FIRST, NONE, Arguments, Effect
 from torchlint.prefilter.expressions import Expressions
@@ -20,7 +20,7 @@ from torchlint.prefilter.known import (
     WITHOUT_GRADIENTS,
     WITHOUT_GRAPH,
 )
-from torchlint.prefilter.names import dotted, is_false, last
+from torchlint.prefilter.names import dotted, is_false, is_unusual, last, may_be_self
 from torchlint.prefilter.values import MADE, NOT, Maybe, Value, either, present, tracked_most
 from torchlint.pytorch import naming
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MODULES
@@ -32,47 +32,84 @@ class Calls(Expressions):
     """Reads calls."""
 
     def _call(self, node: ast.Call) -> Maybe:
-        func, name = node.func, last(node.func)
+        func = self._callee(node.func)
+        if func is not node.func:
+            node = ast.Call(func, node.args, node.keywords)
+        name = last(func)
         package = dotted(func.value) if isinstance(func, ast.Attribute) else ""
         if package.rpartition(".")[2] in WITHOUT_GRADIENTS:
             return None
         if isinstance(func, ast.Name):
             name = self.surroundings.unaliased(name)
-        if name == "getattr" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
-            return self._value(ast.Attribute(node.args[0], str(node.args[1].value)))
+        if (asked := _asked(node)) is not None:
+            return self._value(asked)
         if name == "set_grad_enabled":
             self._without_grad = False
         has_receiver = self._has_receiver(func, package)
         receiver = self._value(func.value if isinstance(func, ast.Attribute) else func) if has_receiver else None
+        if self._is_unusual(func, receiver):
+            self.saved_changed = self.leaf_changed = True  # hardly anybody writes so: the model shall read it
         arguments = self._arguments(node)
         if out := arguments.keywords.get("out"):
             self._change(out, arguments.all())
-        if name in _LEAVES or any(item.arg == "requires_grad" and not is_false(item.value) for item in node.keywords):
+        if name in _LEAVES or _requires_grad(node):
             return self._leaf(node, receiver if name == "requires_grad_" else None)
         if has_receiver and receiver is None:
             return None
         return self._result(node, name, receiver, arguments, package)
+
+    def _callee(self, func: ast.expr) -> ast.expr:
+        """What is called: where a name is bound to a method or function of PyTorch, that itself."""
+        if isinstance(func, ast.NamedExpr):
+            self._value(func)
+            return self._callee(func.value)
+        if isinstance(func, ast.Call) and (asked := _asked(func)) is not None:
+            return asked
+        bound = self._names.get(func.id) if isinstance(func, ast.Name) else None
+        if bound is None or not bound.method:
+            return func
+        name = "torch" if bound.receiver is None else f"receiver of {bound.method}"
+        if bound.receiver is not None:
+            self._names[name] = bound.receiver
+        return ast.Attribute(ast.Name(name), bound.method)
+
+    def _is_unusual(self, func: ast.expr, receiver: Maybe) -> bool:
+        """Whether the model sees through what is called, though it is neither a name nor a method of a value."""
+        if isinstance(func, ast.Attribute):
+            base = _base(func.value)
+            return is_unusual(base) and (may_be_self(base) or (receiver is not None and self._is_package(receiver)))
+        if isinstance(func, ast.Name):
+            bound = self._names.get(func.id)
+            return bound is not None and not bound.computed and any(base.method for base in bound.bases)
+        return is_unusual(func)
 
     def _has_receiver(self, func: ast.expr, package: str) -> bool:
         """Whether a method is called on a value, or a value that has no name."""
         if not isinstance(func, ast.Attribute):
             return not isinstance(func, (ast.Name, ast.Call))
         root = package.partition(".")[0]
-        is_package = root and root not in self._names and self.surroundings.is_imported(root)
+        bound = self._names.get(root)
+        is_package = self._is_imported(bound) if bound else self._names_package(root)
         return not (package in PACKAGES or is_package)
+
+    def _names_package(self, name: str) -> bool:
+        """Whether a name stands for what the file imports, or for a part of that."""
+        return bool(name) and (self.surroundings.is_imported(name) or self.surroundings.unaliased(name) != name)
 
     def _arguments(self, node: ast.Call) -> Arguments:
         starred = any(isinstance(item, ast.Starred) for item in node.args)
         by_class = isinstance(node.func, ast.Attribute) and last(node.func.value)[:1].isupper()
         return Arguments(
             [self._value(item) for item in node.args],
-            {item.arg or "**": self._value(item.value) for item in node.keywords},
+            {name: self._value(value) for name, value in _keywords(node)},
             shifted=starred or by_class,
         )
 
     def _result(self, node: ast.Call, name: str, receiver: Maybe, arguments: Arguments, package: str) -> Maybe:
         func = node.func
         results: list[Maybe] = []
+        if receiver is None and isinstance(func, ast.Name) and (bound := self._names.get(name)) and bound.body:
+            return self._evaluated(bound.body, arguments.positional)
         if isinstance(func, ast.Name) and name in self._nested:
             self._hand_over(name, arguments)
             return self._affected(self._nested[name], arguments)
@@ -168,8 +205,9 @@ class Calls(Expressions):
         return leaf
 
     def _operator(self, name: str, node: ast.Call, receiver: Maybe, arguments: Arguments) -> Maybe:
-        given = [*([receiver] if receiver else []), *arguments.all()]
-        inputs = list(present(given))
+        given = [*([receiver] if receiver else []), *arguments.positional]
+        named = arguments.keywords
+        inputs = list(present([*given, *named.values()]))
         if not inputs:
             return None
         if name in WITHOUT_GRAPH:
@@ -180,14 +218,14 @@ class Calls(Expressions):
             inputs[0].overwritten |= flagged
             self._step(*node.args)
             result = Value(inputs[0])
-            self._save(name.removesuffix("_"), given, result, changed=inputs[0])
+            self._save(name.removesuffix("_"), given, result, inputs[0], named)
             return result
         if name in SHARING:
             result = self._view(name, inputs[0])
             result.tracked = max(result.tracked, tracked_most(inputs)) if not result.apart else NOT
         else:
             result = Value(tracked=tracked_most(inputs))
-        self._save(name, given, result)
+        self._save(name, given, result, keywords=named)
         return result
 
     # -- all others ---------------------------------------------------------------------------------------
@@ -231,7 +269,7 @@ class Calls(Expressions):
                 return self._module(self._label(bound) or name, arguments, itself=bool(bound and bound.outer))
         elif name in MODULES or self.surroundings.is_class(name):
             return self._object(name, arguments)
-        elif not self.surroundings.is_imported(name) and not hasattr(builtins, name):
+        elif not self.surroundings.is_imported_by_module(name) and not hasattr(builtins, name):
             return self._module(name, arguments, itself=True)
         return self._unknown(name, arguments.values(), passing=_passes_on(name))
 
@@ -281,6 +319,37 @@ class Calls(Expressions):
             return Value(tracked=MADE)
         computed = passing or naming.is_called_as_module(name)
         return Value(tracked=tracked_most(inputs) if passing else NOT, computed=computed)
+
+
+def _base(node: ast.expr) -> ast.expr:
+    """What an attribute of an attribute is one of."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
+
+
+def _keywords(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments by name, those of a dictionary that is written there too."""
+    for item in node.keywords:
+        if item.arg is not None:
+            yield item.arg, item.value
+        elif isinstance(item.value, ast.Dict):
+            for key, value in zip(item.value.keys, item.value.values, strict=True):
+                yield (key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else "**"), value
+        else:
+            yield "**", item.value
+
+
+def _asked(node: ast.Call) -> ast.Attribute | None:
+    """The attribute that `getattr` is asked for."""
+    if last(node.func) != "getattr" or len(node.args) < 2 or not isinstance(node.args[1], ast.Constant):
+        return None
+    return ast.Attribute(node.args[0], str(node.args[1].value))
+
+
+def _requires_grad(node: ast.Call) -> bool:
+    """Whether a call may be told that its result requires a gradient."""
+    return any(name == "requires_grad" and not is_false(value) for name, value in _keywords(node))
 
 
 def _passes_on(name: str) -> bool:

@@ -40,6 +40,8 @@ class _File(Facts):
 
     def read(self) -> Changes:
         """Read the functions that change something, those that call them, and so on."""
+        if not self.makers.are_plain:
+            return Changes(True, True)
         todo = list(Places(self.outline).functions())
         while todo and not (self.saved and self.leaf):
             found = [change for function in todo for change in self._read(function)]
@@ -99,7 +101,7 @@ class _File(Facts):
         known = self._handed.get(name)
         if known is None:
             self._handed[name] = ALL  # meanwhile, for functions that call each other
-            callers = [caller for caller in self.outline.users(name) if caller is None or caller.name != name]
+            callers = [caller for caller in self.outline.callers(name) if caller is None or caller.name != name]
             known = NONE.union(*(self._reading(caller, self).handing.get(name, NONE) for caller in callers))
             self._handed[name] = known
         return known

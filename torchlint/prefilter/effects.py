@@ -129,6 +129,9 @@ class Surroundings(Protocol):
     def is_attribute(self, name: str) -> bool:
         """Whether objects hold something of a name, rather than inherit a method."""
 
+    def is_imported_by_module(self, name: str) -> bool:
+        """Whether the module imports a name, so that it is what it is everywhere."""
+
     def is_imported(self, name: str) -> bool:
         """Whether a name is one that the file imports."""
 

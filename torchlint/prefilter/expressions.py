@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from torchlint.prefilter.effects import Effect, Positions, Surroundings
-from torchlint.prefilter.known import NOT_TENSORS, PRODUCTS, SAVING, SHARING
-from torchlint.prefilter.names import dotted
+from torchlint.prefilter.known import CALLED, NOT_TENSORS, PRODUCTS, SAVING, SHARING
+from torchlint.prefilter.names import dotted, is_unusual, may_be_self
 from torchlint.prefilter.outline import Function
 from torchlint.prefilter.values import HANDED, MADE, NOT, Maybe, Names, Value, either, present, tracked_most
 from torchlint.pytorch.api import RECURRENT
 from torchlint.pytorch.autograd_table import MODULES
+from torchlint.pytorch.binding import bind
+from torchlint.pytorch.table import operands
 
 _WEIGHTS = ("weight", "bias")
 
@@ -139,7 +142,10 @@ class Expressions:
 
     def _name(self, node: ast.Name) -> Maybe:
         if node.id not in self._names:
-            self._names[node.id] = self._unbound(node.id, node.id)
+            self._names[node.id] = bound = self._unbound(node.id, node.id)
+            bound.package = self.surroundings.is_imported(node.id)
+            if bound.package and (name := self.surroundings.unaliased(node.id)) in CALLED:
+                bound.method = name
         value = self._names[node.id]
         if value is not None and value.overwritten:
             self.saved_changed = True
@@ -152,10 +158,17 @@ class Expressions:
                 item.saved = True
                 self._kept.append(item)
 
-    def _save(self, operator: str, given: list[Maybe], result: Value, changed: Maybe = None) -> None:
+    def _save(
+        self,
+        operator: str,
+        given: list[Maybe],
+        result: Value,
+        changed: Maybe = None,
+        keywords: Mapping[str, Maybe] = MappingProxyType({}),
+    ) -> None:
         """An operator keeps what the gradients of its inputs need; not what it `changed` itself."""
         for form in SAVING.get(operator, ()) if result.tracked else ():
-            values = dict(zip(form.parameters, given, strict=False))
+            values = bind(operands(form.parameters), given, keywords).values
             for name, kept in form.saves.items():
                 if (owner := values.get(name)) is not None and (owner.tracked or owner.container):
                     for item in kept:
@@ -182,8 +195,10 @@ class Expressions:
                 value.tracked, value.leaf = MADE, True
             return value
         owner = self._value(node.value)
-        if owner is None:
-            return None
+        if is_unusual(node.value) and may_be_self(node.value):
+            self.saved_changed = self.leaf_changed = True
+        if owner is None or (node.attr in CALLED and self._is_imported(owner)):
+            return _function(node.attr)
         if node.attr.startswith(_WEIGHTS) and self._may_be_of_torch(owner):
             return self._parameter(node, owner)
         if node.attr in SHARING:
@@ -194,7 +209,16 @@ class Expressions:
         held = [value for item in owner.storage() for value in item.held] if may_be_held else []
         part = Value(*held, tracked=owner.tracked, computed=owner.computed)
         part.owner = owner if owner.outer else None
+        if node.attr in CALLED:
+            part.method, part.receiver = node.attr, owner
         return part
+
+    def _is_package(self, value: Value) -> bool:
+        """Whether a value may be what the file imports, or a part of that."""
+        return any(map(self._is_imported, value.storage()))
+
+    def _is_imported(self, value: Value) -> bool:
+        return _root(value).package
 
     def _may_be_of_torch(self, value: Value) -> bool:
         """Whether a value may be one of PyTorch's own modules, or what the function is handed one as."""
@@ -222,6 +246,7 @@ class Expressions:
     def _view(self, name: str, owner: Value) -> Value:
         view = Value(owner)
         view.apart = name in ("data", "detach", "numpy")
+        view.method, view.receiver = name, owner
         return view
 
     def _is_inner(self, node: ast.Attribute) -> bool:
@@ -291,15 +316,38 @@ class Expressions:
         self._bind(node.target, value)
         return value
 
-    def _lambda(self, node: ast.Lambda) -> None:
+    def _lambda(self, node: ast.Lambda) -> Value:
+        self._evaluated(node, [Value(tracked=HANDED) for _ in node.args.args])
+        function = Value(computed=False)
+        function.body = node
+        return function
+
+    def _evaluated(self, node: ast.Lambda, arguments: Iterable[Maybe]) -> Maybe:
+        """What a lambda gives for some arguments."""
         before = dict(self._names)
-        for argument in node.args.args:
-            self._names[argument.arg] = Value(tracked=HANDED)
-        self._value(node.body)
+        self._names.update(zip((item.arg for item in node.args.args), arguments, strict=False))
+        result = self._value(node.body)
         self._names = before
+        return result
 
     def _call(self, node: ast.Call) -> Maybe:
         raise NotImplementedError
+
+
+def _function(name: str) -> Maybe:
+    """A function of a package that is not called yet."""
+    if name not in CALLED:
+        return None
+    function = Value(computed=False)
+    function.method = name
+    return function
+
+
+def _root(value: Value) -> Value:
+    """What a value is an attribute of, and so on."""
+    while value.owner is not None:
+        value = value.owner
+    return value
 
 
 _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Maybe]] = {

@@ -86,6 +86,9 @@ class Facts:
     def unaliased(self, name: str) -> str:
         return self.outline.aliases.get(name, name)
 
+    def is_imported_by_module(self, name: str) -> bool:
+        return name in self.outline.module_imports
+
     def is_imported(self, name: str) -> bool:
         return name in self.outline.imports
 

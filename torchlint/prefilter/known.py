@@ -6,6 +6,8 @@ import ast
 
 from torchlint.pytorch.api import CREATOR_METHODS, CREATORS, PLAIN_METHODS
 from torchlint.pytorch.autograd_table import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS, Operator
+from torchlint.pytorch.effects import Keeps
+from torchlint.pytorch.table import methods_with
 
 PRODUCTS: dict[type[ast.operator], str] = {ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow"}
 """Operators in whose derivatives their operands occur, by the name of the function."""
@@ -27,7 +29,7 @@ CONTAINERS = frozenset(
 """They give something that holds what they are given."""
 PLAIN_TYPES = frozenset("int float bool str bytes".split())
 """Annotations of what is no tensor."""
-COLLECTING = frozenset("append extend insert add update appendleft".split())
+COLLECTING = methods_with(Keeps)
 """Methods that put something into a container."""
 NOT_TENSORS = frozenset("shape device dtype ndim is_cuda training".split())
 """Attributes of tensors and modules that are none."""
@@ -48,6 +50,8 @@ def _forms() -> dict[str, list[Operator]]:
 
 
 OPERATORS_OF_TORCH = frozenset(map(_called_by, (*OPERATORS, *INPLACE, *VIEWS, *MAYBE_VIEWS)))
+CALLED = OPERATORS_OF_TORCH | INPLACE
+"""What a method or function may be that is not called where it is taken."""
 SHARING = frozenset(map(_called_by, (*VIEWS, *MAYBE_VIEWS)))
 SAVING = _forms()
 PASSING = frozenset("max min sum abs rearrange repeat reduce Variable tqdm trange track deepcopy copy".split())

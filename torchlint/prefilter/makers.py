@@ -21,11 +21,15 @@ def _shortest(names: Iterable[str]) -> list[str]:
 
 
 _PARAMETER = re.compile(rb".*?(%s)[ \t]*(?::[^=\n]+)?=[^=\n]|.*?register_parameter\([ \t]*[\"'](%s)" % (WORD, WORD))
+_PLAIN_PARAMETER = re.compile(rb".*?(%s)[ \t]*=[^=\n]" % WORD)
+_COPY = re.compile(rb"=[ \t]*(?:self\.)?(%s)[ \t]*(?=[\n;#])" % WORD)
+"""The name to which another one is bound."""
 _BINDINGS = [
     re.compile(before + rb"(?:[ \t]*=|[ \t]*:[^=\n(]+=)(?!=)")
     for before in (
         rb"\n[ \t]*(%s)" % TARGETS,
         rb"\n[ \t]*\(([^()=]{1,400})\)",
+        rb"\n[ \t]*([\[(][^\n=]{1,400}[\])])",
         rb";[ \t]*(%s)" % TARGETS,
         rb":[ \t]+(self\.%s)" % WORD,
         rb"=[ \t]*(self\.%s)" % WORD,
@@ -38,7 +42,11 @@ _IN_PLACE = re.compile(
 _EVIDENCE = [f".{name}(".encode() for name in MODULE_EVIDENCE]
 _RECEIVER = re.compile(rb"(%s)(?:\[[^\]\n]*\])?$" % WORD)
 _NAME = re.compile(WORD)
-_MADE = re.compile(rb"(%s)\(" % WORD)
+_MADE = re.compile(rb"(%s)\s*\(" % WORD)
+_UNUSUAL = re.compile(rb"[)\]}][(.]|\bgetattr\b|\blambda\b")
+"""A value calls what is no name: any of the names in it."""
+_UNUSUAL_OWNER = re.compile(rb"\bself\b(?!\.)[^=;:]{0,80}?[)\]]\.%s[ \t]*(?::[^=\n]+)?=(?!=)" % WORD)
+"""An attribute of `self` is bound, and that is not written `self.name`."""
 _PLAIN = re.compile(rb"\s*(?!\d)%s(?:\.%s)*\s*" % (WORD, WORD))
 _LITERAL = re.compile(
     rb"[ \t]*(?:-?[\d.][\w.]*|None|True|False|[fr]?[\"'][^\n]*|\[\]|\{\}|\(\)"
@@ -46,20 +54,27 @@ _LITERAL = re.compile(
 )
 _AFTER = (b".", b",", b":", b" :")
 
-_GRAPHS = (
-    b"Parameter",
-    b"Module",
-    b"def forward(",
-    b"requires_grad",
-    b"backward(",
-    *_EVIDENCE,
-    *(name.encode() + b"(" for name in _shortest(MODULES.keys() - MODULES_WITHOUT_PARAMETERS | HOLDERS)),
+_SURE_GRAPHS = (b"Parameter", b"Module", b"def forward", b"requires_grad", b"backward")
+_GRAPHS = tuple(
+    name.encode()
+    for name in (
+        *(f".{name}" for name in MODULE_EVIDENCE),
+        *_shortest(MODULES.keys() - MODULES_WITHOUT_PARAMETERS | HOLDERS),
+    )
 )
+_USED = re.compile(rb"\s*[()\],;}]|[ \t]*(?:[\r\n]|#|(?:if|else)\b)")
+"""What stands behind a name that is called or handed on."""
 
 
 def have_graphs(data: bytes) -> bool:
     """Whether there is anything in a file that autograd could follow."""
-    return b"torch" in data and any(text in data for text in _GRAPHS)
+    if b"torch" not in data:
+        return False
+    if any(text in data for text in _SURE_GRAPHS):
+        return True
+    places = (place + len(text) for text in _GRAPHS for place in finds(data, text))
+    asks = b"getattr" in data
+    return any(_USED.match(data, end) or (asks and data[end : end + 1] in b"\"'") for end in places)
 
 
 class Makers:
@@ -87,12 +102,48 @@ class Makers:
         return known
 
     @cached_property
+    def are_plain(self) -> bool:
+        """Whether all attributes of `self` are bound as most people do it."""
+        return not _UNUSUAL_OWNER.search(self.data)
+
+    @cached_property
     def parameters(self) -> frozenset[str]:
         """Names and attributes that are bound to parameters."""
-        makers = (b"arameter(", b"requires_grad", *(b"%s(" % alias.encode() for alias in self._parameter_aliases()))
-        lines = (self.outline.line(place) for text in makers for place in finds(self.data, text))
-        found = (_PARAMETER.match(line) for line in lines)
-        return frozenset(decoded(item[1] or item[2]) for item in found if item)
+        makers = (b"arameter", b"requires_grad", *(alias.encode() for alias in self._parameter_aliases()))
+        places = (place for text in makers for place in finds(self.data, text) if self._ends(place + len(text)))
+        names = {name for place in places for name in self._bound_to_parameter(place)}
+        while more := {copy for copy, name in self._copies if name in names} - names:
+            names |= more
+        return frozenset(names)
+
+    def _ends(self, place: int) -> bool:
+        """Whether a name ends at a place."""
+        after = self.data[place : place + 1]
+        return not (after.isalnum() or after == b"_")
+
+    @cached_property
+    def _copies(self) -> list[tuple[str, str]]:
+        """Names and attributes that are bound to others."""
+        found = [(self._before_equals(place.start()), decoded(place[1])) for place in _COPY.finditer(self.data)]
+        return [(decoded(copy), name) for targets, name in found for copy in _NAME.findall(targets)]
+
+    def _before_equals(self, place: int) -> bytes:
+        return self.data[self.outline.line_start(place) : place]
+
+    def _bound_to_parameter(self, place: int) -> Iterator[str]:
+        """The names and attributes that a statement binds in which parameters are mentioned."""
+        line = self.outline.line(place)
+        found = _PARAMETER.match(line)
+        if found:
+            yield decoded(found[1] or found[2])
+        if found := _PLAIN_PARAMETER.match(line):
+            yield decoded(found[1])
+        before, equals, _ = line.partition(b"=")
+        before = before.rpartition(b";")[2]
+        if equals and (before.lstrip()[:1] in (b"(", b"[") or (b"," in before and b"(" not in before)):
+            yield from map(decoded, _NAME.findall(before))
+        elif not equals or self.outline.line_start(place) + len(before) > place:
+            yield from (decoded(name).removeprefix("self.") for name in self.outline.binding(place))
 
     def _parameter_aliases(self) -> Iterator[str]:
         return (alias for alias, name in self.outline.aliases.items() if name == "Parameter")
@@ -106,7 +157,7 @@ class Makers:
         if known is None:
             self._made[name, owner] = (), False  # what is bound to itself, meanwhile
             values = [self._statement(*span) for span in self._bound(name, owner)]
-            called = [decoded(item) for value in values for item in _MADE.findall(value)]
+            called = [decoded(item) for value in values for item in _called_in(value)]
             texts = [
                 *values,
                 *(self.outline.text(each) for item in called for each in self.outline.by_name.get(item, ())),
@@ -170,3 +221,8 @@ class Makers:
         indent = len(self.data[start:place]) - len(self.data[start:place].lstrip(b" \t"))
         end = re.compile(rb"^[ \t]{0,%d}\S" % indent, re.M).search(self.data, line_end + 1)
         return self.data[place : end.start() if end else len(self.data)]
+
+
+def _called_in(value: bytes) -> Iterable[bytes]:
+    """The names that are called in a value."""
+    return (_NAME if _UNUSUAL.search(value) else _MADE).findall(value)

@@ -6,23 +6,31 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from torchlint.files.python import python_tree
+from torchlint.files.python import UNREADABLE, python_tree
+from torchlint.syntax.spelling import with_plain_lines
 
 WORD = rb"[\w\x80-\xff]+"
 """A name in bytes: letters beyond ASCII are several."""
 _TARGET = rb"(?:self\.)?" + WORD
 TARGETS = rb"%s(?:[ \t]*,[ \t]*%s)*" % (_TARGET, _TARGET)
 """Names and attributes of `self` that a statement binds: one, or several with commas in between."""
+BINDING = re.compile(rb"^[ \t]*(%s)[ \t]*(?::[^=\n]+)?=(?!=)" % TARGETS, re.M)
 _HEADER = re.compile(rb"\n([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(%s)" % WORD)
+_HANDED_ON = (b")", b"]", b"}", b",", b";", b"\n", b" ", b"'", b'"')
+"""What stands behind the name of a method or function that is not called there; the last two only behind a string."""
+_TAKEN = re.compile(rb"(?:[=(\[{*:\"'.\n]|\b(?:return|if|else|or))[ \t]*$")
+"""What stands before one."""
+_BRACKETS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
 _NAME = re.compile(WORD)
 _EACH_TARGET = re.compile(_TARGET)
-_IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+\S+[ \t]+)?import[ \t]+(\([^)]*\)|[^\n]*(?:\\\n[^\n]*)*)")
+_IMPORT = re.compile(rb"import\b[ \t]*(\([^)]*\)|[^\n;]*)")
+_RENAMED = re.compile(rb"[\n;][ \t]*(%s)[ \t]*=[ \t]*((?:%s\.)+)(%s)[ \t]*(?=[\n;#])" % (WORD, WORD, WORD))
+"""A name that stands for something of a package: `exp = torch.exp`."""
 _ALIAS = re.compile(rb"(%s)[ \t]+as[ \t]+(%s)" % (WORD, WORD))
-_CONTINUED = re.compile(rb"^([^#\n]*)\\\n", re.M)
-"""A line that goes on in the next one; not a comment that ends in a backslash."""
 
 
 class Function(NamedTuple):
@@ -38,7 +46,7 @@ class Outline:
     """Functions that are in no other function, in the order of the file."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = _joined(b"\n" + data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        self.data = b"\n" + with_plain_lines(data)
         """The file, in which a newline is before every line: what begins with one is found twice as fast."""
         self.functions: list[Function] = []
         self.bases: dict[str, frozenset[str]] = {}
@@ -47,6 +55,8 @@ class Outline:
         self._families: dict[str, frozenset[str]] = {}
         self._kin: dict[str, frozenset[str]] = {}
         self._read()
+        if any(map(self._is_cut, self.functions)):
+            self._read_again()
         self._starts = [function.start for function in self.functions]
 
     def _read(self) -> None:
@@ -66,6 +76,24 @@ class Outline:
             end = self._end(start, indent)
             owner = open_classes[-1][1] if open_classes else ""
             self.functions.append(Function(start, end, name, owner))
+
+    def _is_cut(self, function: Function) -> bool:
+        """Whether a function seems to end inside of brackets, where a line is not indented."""
+        text = self.text(function)
+        balanced = all(text.count(opening) == text.count(closing) for opening, closing in _BRACKETS)
+        try:
+            return not (balanced or self.tree(function))
+        except UNREADABLE:
+            return True
+
+    def _read_again(self) -> None:
+        """Read the file as Python would write it."""
+        with suppress(*UNREADABLE):
+            self.data = b"\n" + ast.unparse(python_tree(self.data)).encode() + b"\n"
+            self.functions.clear()
+            self.bases.clear()
+            self._trees.clear()
+            self._read()
 
     def _names_until_colon(self, start: int) -> frozenset[str]:
         end = self.data.find(b":\n", start)
@@ -107,14 +135,36 @@ class Outline:
         return tree
 
     def users(self, name: str) -> list[Function | None]:
-        """The functions in which something of a name is called; None for what is outside of all."""
+        """The functions in which something of a name is called or handed on; None for what is outside of all."""
+        return list(dict.fromkeys(self.around(place) for place in self.mentions(name)))
+
+    def mentions(self, name: str) -> Iterator[int]:
+        """Where a name stands that is called or handed on: not where it is defined, bound, or begins an expression."""
+        ends = _HANDED_ON if b"getattr" in self.data else _HANDED_ON[:-2]
+        for text in map(str.encode, self.spellings(name)):
+            for place in finds(self.data, text):
+                after = self.data[place + len(text) : place + len(text) + 1]
+                if (after == b"(" and not self._defines(place)) or (after in ends and self._is_taken(place)):
+                    yield place
+
+    def spellings(self, name: str) -> list[str]:
+        """A name, and those that the file gives to the same."""
+        return [name, *(alias for alias, real in self.aliases.items() if real == name)]
+
+    def _is_taken(self, place: int) -> bool:
+        """Whether a name stands where a function is handed on: not behind a comma, where most are variables."""
+        return not self.continues(place) and bool(_TAKEN.search(self.data, max(0, place - 80), place))
+
+    def callers(self, name: str) -> list[Function | None]:
+        """The functions in which something of a name is called."""
         return list(dict.fromkeys(self.around(place) for place in self.calls(name)))
 
     def calls(self, name: str) -> Iterator[int]:
         """Where a name stands before a bracket, but for its definition."""
-        for place in finds(self.data, name.encode() + b"("):
-            if self.data[max(0, place - 4) : place] != b"def " and not self.continues(place):
-                yield place
+        return (place for place in finds(self.data, name.encode() + b"(") if not self._defines(place))
+
+    def _defines(self, place: int) -> bool:
+        return self.data[max(0, place - 4) : place] == b"def " or self.continues(place)
 
     def continues(self, place: int) -> bool:
         """Whether a name began before a place."""
@@ -124,6 +174,16 @@ class Outline:
     def text(self, function: Function | None) -> bytes:
         """A function, or what is outside of all."""
         return self.data[function.start : function.end] if function else self.statements
+
+    def binding(self, place: int) -> list[bytes]:
+        """The names that the statement around a place binds: the last one before it whose brackets are still open."""
+        function = self.around(place)
+        start = function.start if function else self.line_start(place)
+        for item in reversed(list(BINDING.finditer(self.data, start, place))):
+            text = self.data[item.end() : place]
+            if text.count(b"(") + text.count(b"[") > text.count(b")") + text.count(b"]"):
+                return bound_names(item[1])
+        return []
 
     def line_start(self, place: int) -> int:
         return self.data.rfind(b"\n", 0, place) + 1
@@ -140,19 +200,31 @@ class Outline:
         return found
 
     @cached_property
-    def _imports(self) -> list[bytes]:
-        found = (_IMPORT.match(self.data, self.line_start(place)) for place in finds(self.data, b"import "))
-        return [item[1] for item in found if item]
+    def _imports(self) -> list[tuple[int, bytes]]:
+        """Where something is imported, and what."""
+        places = finds(self.data, b"import")
+        return [(place, item[1]) for place in places if (item := _IMPORT.match(self.data, place))]
 
     @cached_property
     def imports(self) -> frozenset[str]:
         """Every name in an import."""
-        return frozenset(decoded(name) for item in self._imports for name in _NAME.findall(item))
+        return frozenset(decoded(name) for _, item in self._imports for name in _NAME.findall(item))
+
+    @cached_property
+    def module_imports(self) -> frozenset[str]:
+        """Every name in an import that stands in no function."""
+        found = (item for place, item in self._imports if self.around(place) is None)
+        return frozenset(decoded(name) for item in found for name in _NAME.findall(item))
 
     @cached_property
     def aliases(self) -> dict[str, str]:
-        """What is imported under another name: the name, and what it is there."""
-        return {decoded(alias): decoded(name) for item in self._imports for name, alias in _ALIAS.findall(item)}
+        """What is imported, or bound to a name, under another name: the name, and what it is there."""
+        found = {decoded(alias): decoded(name) for _, item in self._imports for name, alias in _ALIAS.findall(item)}
+        roots = self.imports | self.bases.keys()
+        for alias, package, name in _RENAMED.findall(self.data):
+            if decoded(package).partition(".")[0] in roots:
+                found.setdefault(decoded(alias), decoded(name))
+        return found
 
     @property
     def parts(self) -> list[Function | None]:
@@ -199,11 +271,6 @@ _last = lru_cache(maxsize=1)(Outline)
 def _outside(indent: int) -> re.Pattern[bytes]:
     """Where a line begins that ends a block which is indented deeper than so many characters."""
     return re.compile(rb"\n[ \t]{0,%d}[^\s#)\]}]" % indent)
-
-
-def _joined(data: bytes) -> bytes:
-    """Text in which no line goes on in the next one."""
-    return _CONTINUED.sub(rb"\1 ", data) if b"\\\n" in data else data
 
 
 def decoded(name: bytes) -> str:

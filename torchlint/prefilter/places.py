@@ -5,22 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchlint.prefilter.outline import TARGETS, Function, Outline, bound_names, finds
+from torchlint.prefilter.outline import BINDING, Function, Outline, bound_names, finds
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES
 
 _TARGET = re.compile(
     rb"(?:[ \t]*(?:if|elif|else|for|while|with|try|except|finally)\b[^\n]*:|[^\n]*;)?"
-    rb"[ \t(]*(?:[A-Za-z_\x80-\xff][\w.\x80-\xff]*[ \t]*([\[(][^\n]*)?|\])[ \t]*[*/]?$"
+    rb"(?:[ \t]*[\[{(][^\n]*|[ \t(]*(?:[A-Za-z_\x80-\xff][\w.\x80-\xff]*[ \t]*([\[(][^\n]*)?|\])[ \t]*[*/]?)$"
 )
 """What a statement changes, up to the operator: with what follows the name, from the first bracket on."""
-_BINDING = re.compile(rb"^[ \t]*(%s)[ \t]*(?::[^=\n]+)?=(?!=)" % TARGETS, re.M)
-_ELEMENT_OF_TUPLE = re.compile(rb"\n[ \t]*[(\[]?[A-Za-z_\x80-\xff][\w.\x80-\xff]*\[[^\n=]*\],[^\n=]*=(?!=)")
+_ELEMENT = re.compile(rb"\][ \t]*=(?!=)")
+_ELEMENT_OF_TUPLE = re.compile(
+    rb"\n[ \t]*(?:[(\[]?[A-Za-z_\x80-\xff][\w.\x80-\xff]*\[[^\n=]*|[(\[][^\n=]*)\][ \t]*,[^\n=]*=(?!=)"
+)
 _KEY = re.compile(rb"\[[ \t]*[fr]?([\"'])[^\"'\n]*\1[ \t]*\]$")
 _NO_TENSOR = re.compile(rb"[ \t]*(?:[fr]?[\"'\[]|len\(|\([^()\n]*,[ \t]*\))")
 _BRACKET = re.compile(rb"[()]")
 _LAST_NAME = re.compile(rb"\w+$")
 _CALLED = re.compile(rb"[^()\n]*\)\(")
 _BOUND = re.compile(rb"\w|[ \t]*=(?!=)")
+_KEYS = re.compile(rb"[\"']out[\"']\s*:")
+_FLAG = re.compile(rb"inplace(?:\s*=(?!=)|[\"']\s*:)")
+_BEFORE_ARGUMENT = re.compile(rb"[(,](?:\s|#[^\n]*\n)*$")
+_ARGUMENT = re.compile(rb"out\s+=(?!=)")
+_METHOD = re.compile(rb"_(?=[()\]},;\s'\"])")
+"""The end of the name of a method in place that is called, handed on, or asked of `getattr`."""
 _INPLACE = frozenset(name.encode() for name in INPLACE)
 _MODULE = re.compile(rb"(?:%s)\([^\n]*$" % "|".join(sorted(INPLACE_MODULES)).encode())
 
@@ -40,9 +48,23 @@ class Places:
         yield from self._augmented()
         yield from self._elements()
         yield from self._methods()
-        yield from (place for place in finds(self.data, b"out=") if not self.outline.continues(place))
-        for place in (*finds(self.data, b"inplace="), *self._flags()):
+        yield from self._outs()
+        for place in (*self._named_flags(), *self._flags()):
             yield from self._of_flag(place)
+
+    def _outs(self) -> Iterator[int]:
+        """`out=y` among arguments, and a key of that name."""
+        yield from (place for place in finds(self.data, b"out=") if not self.outline.continues(place))
+        for place in (found.start() for found in _ARGUMENT.finditer(self.data)):
+            if not self.outline.continues(place) and _BEFORE_ARGUMENT.search(self.data, max(0, place - 200), place):
+                yield place
+        yield from (found.start() for found in _KEYS.finditer(self.data))
+
+    def _named_flags(self) -> Iterator[int]:
+        """`inplace=True`, and a key of that name."""
+        for place in finds(self.data, b"inplace"):
+            if _FLAG.match(self.data, place):
+                yield place
 
     def _flags(self) -> Iterator[int]:
         """`nn.ReLU(True)`: the flag without its name."""
@@ -55,7 +77,7 @@ class Places:
         if not self._callee(place)[:1].isupper() or _CALLED.match(self.data, place):
             yield place
             return
-        names = self._binding(place)
+        names = self.outline.binding(place)
         if not names and (function := self.outline.around(place)) is not None:
             yield from self._uses_of_what_is(function.name.encode() + b"(")
         for name in names:
@@ -68,7 +90,7 @@ class Places:
     def _uses_of_what_is(self, value: bytes) -> Iterator[int]:
         """Where something is used that is bound to a value."""
         for found in finds(self.data, b"= " + value):
-            binding = _BINDING.match(self.data, self.outline.line_start(found))
+            binding = BINDING.match(self.data, self.outline.line_start(found))
             for name in bound_names(binding[1]) if binding else ():
                 yield from self._uses(name) if name.startswith(b"self.") else [found]
 
@@ -88,16 +110,6 @@ class Places:
             if not _BOUND.match(self.data, place + len(name)):
                 yield place
 
-    def _binding(self, place: int) -> list[bytes]:
-        """The names that the statement around a place binds: the last one before it whose brackets are still open."""
-        function = self.outline.around(place)
-        start = function.start if function else self.outline.line_start(place)
-        for item in reversed(list(_BINDING.finditer(self.data, start, place))):
-            text = self.data[item.end() : place]
-            if text.count(b"(") + text.count(b"[") > text.count(b")") + text.count(b"]"):
-                return bound_names(item[1])
-        return []
-
     def _augmented(self) -> Iterator[int]:
         for operator in (b"+=", b"-=", b"*=", b"/=", b"@="):
             for place in finds(self.data, operator):
@@ -107,19 +119,15 @@ class Places:
                     yield place
 
     def _elements(self) -> Iterator[int]:
-        for text in (b"] =", b"]="):
-            for place in finds(self.data, text):
-                after = place + len(text)
-                start = self.outline.line_start(place)
-                if self.data[after : after + 1] != b"=":
-                    target = _TARGET.match(self.data, start, place + 1)
-                    if target and not (target[1] and _KEY.match(target[1])):
-                        yield place
-
+        for found in _ELEMENT.finditer(self.data):
+            place = found.start()
+            target = _TARGET.match(self.data, self.outline.line_start(place), place + 1)
+            if target and not (target[1] and _KEY.match(target[1])):
+                yield place
         yield from (found.end() for found in _ELEMENT_OF_TUPLE.finditer(self.data))
 
     def _methods(self) -> Iterator[int]:
-        for place in (*finds(self.data, b"_("), *finds(self.data, b"_ (")):
+        for place in (found.start() for found in _METHOD.finditer(self.data)):
             start = place
             while self.data[start - 1 : start].isalnum() or self.data[start - 1 : start] == b"_":
                 start -= 1

@@ -8,7 +8,7 @@ without being known saves nothing, as the model takes it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any
 
 from torchlint.prefilter.calls import Calls
@@ -58,6 +58,7 @@ class Reading(Calls):
         self._infers = self._infers or bool(INFERENCE.search(node.name))
         self._parameters(node.args, handed)
         self.block(node.body)
+        outside[0].update((name, self._names[name]) for name in _shared(node) if name in self._names)
         bound = [value for name, value in self._names.items() if name.startswith("self.")]
         self._attributes.update(*(value.storage() for value in present(bound)))
         if nested:
@@ -201,6 +202,13 @@ class Reading(Calls):
             self._step(node.value)
             self._change(target, (by,))
             self._save(PRODUCTS.get(type(node.op), ""), [target, by], target, changed=target)
+
+
+def _shared(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """The names of a function that are bound around it."""
+    for item in node.body:
+        if isinstance(item, (ast.Global, ast.Nonlocal)):
+            yield from item.names
 
 
 def _leaves(block: Sequence[ast.stmt]) -> bool:

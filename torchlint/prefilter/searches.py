@@ -6,41 +6,41 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Set
 from functools import lru_cache
+from typing import TypeGuard
 
 from torchlint.files.python import UNREADABLE
 from torchlint.prefilter.names import dotted, last, switches_off, switches_on
-from torchlint.prefilter.outline import Function, Outline, finds
+from torchlint.prefilter.outline import Function, Outline
+from torchlint.pytorch.effects import GoesBackward, Keeps, Steps, TakesGradients
 from torchlint.pytorch.naming import is_called_as_module
+from torchlint.pytorch.table import last_names_with
 
-_BACKWARD = frozenset({"backward", "manual_backward"})
-_STEPPING = frozenset({"step", "optimizer_step", "grad"})
+_BACKWARD = last_names_with(GoesBackward)
+_STEPPING = last_names_with(Steps, TakesGradients)
+_KEEPING = last_names_with(Keeps)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_KEEPING = frozenset(
-    "append appendleft add extend insert update setdefault cat concat concatenate stack hstack vstack".split()
-)
 
 
 @lru_cache(maxsize=1)
 def goes_backward(outline: Outline) -> bool:
-    """Whether a file calls `backward`, rather than define or mention it."""
-    functions = dict.fromkeys(outline.around(place) for place in finds(outline.data, b"backward("))
-    return any(_calls_in(outline, function, _BACKWARD) for function in functions)
+    """Whether a file calls `backward` or hands it on, rather than define it or speak of it."""
+    names = {spelling for name in _BACKWARD for spelling in outline.spellings(name)}
+    functions = dict.fromkeys(function for name in names for function in outline.users(name))
+    return any(_mentions_in(outline, function, names) for function in functions)
 
 
 def repeats(outline: Outline, name: str) -> bool:
     """Whether a file calls something in every iteration of a loop that computes, itself or in what it calls there.
 
-    So may one that mentions it without calling it, or from an object that is called.
+    So may one that hands it on without calling it, or calls it from an object that is called.
     """
-    if any(_is_passed_on(outline, place, name) for place in finds(outline.data, name.encode())):
-        return True
-    names, done = {name}, set[str]()
+    names, done = set(outline.spellings(name)), set[str]()
     while todo := names - done:
         done |= todo
         users = dict.fromkeys(user for item in todo for user in outline.users(item))
         for function in users:
-            if _repeats_in(outline, function, todo):
+            if _hands_on(outline, function, todo) or _repeats_in(outline, function, todo):
                 return True
             if function is not None and _calls_in(outline, function, todo, _always):
                 names.add(function.owner if function.name == "__init__" else function.name)
@@ -68,9 +68,11 @@ def _within(node: ast.AST, inner: Callable[[ast.AST], Iterable[ast.AST]]) -> Ite
 
 def _always(node: ast.AST) -> Iterator[ast.AST]:
     """What is in a node and on no condition."""
-    return _within(
-        node, lambda item: [item.test] if isinstance(item, (ast.If, ast.IfExp)) else ast.iter_child_nodes(item)
-    )
+    return _within(node, lambda item: [item.test] if _is_condition(item) else ast.iter_child_nodes(item))
+
+
+def _is_condition(node: ast.AST) -> TypeGuard[ast.If | ast.IfExp]:
+    return isinstance(node, (ast.If, ast.IfExp)) and not isinstance(node.test, ast.Constant)
 
 
 def _with_gradients(node: ast.AST) -> Iterator[ast.AST]:
@@ -78,19 +80,10 @@ def _with_gradients(node: ast.AST) -> Iterator[ast.AST]:
     return _within(node, lambda item: (it for it in ast.iter_child_nodes(item) if not _is_without_gradients(it)))
 
 
-def _is_passed_on(outline: Outline, place: int, name: str) -> bool:
-    """Whether a name stands for a value, or gets another name."""
-    line, end = outline.line(place), place + len(name)
-    if b"import" in line:
-        return b" as " in line
-    after = outline.data[end : end + 1]
-    return after != b"(" and not outline.continues(place) and not (after.isalnum() or after == b"_")
-
-
 def keeps_while_evaluating(outline: Outline) -> bool:
     """Whether something is kept in a loop, with gradients on, where a model is switched to evaluation."""
     evaluating = _reaching(outline, outline.users("eval"))
-    return any(
+    return bool(evaluating) and any(
         b"for " in outline.text(part)
         and not evaluating.isdisjoint(_reaching(outline, [part]))
         and _keeps(outline, part)
@@ -104,7 +97,7 @@ def _reaching(outline: Outline, functions: Iterable[Function | None]) -> set[Fun
     todo = list(found)
     while todo:
         function = todo.pop()
-        callers = set(outline.users(function.name)) - found if function else set()
+        callers = set(outline.callers(function.name)) - found if function else set()
         found |= callers
         todo.extend(callers)
     return found
@@ -126,6 +119,42 @@ def _calls_in(
 ) -> bool:
     """Whether a part calls something of these names."""
     return _holds_in(outline, part, lambda tree: any(_is_call(node, names) for node in nodes(tree)))
+
+
+def _mentions_in(outline: Outline, part: Function | None, names: Set[str]) -> bool:
+    """Whether a part calls something of these names, or hands it on."""
+    return _holds_in(outline, part, lambda tree: any(_is_mention(node, names) for node in ast.walk(tree)))
+
+
+def _hands_on(outline: Outline, part: Function | None, names: Set[str]) -> bool:
+    """Whether a part mentions something of these names without calling it, or gives it another name."""
+
+    def hands_on(tree: ast.Module) -> bool:
+        nodes = list(ast.walk(tree))
+        called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        return any(_is_mention(node, names) and id(node) not in called and not _is_import(node) for node in nodes)
+
+    return _holds_in(outline, part, hands_on)
+
+
+def _is_import(node: ast.AST) -> bool:
+    """Whether a node imports something under its own name."""
+    return isinstance(node, ast.alias) and node.asname is None
+
+
+def _is_mention(node: ast.AST, names: Set[str]) -> bool:
+    """Whether a node is one of these names, where it is not defined: in an import too, and in a call of `getattr`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in names
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.alias):
+        return node.name in names
+    return isinstance(node, ast.Call) and last(node.func) == "getattr" and _asks_for(node, names)
+
+
+def _asks_for(call: ast.Call, names: Set[str]) -> bool:
+    return any(not isinstance(item, ast.Constant) or item.value in names for item in call.args[1:2])
 
 
 def _of_types(nodes: Iterable[ast.AST], types: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
@@ -156,7 +185,7 @@ def _may_compute(outline: Outline, node: ast.AST) -> bool:
         return name in outline.by_name or dotted(node.func.value) in ("self", "cls") or is_called_as_module(name)
     if isinstance(node.func, ast.Name):
         name = node.func.id
-        return not (name in outline.imports or name in outline.bases or hasattr(builtins, name))
+        return not (name in outline.module_imports or name in outline.bases or hasattr(builtins, name))
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 
 NOT, HANDED, MADE = range(3)
@@ -14,16 +15,20 @@ class Value:
     __slots__ = (
         "apart",
         "bases",
+        "body",
         "changed",
         "computed",
         "container",
         "held",
         "label",
         "leaf",
+        "method",
         "outer",
         "overwritten",
         "owner",
+        "package",
         "part_changed",
+        "receiver",
         "saved",
         "tracked",
         "whole",
@@ -42,6 +47,13 @@ class Value:
         """The module, as far as it has a name, that gave it as its result."""
         self.held: list[Value] = []
         """What an object of the file was handed, and may hold."""
+        self.body: ast.Lambda | None = None
+        """What calling it evaluates."""
+        self.method = ""
+        """The operator that it is itself: a function of PyTorch, or a method of its `receiver`."""
+        self.receiver: Value | None = None
+        self.package = False
+        """Whether it is what the file imports under a name."""
         self.owner: Value | None = None
         """What it is an attribute of."""
         self.part_changed = False

@@ -3,68 +3,24 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
 
-from torchlint.pytorch.autograd_table import INPLACE, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
+from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
+from torchlint.pytorch.binding import Parameters
+from torchlint.pytorch.effects import GradMode as GradMode  # rules ask it of values
+from torchlint.pytorch.effects import SwitchesGradMode
+from torchlint.pytorch.table import functions_with
 
-
-class GradMode(Enum):
-    """Whether operators record a graph at a point of the program."""
-
-    ON = "on"
-    OFF = "off"
-    UNKNOWN = "unknown"
-
-
-# https://docs.pytorch.org/docs/stable/torch.html#locally-disabling-gradient-computation
 GRAD_MODES = {
-    "torch.no_grad": GradMode.OFF,
-    "torch.autograd.no_grad": GradMode.OFF,
-    "torch.autograd.grad_mode.no_grad": GradMode.OFF,
-    "torch.inference_mode": GradMode.OFF,
-    "torch.autograd.inference_mode": GradMode.OFF,
-    "torch.enable_grad": GradMode.ON,
-    "torch.autograd.enable_grad": GradMode.ON,
-    "torch.autograd.grad_mode.enable_grad": GradMode.ON,
+    name: effect.to
+    for name, effect in functions_with(SwitchesGradMode).items()
+    if isinstance(effect, SwitchesGradMode) and effect.to is not None
 }
-SET_GRAD_MODE = frozenset(
-    {
-        "torch.set_grad_enabled",
-        "torch.autograd.set_grad_enabled",
-        "torch._C._set_grad_enabled",
-        "torch.autograd.grad_mode.set_grad_enabled",
-    }
-)
-SCHEDULERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR")
-"""How the names of what steps learning rates begin: https://docs.pytorch.org/docs/stable/optim.html"""
-# https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection
-DETECT_ANOMALY = frozenset({"torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly"})
-SET_ANOMALY = frozenset(
-    {
-        "torch.autograd.set_detect_anomaly",
-        "torch.autograd.anomaly_mode.set_detect_anomaly",
-        "torch.set_anomaly_enabled",
-    }
-)
-EMPTY_CACHE = frozenset(
-    f"{module}.empty_cache"
-    for module in (
-        "torch.cuda",
-        "torch.cuda.memory",
-        "torch.mps",
-        "torch.xpu",
-        "torch.npu",
-        "torch.accelerator",
-        "torch.accelerator.memory",
-    )
-)
-MEMORY_PROBES = frozenset(
-    (
-        "memory_allocated max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats "
-        "reset_max_memory_allocated reset_max_memory_cached memory_cached max_memory_cached memory_stats "
-        "memory_summary mem_get_info memory_snapshot current_allocated_memory driver_allocated_memory get_memory_info"
-    ).split()
-)
+"""Context managers and decorators, with the mode that they switch to."""
+SET_GRAD_MODE = frozenset(functions_with(SwitchesGradMode)) - GRAD_MODES.keys()
+"""What switches to the mode that it is told."""
+SWITCHES_OFF = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.OFF}
+SWITCHES_ON = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.ON}
+"""What may switch gradients off, or on."""
 CLOCKS = frozenset(
     "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
     "timeit.default_timer".split()
@@ -118,6 +74,19 @@ TENSOR_METHODS = _FUNCTIONS - _NOT_ONLY_TENSORS
 PASSING_METHODS = frozenset(
     ("to cuda cpu float double half bfloat16 type type_as contiguous clone requires_grad_ retain_grad sum mean").split()
 )
+
+_INPLACE_SECOND = {"Threshold": "threshold value inplace", "Hardtanh": "min_val max_val inplace"} | {
+    name: f"{parameter} inplace"
+    for parameter, names in (
+        ("p", "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout"),
+        ("negative_slope", "LeakyReLU"),
+        ("alpha", "ELU CELU"),
+        ("lower upper", "RReLU"),
+    )
+    for name in names.split()
+}
+MODULES_IN_PLACE = {name: Parameters(*_INPLACE_SECOND.get(name, "inplace").split()) for name in INPLACE_MODULES}
+"""The parameters of modules that may overwrite what they are given: https://docs.pytorch.org/docs/stable/nn.html"""
 
 # Functions that return values and indices.
 WITH_INDICES = frozenset(

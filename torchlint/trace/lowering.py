@@ -30,7 +30,7 @@ from torchlint.model.ownership import parameters_of, surely_optimizer
 from torchlint.model.program import Trace
 from torchlint.model.tracking import is_forward
 from torchlint.model.values import Answer, Optimizer, Value, resolved
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.rule import Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused

@@ -21,7 +21,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 from torchlint.trace.document import Facts, Place, place_text
 
@@ -91,6 +91,8 @@ def _identity(value: Value) -> object:
 
 
 def _kind(value: Value) -> str:
+    if isinstance(value, Unknown):
+        return "unknown"  # a scaler, a scheduler, ... too: its origin says so
     return value.kind if isinstance(value, Container) else type(value).__name__.lower()
 
 

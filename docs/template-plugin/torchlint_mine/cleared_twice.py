@@ -62,7 +62,7 @@ class ClearedTwice(Rule):
 
     code = "MINE001"
     category = Category.PERFORMANCE
-    triggers = ((b"zero_grad",), (b"backward(",))
+    triggers = ((b"zero_grad",), (b"backward",))
 
     def ask(self) -> Iterator[SecondClearing]:
         for trace in self.model.program.traces:

@@ -6,6 +6,9 @@ import ast
 from collections.abc import Callable
 
 from torchlint.model.values import Plain, Value, resolved
+from torchlint.pytorch import table
+from torchlint.pytorch.autograd_table import OPERATORS
+from torchlint.pytorch.binding import Bound, Parameters, bind
 
 
 class Arguments:
@@ -22,6 +25,25 @@ class Arguments:
             return self.keywords[name]
         return self.positional[index] if index < len(self.positional) else None
 
+    def bind(self, parameters: Parameters, receiver: Value | None = None) -> Bound[Value]:
+        """The arguments by the parameters that take them; of a method the receiver is the first."""
+        return bind(parameters, self.positional, self.keywords, starred=self.starred, receiver=receiver)
+
+    def operands(self, operator: str, node: ast.AST, receiver: Value | None = None) -> tuple[Value, ...]:
+        """What an operator works on, in the order of its parameters, whether it is called as a function or a method."""
+        ordered = self.all() if receiver is None else (receiver, *self.all())
+        known = OPERATORS.get(operator)
+        if known is None or self.starred:
+            return ordered
+        parameters = table.operands(known.parameters)
+        if not any(parameters.name_of(keyword) in parameters.positional for keyword in self.keywords):
+            return ordered
+        bound = self.bind(parameters, receiver)
+        last = max(index for index, name in enumerate(parameters.positional) if name in bound.values)
+        named = parameters.positional[: last + 1]
+        others = (value for name, value in bound.values.items() if name not in named)
+        return (*(bound.get(name) or Plain(node) for name in named), *others, *bound.rest)
+
     def all(self) -> tuple[Value, ...]:
         return (*self.positional, *self.keywords.values(), *self.starred)
 
@@ -34,13 +56,24 @@ class Arguments:
 MethodHandler = Callable[[Value, Arguments, ast.Call], Value | None]
 
 
-def flag(arguments: Arguments, name: str) -> bool | None:
-    """The literal of a keyword argument that is False by default; None where a variable decides."""
-    value = arguments.keywords.get(name)
+def flag(bound: Bound[Value], parameter: str) -> bool | None:
+    """The literal of an argument that is False by default; None where a variable decides."""
+    value = bound.get(parameter)
     if value is None:
-        return False
+        return False if bound.complete else None
     value = resolved(value)
     return bool(value.constant) if isinstance(value, Plain) and value.is_literal else None
+
+
+def is_true(value: Value | None) -> bool:
+    """Whether an argument is `True`, written out."""
+    return isinstance(value, Plain) and value.constant is True
+
+
+def written(call: ast.Call, parameters: Parameters, parameter: str, *, method: bool = False) -> ast.expr | None:
+    """What is written for a parameter in a call."""
+    keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
+    return bind(parameters, call.args, keywords, receiver=call.func if method else None).get(parameter)
 
 
 def first_argument(call: ast.Call) -> ast.expr:

@@ -11,7 +11,7 @@ from torchlint.model.evaluate.tensors import operator_of
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.tracking import ancestry
 from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, names_read, site_of
 
 _LISTS = ("list", "deque", "set", "dict")

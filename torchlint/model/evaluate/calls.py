@@ -14,6 +14,7 @@ from torchlint.model.values import (
     External,
     Function,
     Instance,
+    Kind,
     Module,
     Optimizer,
     Parameters,
@@ -23,6 +24,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    is_kind,
     owner_label,
     resolved,
 )
@@ -56,7 +58,7 @@ class Calls(Part):
         starred: list[Value] = []
         for item in node.args:
             if not isinstance(item, ast.Starred):
-                positional.append(self.expressions.value(item))
+                (starred or positional).append(self.expressions.value(item))
                 continue
             value = self.expressions.value(item.value)
             inner = resolved(value)
@@ -179,7 +181,7 @@ class Calls(Part):
         if not isinstance(node.func, ast.Attribute):
             return False
         owner = resolved(first)
-        if isinstance(owner, Unknown) and owner.origin in ("engine", "scaler", "scheduler"):
+        if is_kind(owner, Kind.ENGINE, Kind.SCALER, Kind.SCHEDULER):
             return True
         label = owner_label(owner)
         return isinstance(owner, Unknown) and bool(naming.BYSTANDER.search(label) or naming.ENGINE.search(label))

@@ -11,8 +11,8 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Mutate, events_in
 from torchlint.model.tracking import storages
 from torchlint.model.values import Function, Instance, Module, Optimizer, Value
-from torchlint.pytorch import naming
-from torchlint.pytorch.api import SCHEDULERS
+from torchlint.pytorch import naming, table
+from torchlint.pytorch.effects import Result
 
 _MODULE_BASES = frozenset("Module LightningModule PreTrainedModel Sequential ModuleList MessagePassing GP".split())
 
@@ -43,7 +43,7 @@ class Classes(Part):
         """Whether objects of a class are optimizers: by a base of PyTorch, or of such a name."""
         bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
         return any(
-            (item.startswith("torch.optim.") and not item.startswith(SCHEDULERS))
+            ((entry := table.function(item) or table.family(item)) is not None and entry.returns is Result.OPTIMIZER)
             or naming.is_optimizer_class(item.rpartition(".")[2])
             for item in bases
         )

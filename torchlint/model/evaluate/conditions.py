@@ -21,7 +21,7 @@ from torchlint.model.values import (
     Value,
     inputs_of,
 )
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, is_literal, is_main_guard
 
 
@@ -54,7 +54,7 @@ class Conditions(Part):
 
     def _asked(self, test: ast.expr) -> str:
         """The function that a test calls."""
-        return self.definitions.qualified(dotted(test.func)) if isinstance(test, ast.Call) else ""
+        return self.definitions.qualified(dotted(test.func), test) if isinstance(test, ast.Call) else ""
 
     def _is_without_graph(self, test: ast.expr) -> bool:
         """Whether a test asks `loss.requires_grad` of a loss that was computed with gradients off."""
@@ -163,7 +163,7 @@ class Conditions(Part):
             return next((layer for part in test.values if (layer := self.layer_asked_for(part)) is not None), None)
         if not isinstance(test, ast.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
             return None
-        name, kind = test.args[0], self.definitions.qualified(dotted(test.args[1]))
+        name, kind = test.args[0], self.definitions.qualified(dotted(test.args[1]), test)
         value = self.state.frame.locals.get(name.id) if isinstance(name, ast.Name) else None
         return value if kind.startswith("torch.nn.") and isinstance(value, Unknown) else None
 

@@ -4,168 +4,221 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import Any
 
-from torchlint.model.evaluate.arguments import Arguments, flag
+from torchlint.model.evaluate.arguments import Arguments, flag, is_true, written
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Anomaly, EmptyCache, Grad
+from torchlint.model.events import Anomaly, Clip, EmptyCache, Grad, MemoryProbe
 from torchlint.model.values import (
     Container,
     Context,
     External,
     Function,
+    Kind,
     Module,
     Plain,
     Tensor,
     Unknown,
+    Utility,
     Value,
     resolved,
 )
-from torchlint.pytorch import api, naming
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch import api, naming, table
+from torchlint.pytorch.effects import (
+    Clips,
+    DetectsAnomaly,
+    Effect,
+    FreesCache,
+    GoesBackward,
+    GradMode,
+    ProbesMemory,
+    Result,
+    Steps,
+    SwitchesGradMode,
+    TakesGradients,
+)
+from torchlint.pytorch.table import Api
 from torchlint.syntax.python_ast import site_of
+
+
+class KnownCall:
+    """A call of something in the table."""
+
+    def __init__(self, api: Api, name: str, arguments: Arguments, node: ast.Call) -> None:
+        self.api = api
+        self.name = name
+        """The last name that it is called by."""
+        self.arguments = arguments
+        self.node = node
+        self.site = site_of(node)
+        self.bound = arguments.bind(api.parameters)
+
+    @property
+    def first(self) -> Value | None:
+        """The argument of the first parameter."""
+        return self.bound.get(self.api.parameters.positional[0]) if self.api.parameters.positional else None
+
+    def given(self, parameter: str) -> Value:
+        """The argument that a parameter takes, or something of which nothing is known."""
+        return self.bound.get(parameter) or Plain(self.node)
+
+    def written(self, parameter: str) -> ast.expr:
+        """What is written for a parameter, or the call where nothing is."""
+        return written(self.node, self.api.parameters, parameter) or self.node
 
 
 class Externals(Part):
     """Evaluates calls by qualified name."""
 
     def prepare(self) -> None:
-        self._handlers: dict[str, Callable[[str, Arguments, ast.Call], Value | None]] = {
-            **dict.fromkeys(api.SET_GRAD_MODE, self._set_grad_mode),
-            **dict.fromkeys(api.DETECT_ANOMALY, self._detect_anomaly),
-            **dict.fromkeys(api.SET_ANOMALY, self._set_anomaly),
-            **dict.fromkeys(api.EMPTY_CACHE, self._empty_cache),
-            "torch.autograd.grad": self._autograd_grad, "torch.autograd.backward": self._autograd_backward,
-            "torch_xla.core.xla_model.optimizer_step": self._optimizer_step_function,
-            "torch.nn.Parameter": self._new_parameter, "torch.nn.parameter.Parameter": self._new_parameter,
-            "torch.autograd.Variable": self._variable, "torch.autograd.variable.Variable": self._variable,
-            "torch.cuda.amp.GradScaler": self._scaler, "torch.amp.GradScaler": self._scaler,
-            "torch.cuda.amp.grad_scaler.GradScaler": self._scaler,
-            "accelerate.Accelerator": self._engine, "lightning.Fabric": self._engine,
-            "lightning.fabric.Fabric": self._engine,
-            "deepspeed.initialize": self._deepspeed, "apex.amp.initialize": self._amp_initialize,
-            "apex.amp.scale_loss": self._amp_scale_loss, "copy.deepcopy": self._deepcopy, "copy.copy": self._deepcopy,
-            "torch.optim.swa_utils.AveragedModel": self._averaged,
-            "collections.deque": self._deque, "collections.defaultdict": self._defaultdict,
-        }  # fmt: skip
+        self._containers = {"collections.deque": self._deque, "collections.defaultdict": self._defaultdict}
+        self._effects: dict[type[Effect], Callable[[KnownCall, Any], None]] = {
+            GoesBackward: self._goes_backward,
+            TakesGradients: lambda call, effect: self.state.emit(Grad(call.site, call.given(effect.of))),
+            Steps: self._steps,
+            Clips: self._clips,
+            SwitchesGradMode: self._switches_grad_mode,
+            FreesCache: lambda call, effect: self.state.emit(EmptyCache(call.site)),
+            ProbesMemory: lambda call, effect: self.state.emit(MemoryProbe(call.site, effect.resets)),
+            DetectsAnomaly: self._detects_anomaly,
+        }
+
+        self._results: dict[Result, Callable[[KnownCall], Value | None]] = {
+            Result.NOTHING: lambda call: Plain(call.node, None),
+            Result.PLAIN: lambda call: Plain(call.node),
+            Result.SAME: self._same,
+            Result.SAME_EACH: self._same_each,
+            Result.SCALED: self._scaled,
+            Result.COPY: self._copy,
+            Result.LEAF: self._leaf,
+            Result.GRADIENTS: self._gradients,
+            Result.CONTEXT: self._context,
+            Result.OPTIMIZER: lambda call: self.torch_functions.new_optimizer(call.name, call.arguments, call.node),
+            Result.SCHEDULER: lambda call: self._utility(call, Kind.SCHEDULER, call.arguments.all()),
+            Result.SCALER: lambda call: self._utility(call, Kind.SCALER),
+            Result.ENGINE: lambda call: self._utility(call, Kind.ENGINE),
+            Result.ENGINE_AND_OTHERS: self._engine_and_others,
+            Result.LOADER: self._loader,
+        }
 
     def call(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """A call of something imported, by its qualified name."""
-        handler = self._handlers.get(name)
-        if handler is not None:
-            result = handler(name, arguments, node)
+        last = name.rpartition(".")[2]
+        entry = table.function(name)
+        if entry is not None:
+            result = self.known_call(KnownCall(entry, last, arguments, node))
             if result is not None:
                 return result
-        if name in api.GRAD_MODES:
-            return self._grad_mode(name, arguments, node)
+        if name in self._containers:
+            return self._containers[name](arguments, node)
         if api.WRAPPERS.search(name) and arguments.positional:
             return arguments.positional[0]
-        last = name.rpartition(".")[2]
         if api.package(name) == "torch" or name.startswith("torch"):
             known = self.torch_functions.call(name, last, arguments, node)
             if known is not None:
                 return known
         return self._foreign(name, last, arguments, node)
 
-    def _grad_mode(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        mode = api.GRAD_MODES[name]
-        first = arguments.get(0, "mode")
-        if first is not None:
-            target = resolved(first)
-            if isinstance(target, Function):
-                return Function(target.info, target.frame, target.receiver, mode)
-            literal = target.constant if isinstance(target, Plain) and target.is_literal else None
-            mode = _mode(literal, GradMode.OFF, GradMode.ON)
-        return Context(node, mode)
+    def known_call(self, call: KnownCall) -> Value | None:
+        """A call of something in the table: its effects are recorded; None where its result is found elsewhere."""
+        returns = self._results.get(call.api.returns)
+        if returns is None:
+            return None
+        for effect in call.api.effects:
+            self._effects[type(effect)](call, effect)
+        return returns(call)
 
-    def _set_grad_mode(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        first = arguments.get(0, "mode")
-        target = resolved(first) if first is not None else None
-        literal = target.constant if isinstance(target, Plain) and target.is_literal else None
-        mode = _mode(literal, GradMode.ON, GradMode.OFF)
-        if not self.is_with_item(node):
-            self.state.mode = mode
-        return Context(node, mode)
+    # -- effects ------------------------------------------------------------------------------------
+
+    def _goes_backward(self, call: KnownCall, effect: GoesBackward) -> None:
+        self.training.emit_backward(call.given(effect.through), call.bound, call.node)
+
+    def _steps(self, call: KnownCall, effect: Steps) -> None:
+        self.training.emit_step(resolved(call.given(effect.optimizer)), call.written(effect.optimizer), call.node)
+
+    def _clips(self, call: KnownCall, effect: Clips) -> None:
+        self.state.emit(Clip(call.site, call.bound.get(effect.gradients_of), call.bound.get(effect.bound)))
+
+    def _switches_grad_mode(self, call: KnownCall, effect: SwitchesGradMode) -> None:
+        if effect.at_once and not self.is_with_item(call.node):
+            self.state.mode = _asked_mode(call, effect)
 
     def is_with_item(self, node: ast.AST) -> bool:
         return isinstance(self.definitions.tree.parent(node), ast.withitem)
 
-    def _detect_anomaly(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        """A context manager, which does nothing until it is entered."""
-        if not isinstance(self.definitions.tree.parent(node), ast.Expr):
-            self.state.emit(Anomaly(site_of(node), True))
-        return Plain(node)
+    def _detects_anomaly(self, call: KnownCall, effect: DetectsAnomaly) -> None:
+        """A context manager does nothing until it is entered."""
+        if effect.mode is not None:
+            literal = resolved(call.given(effect.mode))
+            on = bool(literal.constant) if isinstance(literal, Plain) and literal.is_literal else None
+            self.state.emit(Anomaly(call.site, on))
+        elif not isinstance(self.definitions.tree.parent(call.node), ast.Expr):
+            self.state.emit(Anomaly(call.site, True))
 
-    def _set_anomaly(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        first = arguments.get(0, "mode") or arguments.keywords.get("enabled")
-        literal = resolved(first) if first is not None else None
-        on = bool(literal.constant) if isinstance(literal, Plain) and literal.is_literal else None
-        self.state.emit(Anomaly(site_of(node), on))
-        return Plain(node)
+    # -- results ------------------------------------------------------------------------------------
 
-    def _empty_cache(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        self.state.emit(EmptyCache(site_of(node)))
-        return Plain(node)
-
-    def _autograd_grad(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        outputs = arguments.get(0, "outputs") or Plain(node)
-        self.state.emit(Grad(site_of(node), outputs))
-        create = flag(arguments, "create_graph")
-        if create is False:
-            return self.state.stamp(Tensor(node, "detach", (), self.state.mode))
-        return self.state.stamp(Tensor(node, "grad", (outputs,), self.state.mode if create else GradMode.UNKNOWN))
-
-    def _autograd_backward(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        self.training.emit_backward(arguments.get(0, "tensors") or Plain(node), arguments, node)
-        return Plain(node, None)
-
-    def _optimizer_step_function(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
-        return self.training.optimizer_step(External(node, name), arguments, node)
-
-    def _new_parameter(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        flag = arguments.keywords.get("requires_grad")
-        if isinstance(flag, Plain) and flag.constant is False:
-            return self.state.stamp(Tensor(node, "new"))
-        return self.tensors.new_leaf(node, arguments.all())
-
-    def _variable(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
+    def _same(self, call: KnownCall) -> Value | None:
         """`Variable(x)` of old code is `x`; with `requires_grad=True` a new leaf."""
-        flag = arguments.keywords.get("requires_grad")
-        if isinstance(flag, Plain) and flag.constant is True:
-            return self.tensors.new_leaf(node)
-        return arguments.positional[0] if arguments.positional else None
+        if is_true(call.bound.get("requires_grad")):
+            return self.tensors.new_leaf(call.node)
+        return call.first
 
-    def _scaler(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        return self.state.stamp(Unknown(node, "scaler", (), "scaler"))
+    def _same_each(self, call: KnownCall) -> Value | None:
+        given = [item for item in map(call.bound.get, call.api.parameters.positional) if item is not None]
+        if len(given) < 2:
+            return given[0] if given else None
+        return self.state.stamp(Container(call.node, "tuple", tuple(given)))
 
-    def _engine(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        return self.state.stamp(Unknown(node, "engine", (), "engine"))
+    def _scaled(self, call: KnownCall) -> Value | None:
+        """`with amp.scale_loss(loss, opt) as scaled:` binds the loss, larger."""
+        return self.tensors.make("scale", (call.first,), call.node) if call.first is not None else None
 
-    def _deepspeed(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        engine = self._engine(name, arguments, node)
+    def _copy(self, call: KnownCall) -> Value | None:
+        """A copy of a module, perhaps one whose parameters are averages."""
+        first = resolved(call.first) if call.first is not None else None
+        if isinstance(first, Module):
+            return self.state.stamp(Module(call.node, first.name, (first,), first.info, first.inplace))
+        if call.name == "AveragedModel":
+            return self.state.stamp(Module(call.node, call.name, call.arguments.all()))
+        return None
+
+    def _leaf(self, call: KnownCall) -> Value:
+        flag = call.bound.get("requires_grad")
+        if isinstance(flag, Plain) and flag.constant is False:
+            return self.state.stamp(Tensor(call.node, "new"))
+        return self.tensors.new_leaf(call.node, call.arguments.all())
+
+    def _gradients(self, call: KnownCall) -> Value:
+        create = flag(call.bound, "create_graph")
+        if create is False:
+            return self.state.stamp(Tensor(call.node, "detach", (), self.state.mode))
+        mode = self.state.mode if create else GradMode.UNKNOWN
+        return self.state.stamp(Tensor(call.node, "grad", (call.given("outputs"),), mode))
+
+    def _context(self, call: KnownCall) -> Value:
+        switch = call.api.effects[0]
+        assert isinstance(switch, SwitchesGradMode)
+        target = resolved(call.first) if call.first is not None else None
+        if isinstance(target, Function) and switch.to is not None:
+            return Function(target.info, target.frame, target.receiver, switch.to)
+        return Context(call.node, _asked_mode(call, switch))
+
+    def _utility(self, call: KnownCall, kind: Kind, parents: tuple[Value, ...] = ()) -> Value:
+        return self.state.stamp(Utility(call.node, kind, parents))
+
+    def _engine_and_others(self, call: KnownCall) -> Value:
+        engine = self._utility(call, Kind.ENGINE)
         engine.used_as("engine")
-        result = self.state.stamp(Unknown(node, "call", arguments.all(), "deepspeed"))
+        result = self.state.stamp(Unknown(call.node, "call", call.arguments.all(), "deepspeed"))
         result.set_part("[0]", engine)
         return result
 
-    def _amp_initialize(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
-        given = [item for item in (arguments.get(0, "models"), arguments.get(1, "optimizers")) if item is not None]
-        if not given:
-            return None
-        return given[0] if len(given) == 1 else self.state.stamp(Container(node, "tuple", tuple(given)))
+    def _loader(self, call: KnownCall) -> Value:
+        made = Utility(call.node, Kind.LOADER, call.arguments.all(), call.name, origin="object")
+        made.callee, made.mode = External(call.node, call.api.names[0]), self.state.mode
+        return self.state.stamp(made)
 
-    def _amp_scale_loss(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`with amp.scale_loss(loss, opt) as scaled:` binds the loss, larger."""
-        return self.tensors.make("scale", (arguments.positional[0],), node) if arguments.positional else None
-
-    def _deepcopy(self, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
-        first = resolved(arguments.positional[0]) if arguments.positional else None
-        if isinstance(first, Module):
-            return self.state.stamp(Module(node, first.name, (first,), first.info, first.inplace))
-        return None
-
-    def _averaged(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        """A copy of a module whose parameters are averages."""
-        return self._deepcopy(name, arguments, node) or self.state.stamp(Module(node, "AveragedModel", arguments.all()))
+    # -- other packages -----------------------------------------------------------------------------
 
     def _foreign(self, name: str, last: str, arguments: Arguments, node: ast.Call) -> Value:
         root = api.package(name)
@@ -187,11 +240,11 @@ class Externals(Part):
             return self.state.stamp(Unknown(node, kind, arguments.all(), last, callee, self.state.mode))
         return self.calls.unresolved(callee, last, arguments.all(), node)
 
-    def _deque(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
+    def _deque(self, arguments: Arguments, node: ast.Call) -> Value:
         limit = arguments.get(1, "maxlen")
         return self.state.stamp(Container(node, "deque", bounded=limit is not None))
 
-    def _defaultdict(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
+    def _defaultdict(self, arguments: Arguments, node: ast.Call) -> Value:
         made = self.state.stamp(Container(node, "dict"))
         factory = resolved(arguments.positional[0]) if arguments.positional else None
         if isinstance(factory, External) and factory.name in ("builtins.list", "collections.deque"):
@@ -201,8 +254,12 @@ class Externals(Part):
         return made
 
 
-def _mode(literal: object, if_true: GradMode, if_false: GradMode) -> GradMode:
-    """The grad mode that a literal argument asks for."""
-    if literal is True:
-        return if_true
-    return if_false if literal is False else GradMode.UNKNOWN
+def _asked_mode(call: KnownCall, switch: SwitchesGradMode) -> GradMode:
+    """The mode that a context manager switches to, or the one that its argument asks for."""
+    if call.first is None:
+        return switch.to or GradMode.UNKNOWN
+    target = resolved(call.first)
+    literal = target.constant if isinstance(target, Plain) and target.is_literal else None
+    if not isinstance(literal, bool):
+        return GradMode.UNKNOWN
+    return GradMode.ON if literal is not (switch.to is GradMode.OFF) else GradMode.OFF

@@ -13,7 +13,8 @@ from torchlint.model.events import Inlined, Item
 from torchlint.model.state import Snapshot
 from torchlint.model.values import Container, Frame, Function, Module, Optimizer, Plain, Unknown, Value
 from torchlint.pytorch import naming
-from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE, GradMode
+from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import arguments, dotted, is_literal, site_of
 
 _PLAIN_ANNOTATIONS = frozenset({"int", "float", "str", "bool", "bytes", "Path", "pathlib.Path"})
@@ -116,7 +117,7 @@ class Functions(Part):
         """The grad mode that decorators give a function's body."""
         for decorator in info.decorators:
             call = decorator if isinstance(decorator, ast.Call) else None
-            name = self.definitions.qualified(dotted(call.func if call is not None else decorator))
+            name = self.definitions.qualified(dotted(call.func if call is not None else decorator), info.node)
             given = [] if call is None else arguments(call)
             argument = given[0] if given else None
             if name in SET_GRAD_MODE:
@@ -149,14 +150,14 @@ class Functions(Part):
     def _parameter_value(self, info: FunctionInfo, name: str) -> Value:
         for item in all_parameters(info.node):
             if item.arg == name and item.annotation is not None:
-                known = self._annotated_value(item.annotation, name)
+                known = self._annotated_value(info, item.annotation, name)
                 if known is not None:
                     return known
         return self.state.stamp(Unknown(info.node, "parameter", (), name))
 
-    def _annotated_value(self, annotation: ast.expr, name: str) -> Value | None:
+    def _annotated_value(self, info: FunctionInfo, annotation: ast.expr, name: str) -> Value | None:
         text = dotted(annotation)
-        qualified = self.definitions.qualified(text)
+        qualified = self.definitions.qualified(text, info.node)
         if text in _PLAIN_ANNOTATIONS:
             return Plain(annotation, label=name)
         made: Value | None = None

@@ -10,7 +10,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Loop
 from torchlint.model.state import LoopScope
 from torchlint.model.values import Parameters, Phi, Unknown, Value, resolved
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import is_literal, site_of
 
 LoopNode = ast.For | ast.AsyncFor | ast.While

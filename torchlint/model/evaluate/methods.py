@@ -113,7 +113,7 @@ class Methods(Part):
         if name in api.CREATOR_METHODS:
             return self.tensors.create(name, arguments, node)
         base = receiver if name in VIEWS else None
-        return self.tensors.compute(name, (receiver, *arguments.all()), node, base)
+        return self.tensors.compute(name, arguments.operands(name, node, receiver), node, base)
 
     def _in_place(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         assert isinstance(node.func, ast.Attribute)

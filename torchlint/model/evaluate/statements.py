@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Exit, Returned
-from torchlint.model.values import Class, Context, Function, Phi, Plain, Unknown, Value, inputs_of
+from torchlint.model.scopes import imported_by
+from torchlint.model.values import Class, Context, External, Function, Phi, Plain, Unknown, Value, inputs_of
 from torchlint.pytorch import naming
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, site_of
 
 
@@ -26,6 +27,7 @@ class Statements(Part):
             ast.With: self._with, ast.AsyncWith: self._with,
             ast.FunctionDef: self._function, ast.AsyncFunctionDef: self._function, ast.ClassDef: self._class,
             ast.Return: self._return, ast.Raise: self._raise, ast.Break: self._break, ast.Continue: self._continue,
+            ast.Import: self._import, ast.ImportFrom: self._import,
             ast.Global: self._global_names, ast.Nonlocal: self._global_names,
             ast.Delete: self._del, ast.Assert: self._assert,
         }  # fmt: skip
@@ -100,6 +102,13 @@ class Statements(Part):
         for scope in self.state.position.scopes[-1:]:
             scope.ends.append(self.state.leaving(scope.blocks))
         self._leave("continue")
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        """An import in a function binds its local names; those of the module are known from the start."""
+        for name, target in imported_by(node):
+            frame = self.state.frame
+            if frame is not self.state.module_frame and name != "*" and name not in frame.outer_names:
+                frame.locals[name] = External(node, target)
 
     def _global_names(self, node: ast.Global | ast.Nonlocal) -> None:
         self.state.frame.outer_names.update(node.names)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.definitions import defaults_of
-from torchlint.model.evaluate.arguments import Arguments, first_argument
+from torchlint.model.evaluate.arguments import Arguments, first_argument, is_true
+from torchlint.model.evaluate.externals import KnownCall
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Clear, Clip, Fresh, GradRead, MemoryProbe
+from torchlint.model.events import Clear, Fresh, GradRead
 from torchlint.model.values import Container, Module, Optimizer, Plain, Tensor, Unknown, Value, resolved
-from torchlint.pytorch import api
-from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, OPERATORS, VIEWS
+from torchlint.pytorch import api, table
+from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, VIEWS
 from torchlint.syntax.python_ast import site_of
-
-_CLIPPING = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm")
-_SETTINGS = tuple("torch.nn.init. torch.cuda. torch.backends. torch.manual torch.distributed. torch.random.".split())
-"""How the names of functions begin that give no tensor with a graph."""
 
 
 class TorchFunctions(Part):
@@ -23,26 +20,16 @@ class TorchFunctions(Part):
 
     def call(self, name: str, last: str, arguments: Arguments, node: ast.Call) -> Value | None:
         """A call of something of PyTorch, by its qualified and its last name; None where that says nothing."""
-        if last in api.MEMORY_PROBES:
-            self.state.emit(MemoryProbe(site_of(node), last.startswith("reset")))
-            return Plain(node)
         if last.startswith("_foreach_") and self._gradients_in(arguments):
             self.state.emit(
                 Clear(site_of(node), None, explicit=False) if last == "_foreach_zero_" else GradRead(site_of(node))
             )
             return Plain(node)
-        if name.startswith(api.SCHEDULERS):
-            return self.state.stamp(Unknown(node, "scheduler", arguments.all(), "scheduler"))
         if last in api.PLAIN_FUNCTIONS or last.startswith(("is_", "are_", "get_", "set_")):
             return Plain(node)
-        if name.startswith("torch.optim.") and last[:1].isupper():
-            return self.new_optimizer(last, arguments, node)
-        if name.startswith("torch.nn.utils.clip_grad") or last in _CLIPPING:
-            bound = arguments.get(1, "clip_value" if "value" in last else "max_norm")
-            self.state.emit(Clip(site_of(node), arguments.get(0, "parameters"), bound))
-            return Plain(node)
-        if name.startswith(_SETTINGS):
-            return Plain(node)
+        entry = table.family(name)
+        if entry is not None:
+            return self.externals.known_call(KnownCall(entry, last, arguments, node))
         if name.startswith("torch.nn.") and last[:1].isupper() and name.count(".") <= 4:
             return self._new_module(last, arguments, node)
         if last in api.CREATORS and name.count(".") <= 2:
@@ -69,11 +56,8 @@ class TorchFunctions(Part):
     def _new_module(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if api.WRAPPERS.search(name) and arguments.positional:
             return arguments.positional[0]
-        flag = arguments.keywords.get("inplace")
-        position = {"LeakyReLU": 1, "Dropout": 1, "ELU": 1}.get(name, 0)
-        if flag is None and name in INPLACE_MODULES and len(arguments.positional) > position:
-            flag = arguments.positional[position]
-        inplace = isinstance(flag, Plain) and flag.constant is True and not self._drops_nothing(name, arguments)
+        flag = arguments.bind(api.MODULES_IN_PLACE[name]).get("inplace") if name in INPLACE_MODULES else None
+        inplace = is_true(flag) and not self._drops_nothing(name, arguments)
         made = self.state.stamp(Module(node, f"torch.nn.{name}", arguments.all(), inplace=inplace))
         self.state.emit(Fresh(site_of(node), made))
         return made
@@ -87,7 +71,7 @@ class TorchFunctions(Part):
         return isinstance(probability, Plain) and probability.constant == 0
 
     def _functional(self, operator: str, arguments: Arguments, node: ast.Call) -> Value:
-        parents = _operands(operator, arguments, node)
+        parents = arguments.operands(operator, node)
         out = arguments.keywords.get("out")
         if out is not None:
             return self.assignments.mutate(node, None, out, operator, parents)
@@ -103,15 +87,3 @@ class TorchFunctions(Part):
             return self.state.stamp(Tensor(node, "new"))
         base = first if operator in VIEWS else None
         return self.tensors.compute(operator, parents, node, base)
-
-
-def _operands(operator: str, arguments: Arguments, node: ast.Call) -> tuple[Value, ...]:
-    """What a function of PyTorch is called with, in the order of the operator's parameters."""
-    known = OPERATORS.get(operator)
-    if known is None or arguments.starred:
-        return arguments.all()
-    named = {"self" if key == "input" else key: value for key, value in arguments.keywords.items()}
-    found = list(arguments.positional)
-    for name in known.parameters[len(found) :] if named.keys() & set(known.parameters) else ():
-        found.append(named.pop(name, Plain(node)))
-    return (*found, *named.values())

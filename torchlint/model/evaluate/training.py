@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.evaluate.arguments import Arguments, MethodHandler, flag
+from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute, flag, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Backward, Clear, Item, Loop, Step, events_in
 from torchlint.model.values import (
@@ -13,6 +13,7 @@ from torchlint.model.values import (
     External,
     Function,
     Instance,
+    Kind,
     Module,
     Optimizer,
     Parameters,
@@ -22,11 +23,13 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    is_kind,
     owner_label,
     resolved,
 )
-from torchlint.pytorch import api, naming
-from torchlint.pytorch.api import GradMode
+from torchlint.pytorch import api, naming, table
+from torchlint.pytorch.binding import Bound
+from torchlint.pytorch.effects import Clears, GoesBackward, GradMode, Steps
 from torchlint.syntax.python_ast import dotted, site_of
 
 
@@ -38,9 +41,10 @@ class Training(Part):
 
     def handlers(self) -> dict[str, MethodHandler]:
         """Methods that may train, by name."""
+        effects = {Clears: self._zero_grad, GoesBackward: self._backward, Steps: self._step}
         return {
-            "zero_grad": self._zero_grad, "backward": self._backward, "manual_backward": self._manual_backward,
-            "step": self._step, "optimizer_step": self.optimizer_step, "scale": self._scale,
+            **{name: handler for effect, handler in effects.items() for name in table.methods_with(effect)},
+            "scale": self._scale,
             "prepare": self._prepare, "setup": self._prepare, "detach_": self._detach_in_place,
             "parameters": self._parameters, "named_parameters": self._named_parameters,
             **dict.fromkeys(api.SELF_METHODS, self._itself), "requires_grad_": self._requires_grad,
@@ -51,14 +55,20 @@ class Training(Part):
         return Plain(node, None)
 
     def _backward(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        """`loss.backward()`, or `x.backward(loss)` of what trains: an accelerator, an engine, a module."""
         if isinstance(receiver, External):
             return None
-        loss = receiver
-        if arguments.positional and self._is_engine(receiver):
-            loss = arguments.positional[0]
+        bound = arguments.bind(_LOSS_BACKWARD.parameters, receiver)
+        of_engine = arguments.bind(_ENGINE_BACKWARD.parameters, receiver)
+        if called_attribute(node) == "manual_backward":
+            if of_engine.get("loss") is None:
+                return None
+            bound = of_engine
+        elif of_engine.get("loss") is not None and self._is_engine(receiver):
+            bound = of_engine
             for item in inputs_of(receiver):
                 item.used_as("engine")
-        self.emit_backward(loss, arguments, node)
+        self.emit_backward(bound.get("loss") or receiver, bound, node)
         return Plain(node, None)
 
     def _is_engine(self, receiver: Value) -> bool:
@@ -68,27 +78,25 @@ class Training(Part):
         if isinstance(receiver, (Instance, Module, Optimizer)):
             return True
         if isinstance(receiver, Unknown):
-            if receiver.origin == "engine" or receiver.has_use("prepare", "unwrap_model", "setup", "step", "zero_grad"):
-                return True
-            return bool(naming.ENGINE.search(receiver.label))
+            used = receiver.has_use("prepare", "unwrap_model", "setup", "step", "zero_grad")
+            return used or self._may_be_engine(receiver)
         return False
 
-    def _manual_backward(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        if not arguments.positional:
-            return None
-        self.emit_backward(arguments.positional[0], arguments, node)
-        return Plain(node, None)
+    def _may_be_engine(self, value: Unknown) -> bool:
+        return is_kind(value, Kind.ENGINE) or bool(naming.ENGINE.search(value.label))
 
-    def emit_backward(self, loss: Value, arguments: Arguments, node: ast.AST) -> None:
+    def emit_backward(self, loss: Value, bound: Bound[Value], node: ast.AST) -> None:
         """A backward pass through `loss`."""
-        retain, create = flag(arguments, "retain_graph"), flag(arguments, "create_graph")
+        retain, create = flag(bound, "retain_graph"), flag(bound, "create_graph")
         self.state.emit(Backward(site_of(node), loss, retain, create))
         self.observations.backwards.append(loss)
 
     def _step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        first = resolved(arguments.positional[0]) if arguments.positional else None
+        stepped = arguments.bind(_SCALER_STEP.parameters, receiver).get("optimizer")
+        first = resolved(stepped) if stepped is not None else None
         if first is not None and self._is_scaler(receiver, first):
-            self.state.emit(_step_of(node.args[0], first, node))
+            expression = written(node, _SCALER_STEP.parameters, "optimizer", method=True)
+            self.emit_step(first, expression or node, node)
             return Plain(node, None)
         closure = first if isinstance(first, Function) else arguments.keywords.get("closure")
         if not self.may_be_optimizer(receiver) or (
@@ -104,6 +112,10 @@ class Training(Part):
         if self._clears_by_itself(receiver, node):
             self.state.emit(Clear(site_of(node), receiver, explicit=False))
         return Plain(node, None)
+
+    def emit_step(self, optimizer: Value, expression: ast.expr, node: ast.Call) -> None:
+        """A step of an optimizer that is handed over, written so."""
+        self.state.emit(_step_of(expression, optimizer, node))
 
     def _clears_by_itself(self, receiver: Value, node: ast.Call) -> bool:
         """Whether a step clears, or may: an engine's, one with hooks, one of a class of this module that does."""
@@ -154,7 +166,7 @@ class Training(Part):
             return True
         if not isinstance(first, Unknown) or isinstance(receiver, Optimizer):
             return False
-        if isinstance(receiver, Unknown) and receiver.origin == "scaler":
+        if is_kind(receiver, Kind.SCALER):
             return True
         return bool(naming.SCALER.search(receiver.label)) or first.has_use("zero_grad")
 
@@ -165,19 +177,11 @@ class Training(Part):
         if isinstance(receiver, Phi):
             return any(self.may_be_optimizer(item) for item in inputs_of(receiver))
         if isinstance(receiver, Unknown):
-            if receiver.origin in ("scheduler", "scaler"):
+            if is_kind(receiver, Kind.SCHEDULER, Kind.SCALER):
                 return False
             label = receiver.label if not receiver.label.startswith("[") else owner_label(receiver)
             return receiver.has_use("zero_grad", "engine") or naming.looks_like_optimizer(label)
         return False
-
-    def optimizer_step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`xm.optimizer_step(o)`."""
-        if not isinstance(receiver, External) or not arguments.positional:
-            return None
-        first = resolved(arguments.positional[0])
-        self.state.emit(_step_of(node.args[0], first, node))
-        return Plain(node, None)
 
     def _scale(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`scaler.scale(loss)`: the loss, larger."""
@@ -189,7 +193,7 @@ class Training(Part):
         """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` hand their arguments on."""
         if isinstance(receiver, (Tensor, Container, External)) or not arguments.positional:
             return None
-        if isinstance(receiver, Unknown) and not (naming.ENGINE.search(receiver.label) or receiver.origin == "engine"):
+        if isinstance(receiver, Unknown) and not self._may_be_engine(receiver):
             return None
         if len(arguments.positional) == 1:
             return arguments.positional[0]
@@ -249,6 +253,11 @@ class Training(Part):
         if isinstance(node.func.value, (ast.Name, ast.Attribute)) and not isinstance(receiver, Module):
             self.assignments.assign_target(node.func.value, cut)
         return cut
+
+
+_LOSS_BACKWARD = table.method("Tensor.backward")
+_ENGINE_BACKWARD = table.method("Accelerator.backward")
+_SCALER_STEP = table.method("GradScaler.step")
 
 
 def _step_of(expression: ast.expr, optimizer: Value, node: ast.Call) -> Step:

@@ -1,0 +1,1 @@
+"""Programs that say the same training bug, or harmless thing, in many spellings: for what must not depend on those."""

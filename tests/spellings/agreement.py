@@ -1,0 +1,28 @@
+"""What the rules find without the prefilter and its triggers, and which of those may look at the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchlint.engine.diagnostics import Crashes
+from torchlint.engine.examination import looking
+from torchlint.engine.run_rules import walk
+from torchlint.engine.suppressions import Suppressions
+from torchlint.files.source import SourceFile
+from torchlint.finding import Finding
+from torchlint.rule import Rule
+
+
+def findings(data: bytes, rules: tuple[type[Rule], ...]) -> list[Finding]:
+    """All findings of these rules, each run as if nothing had been asked first."""
+    source = SourceFile("program.py", data)
+    return walk(source, rules, {}, Suppressions(source), Crashes(source), None)
+
+
+def missed(data: bytes, rules: tuple[type[Rule], ...]) -> Iterator[Finding]:
+    """What is found by a rule that does not look at the program by itself."""
+    code = SourceFile("program.py", data).code
+    found = findings(data, rules)
+    named = {finding.name for finding in found}
+    blind = {rule.rule_name() for rule in rules if rule.rule_name() in named and not looking([rule], code)}
+    return (finding for finding in found if finding.name in blind)

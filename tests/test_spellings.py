@@ -1,0 +1,32 @@
+"""How a program is spelled decides nothing: whatever a rule finds, the prefilter lets the rule look for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.spellings.agreement import findings, missed
+from tests.spellings.programs import Program, kernels, plain, program, unusual
+from torchlint import select
+
+RULES = select(["ALL"], preview=True).rules
+PROGRAMS = 250
+"""As many in the tests; `python -m tests.spellings 10000` compares more."""
+
+
+@pytest.mark.parametrize("kernel", kernels(), ids=lambda kernel: kernel.name or "harmless")
+def test_kernels(kernel: Program) -> None:
+    assert {finding.name for finding in findings(plain(kernel), RULES)} == ({kernel.name} - {""})
+
+
+@pytest.mark.parametrize("tens", range(0, PROGRAMS, 10))
+def test_programs(tens: int) -> None:
+    wrong = {number: list(missed(program(number), RULES)) for number in range(tens, tens + 10)}
+    assert not {number for number, found in wrong.items() if found}
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"], ids=repr)
+@pytest.mark.parametrize("spelling", unusual(), ids=lambda spelling: spelling.name)
+def test_unusual_spellings(spelling: Program, newline: str) -> None:
+    data = spelling.code.replace("\n", newline).encode()
+    assert findings(data, RULES), "the model finds something"
+    assert not list(missed(data, RULES))

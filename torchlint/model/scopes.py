@@ -1,0 +1,107 @@
+"""Scopes: what imports bind where they stand, and which names a function binds itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, children
+
+LOCAL = "<local>"
+"""What the qualified name of something begins with that a function binds itself."""
+_OWN = (*FUNCTIONS, ast.Lambda)
+
+
+class Scopes:
+    """The imports of a module by the function that they stand in; those of classes are taken for the module's."""
+
+    def __init__(self, tree: PythonTree) -> None:
+        self._tree = tree
+        self.imports: dict[str, str] = {}
+        """What the module imports: local name -> qualified name."""
+        self.imports_of: dict[ast.AST, dict[str, str]] = {}
+        """What functions import."""
+        self.star_imports: list[str] = []
+        self._bound: dict[ast.AST, frozenset[str]] = {}
+        for node in tree.of_type(ast.Import, ast.ImportFrom):
+            self._add(node)
+
+    def _add(self, node: ast.Import | ast.ImportFrom) -> None:
+        function = next((item for item in self._tree.ancestors(node) if isinstance(item, _OWN)), None)
+        for name, target in imported_by(node):
+            if name == "*":
+                self.star_imports.append(target)
+            elif function is None or name in _declared(function, ast.Global):
+                self.imports[name] = target
+            else:
+                self.imports_of.setdefault(function, {})[name] = target
+
+    def anywhere(self) -> dict[str, str]:
+        """All imports, whatever the scope."""
+        return {name: target for found in (*self.imports_of.values(), self.imports) for name, target in found.items()}
+
+    def binding(self, name: str, at: ast.AST) -> str | None:
+        """What a name is bound to by the functions around a node: an import, `LOCAL`, or (None) it is the module's."""
+        for function in self._around(at):
+            target = self.imports_of.get(function, {}).get(name)
+            if target is not None:
+                return target
+            if name in self._names_of(function):
+                return LOCAL
+        return None
+
+    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The functions in whose bodies a node stands, the innermost first."""
+        inner = node
+        for item in self._tree.ancestors(node):
+            if isinstance(item, _OWN):
+                body = item.body if isinstance(item.body, list) else [item.body]
+                if inner in body:
+                    yield item
+            inner = item
+
+    def _names_of(self, function: ast.AST) -> frozenset[str]:
+        """The names that a function binds, its parameters among them."""
+        known = self._bound.get(function)
+        if known is None:
+            declared = _declared(function, ast.Global, ast.Nonlocal)
+            known = self._bound[function] = frozenset(_bound_in(function)) - declared
+        return known
+
+
+def imported_by(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """Each name that an import binds, with its qualified name; `*` with its module."""
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            first = alias.name.partition(".")[0]
+            yield (alias.asname, alias.name) if alias.asname is not None else (first, first)
+            continue
+        base = "." * node.level + (node.module or "")
+        yield ("*", base) if alias.name == "*" else (alias.asname or alias.name, f"{base}.{alias.name}")
+
+
+def _within(function: ast.AST) -> Iterator[ast.AST]:
+    """What is in a function, and in no other function in it; not its decorators."""
+    body = function.body  # type: ignore[attr-defined]
+    stack = [function.args, *(body if isinstance(body, list) else [body])]  # type: ignore[attr-defined]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (*_OWN, ast.ClassDef)):
+            stack.extend(children(node))
+
+
+def _declared(function: ast.AST, *kinds: type[ast.Global] | type[ast.Nonlocal]) -> frozenset[str]:
+    return frozenset(name for node in _within(function) if isinstance(node, kinds) for name in node.names)
+
+
+def _bound_in(function: ast.AST) -> Iterator[str]:
+    for node in _within(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)) or (
+            isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name is not None
+        ):
+            yield str(node.name)

@@ -1,0 +1,63 @@
+"""Arguments of a call by the parameters that take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Parameters:
+    """The parameters of a callable in order; one that goes by several names is written `self|input`.
+
+    What stands behind a `*` is taken by keyword only.
+    """
+
+    __slots__ = ("_names", "by_keyword", "positional")
+
+    def __init__(self, *parameters: str) -> None:
+        by_position = parameters[: parameters.index("*")] if "*" in parameters else parameters
+        self.positional = tuple(item.partition("|")[0] for item in by_position)
+        self.by_keyword = parameters[len(by_position) + 1 :]
+        self._names = {name: item.partition("|")[0] for item in parameters if item != "*" for name in item.split("|")}
+
+    def name_of(self, keyword: str) -> str:
+        """The parameter that takes a keyword, or the keyword itself."""
+        return self._names.get(keyword, keyword)
+
+
+class Bound(Generic[T]):
+    """The arguments of a call by parameter, and what no parameter takes."""
+
+    __slots__ = ("complete", "rest", "values")
+
+    def __init__(self, values: dict[str, T], rest: tuple[T, ...], *, complete: bool) -> None:
+        self.values = values
+        self.rest = rest
+        self.complete = complete
+        """Whether what is not given has its default: not behind `*` and `**`."""
+
+    def get(self, parameter: str) -> T | None:
+        """The argument that a parameter takes."""
+        return self.values.get(parameter)
+
+
+def bind(
+    parameters: Parameters,
+    positional: Sequence[T],
+    keywords: Mapping[str, T],
+    *,
+    starred: Sequence[T] = (),
+    receiver: T | None = None,
+) -> Bound[T]:
+    """Bind arguments as a call does; of a method the `receiver` is the first.
+
+    `positional` are those before the first `*`; `starred` are what stands behind `*` and `**`, and may be anything.
+    """
+    ordered = positional if receiver is None else [receiver, *positional]
+    values = dict(zip(parameters.positional, ordered, strict=False))
+    rest = tuple(ordered[len(parameters.positional) :])
+    for keyword, value in keywords.items():
+        values.setdefault(parameters.name_of(keyword), value)
+    return Bound(values, (*rest, *starred), complete=not starred)

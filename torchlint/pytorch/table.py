@@ -1,0 +1,238 @@
+"""What callables of PyTorch, and of packages around it, do and return; sources: the PyTorch 2.13 documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from torchlint.pytorch.binding import Parameters
+from torchlint.pytorch.effects import (
+    Clears,
+    Clips,
+    DetectsAnomaly,
+    Effect,
+    EvaluatesModule,
+    FreesCache,
+    GoesBackward,
+    GradMode,
+    Keeps,
+    ProbesMemory,
+    Result,
+    Steps,
+    SwitchesGradMode,
+    TakesGradients,
+    Unscales,
+)
+
+_DOCS = "https://docs.pytorch.org/docs/stable/"
+_CLASS, _ANY = "<Class>", "<any>"
+
+
+@dataclass(frozen=True)
+class Api:
+    """A callable: a function or class by its qualified names, or a method as `Class.method`."""
+
+    names: tuple[str, ...]
+    """Where it can be imported from; `<Class>` stands for all classes of a module, `<any>` for all in it."""
+    parameters: Parameters
+    effects: tuple[Effect, ...] = ()
+    returns: Result = Result.PLAIN
+    source: str = ""
+    """The page that says so."""
+
+    @property
+    def last_names(self) -> Iterable[str]:
+        """What calls are written with."""
+        return (name.rpartition(".")[2] for name in self.names)
+
+
+def _api(names: str, parameters: str, *effects: Effect, returns: Result = Result.PLAIN, page: str) -> Api:
+    source = page if page.startswith("http") else f"{_DOCS}{page}"
+    return Api(tuple(names.split()), Parameters(*parameters.split()), effects, returns, source)
+
+
+def _in(modules: str, names: str) -> str:
+    return " ".join(f"{module}.{name}" for name in names.split() for module in modules.split())
+
+
+_ALLOCATORS = (
+    "torch.cuda torch.cuda.memory torch.mps torch.xpu torch.xpu.memory torch.npu torch.npu.memory torch.accelerator "
+    "torch.accelerator.memory"
+)
+_AUTOGRAD = "torch.autograd torch.autograd.grad_mode"
+_BACKWARD = "gradient retain_graph create_graph inputs"
+
+FUNCTIONS = (
+    # -- gradients --------------------------------------------------------------------------------------
+    _api("torch.autograd.backward", "tensors grad_tensors retain_graph create_graph grad_variables inputs",
+         GoesBackward("tensors"), returns=Result.NOTHING, page="generated/torch.autograd.backward.html"),
+    _api("torch.autograd.grad", "outputs inputs grad_outputs retain_graph create_graph only_inputs allow_unused",
+         TakesGradients("outputs"), returns=Result.GRADIENTS, page="generated/torch.autograd.grad.html"),
+    _api("torch_xla.core.xla_model.optimizer_step", "optimizer barrier optimizer_args groups pin_layout",
+         Steps("optimizer"), returns=Result.NOTHING, page="https://docs.pytorch.org/xla/master/learn/api-guide.html"),
+    _api(_in("torch.nn.utils torch.nn.utils.clip_grad", "clip_grad_norm_ clip_grad_norm"),
+         "parameters max_norm norm_type error_if_nonfinite foreach",
+         Clips("parameters", bound="max_norm"), page="generated/torch.nn.utils.clip_grad_norm_.html"),
+    _api(_in("torch.nn.utils torch.nn.utils.clip_grad", "clip_grad_value_"), "parameters clip_value foreach",
+         Clips("parameters", bound="clip_value"), page="generated/torch.nn.utils.clip_grad_value_.html"),
+    _api(_in("torch.nn.utils torch.nn.utils.clip_grad", "clip_grads_with_norm_"),
+         "parameters max_norm total_norm foreach", Clips("parameters", bound="max_norm"),
+         page="generated/torch.nn.utils.clip_grads_with_norm_.html"),
+    # -- modes ------------------------------------------------------------------------------------------
+    _api(f"torch.no_grad {_in(_AUTOGRAD, 'no_grad')}", "orig_func", SwitchesGradMode(GradMode.OFF),
+         returns=Result.CONTEXT, page="generated/torch.no_grad.html"),
+    _api("torch.inference_mode torch.autograd.inference_mode", "mode", SwitchesGradMode(GradMode.OFF),
+         returns=Result.CONTEXT, page="generated/torch.autograd.grad_mode.inference_mode.html"),
+    _api(f"torch.enable_grad {_in(_AUTOGRAD, 'enable_grad')}", "orig_func", SwitchesGradMode(GradMode.ON),
+         returns=Result.CONTEXT, page="generated/torch.enable_grad.html"),
+    _api(f"torch.set_grad_enabled torch._C._set_grad_enabled {_in(_AUTOGRAD, 'set_grad_enabled')}", "mode",
+         SwitchesGradMode(None, at_once=True), returns=Result.CONTEXT, page="generated/torch.set_grad_enabled.html"),
+    _api(_in("torch.autograd torch.autograd.anomaly_mode", "detect_anomaly"), "check_nan", DetectsAnomaly(),
+         page="autograd.html#anomaly-detection"),
+    _api(_in("torch.autograd torch.autograd.anomaly_mode", "set_detect_anomaly"), "mode check_nan",
+         DetectsAnomaly("mode"), page="autograd.html#anomaly-detection"),
+    _api("torch.set_anomaly_enabled", "mode|enabled check_nan", DetectsAnomaly("mode"),
+         page="autograd.html#anomaly-detection"),
+    _api("lightning.Trainer lightning.pytorch.Trainer pytorch_lightning.Trainer", "* detect_anomaly",
+         DetectsAnomaly("detect_anomaly"), returns=Result.OBJECT,
+         page="https://lightning.ai/docs/pytorch/stable/common/trainer.html"),
+    # -- memory -----------------------------------------------------------------------------------------
+    _api(_in(_ALLOCATORS, "empty_cache"), "", FreesCache(), page="generated/torch.cuda.memory.empty_cache.html"),
+    _api(_in(_ALLOCATORS, "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached "
+                          "max_memory_cached memory_stats memory_summary mem_get_info memory_snapshot "
+                          "current_allocated_memory driver_allocated_memory get_memory_info"), "device",
+         ProbesMemory(), page="torch_cuda_memory.html"),
+    _api(_in(_ALLOCATORS, "reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached"), "device",
+         ProbesMemory(resets=True), page="torch_cuda_memory.html"),
+    # -- what is made -----------------------------------------------------------------------------------
+    _api("torch.nn.Parameter torch.nn.parameter.Parameter", "data requires_grad", returns=Result.LEAF,
+         page="generated/torch.nn.parameter.Parameter.html"),
+    _api("torch.autograd.Variable torch.autograd.variable.Variable", "data requires_grad", returns=Result.SAME,
+         page="autograd.html#variable-deprecated"),
+    _api(f"torch.optim.lr_scheduler.{_ANY} torch.optim.swa_utils.SWALR", "optimizer", returns=Result.SCHEDULER,
+         page="optim.html#how-to-adjust-learning-rate"),
+    _api("torch.optim.swa_utils.AveragedModel", "model", returns=Result.COPY,
+         page="optim.html#weight-averaging-swa-and-ema"),
+    _api(f"torch.optim.{_CLASS}", "params", returns=Result.OPTIMIZER, page="optim.html"),
+    _api("torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cuda.amp.grad_scaler.GradScaler", "device init_scale",
+         returns=Result.SCALER, page="amp.html#gradient-scaling"),
+    _api("torch.utils.data.DataLoader torch.utils.data.dataloader.DataLoader", "dataset batch_size",
+         returns=Result.LOADER, page="data.html#torch.utils.data.DataLoader"),
+    _api("accelerate.Accelerator", "", returns=Result.ENGINE,
+         page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
+    _api("lightning.Fabric lightning.fabric.Fabric", "", returns=Result.ENGINE,
+         page="https://lightning.ai/docs/fabric/stable/api/fabric_methods.html"),
+    _api("deepspeed.initialize", "args model optimizer", returns=Result.ENGINE_AND_OTHERS,
+         page="https://deepspeed.readthedocs.io/en/latest/initialize.html"),
+    _api("apex.amp.initialize", "models optimizers", returns=Result.SAME_EACH, page="https://nvidia.github.io/apex/amp.html"),
+    _api("apex.amp.scale_loss", "loss optimizers", returns=Result.SCALED, page="https://nvidia.github.io/apex/amp.html"),
+    _api("copy.deepcopy copy.copy", "x memo", returns=Result.COPY, page="https://docs.python.org/3/library/copy.html"),
+    # -- what gives nothing that has a graph --------------------------------------------------------------
+    *(_api(f"{module}.{_ANY}", "", page=page) for module, page in (
+        ("torch.nn.init", "nn.init.html"), ("torch.cuda", "cuda.html"), ("torch.backends", "backends.html"),
+        ("torch.distributed", "distributed.html"), ("torch.random", "random.html"))),
+    # -- what joins ---------------------------------------------------------------------------------------
+    _api(_in("torch", "cat concat concatenate stack hstack vstack"), "tensors dim", Keeps("tensors"),
+         returns=Result.OPERATOR, page="generated/torch.cat.html"),
+)  # fmt: skip
+
+METHODS = (
+    _api("Optimizer.zero_grad Module.zero_grad", "self set_to_none", Clears("self"), returns=Result.NOTHING,
+         page="generated/torch.optim.Optimizer.zero_grad.html"),
+    _api("Tensor.backward", f"self {_BACKWARD}", GoesBackward("self"), returns=Result.NOTHING,
+         page="generated/torch.Tensor.backward.html"),
+    _api("Accelerator.backward Fabric.backward DeepSpeedEngine.backward", "self loss|tensor", GoesBackward("loss"),
+         returns=Result.NOTHING, page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
+    _api("LightningModule.manual_backward", "self loss", GoesBackward("loss"), returns=Result.NOTHING,
+         page="https://lightning.ai/docs/pytorch/stable/model/manual_optimization.html"),
+    _api("Optimizer.step", "self closure", Steps("self"), returns=Result.NOTHING,
+         page="generated/torch.optim.Optimizer.step.html"),
+    _api("GradScaler.step", "self optimizer", Steps("optimizer"), returns=Result.NOTHING,
+         page="amp.html#gradient-scaling"),
+    _api("GradScaler.unscale_", "self optimizer", Unscales("optimizer"), returns=Result.NOTHING,
+         page="amp.html#gradient-scaling"),
+    _api("GradScaler.scale", "self outputs", returns=Result.SCALED, page="amp.html#gradient-scaling"),
+    _api("Accelerator.prepare Fabric.setup", "self", returns=Result.SAME_EACH,
+         page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
+    _api("Module.eval", "self", EvaluatesModule("self"), returns=Result.SAME, page="generated/torch.nn.Module.html"),
+    _api("list.append deque.append deque.appendleft", "self object", Keeps("object"), returns=Result.NOTHING,
+         page="https://docs.python.org/3/tutorial/datastructures.html"),
+    _api("list.insert", "self index object", Keeps("object"), returns=Result.NOTHING,
+         page="https://docs.python.org/3/tutorial/datastructures.html"),
+    _api("set.add", "self object", Keeps("object"), returns=Result.NOTHING,
+         page="https://docs.python.org/3/library/stdtypes.html#set"),
+    _api("dict.setdefault", "self key default", Keeps("default"),
+         page="https://docs.python.org/3/library/stdtypes.html#dict.setdefault"),
+    _api("list.extend deque.extend dict.update", "self iterable", Keeps("iterable"), returns=Result.NOTHING,
+         page="https://docs.python.org/3/tutorial/datastructures.html"),
+)  # fmt: skip
+
+
+def function(name: str) -> Api | None:
+    """The function or class of a qualified name."""
+    return _BY_NAME.get(name)
+
+
+@lru_cache(maxsize=4096)
+def family(name: str) -> Api | None:
+    """What is common to all functions, or classes, of a module that a qualified name is in."""
+    module, _, last = name.rpartition(".")
+    while module:
+        known = _BY_NAME.get(f"{module}.{_ANY}") or (last[:1].isupper() and _BY_NAME.get(f"{module}.{_CLASS}"))
+        if known:
+            return known
+        module = module.rpartition(".")[0]
+    return None
+
+
+@lru_cache(maxsize=1024)
+def operands(parameters: tuple[str, ...]) -> Parameters:
+    """The parameters of an operator, which as a function and as a method are the same but for the name of the first."""
+    return Parameters(*("self|input" if name == "self" else name for name in parameters))
+
+
+def method(name: str) -> Api:
+    """A method as `Class.method`."""
+    return _METHODS_BY_NAME[name]
+
+
+_BY_NAME = {name: entry for entry in FUNCTIONS for name in entry.names}
+_METHODS_BY_NAME = {name: entry for entry in METHODS for name in entry.names}
+
+
+def functions_with(*effects: type[Effect]) -> dict[str, Effect]:
+    """The qualified names of functions that have one of these effects, each with the effect."""
+    found = ((name, _of(entry, effects)) for entry in FUNCTIONS for name in entry.names)
+    return {name: effect for name, effect in found if effect is not None}
+
+
+def methods_with(*effects: type[Effect]) -> frozenset[str]:
+    """The names of methods that have one of these effects: `step`, `zero_grad`."""
+    return frozenset(name for entry in METHODS if _of(entry, effects) for name in entry.last_names)
+
+
+def last_names_with(*effects: type[Effect]) -> frozenset[str]:
+    """What calls with one of these effects are written with: `step`, `optimizer_step`."""
+    return methods_with(*effects) | {name.rpartition(".")[2] for name in functions_with(*effects)}
+
+
+def _of(entry: Api, effects: tuple[type[Effect], ...]) -> Effect | None:
+    return next((effect for effect in entry.effects if isinstance(effect, effects)), None)
+
+
+def words(*effects: type[Effect]) -> tuple[bytes, ...]:
+    """Bytes without which a file holds no call with one of these effects: the shortest parts of how it is written."""
+    return shortest(name for entry in (*FUNCTIONS, *METHODS) if _of(entry, effects) for name in _written(entry))
+
+
+def _written(entry: Api) -> Iterable[str]:
+    """What a call is written with; of one that has its effect by a keyword, the keyword."""
+    return entry.parameters.by_keyword or entry.last_names
+
+
+def shortest(names: Iterable[str]) -> tuple[bytes, ...]:
+    """Those names that hold none of the others: what holds `manual_backward` holds `backward`."""
+    known = set(names)
+    found = (name for name in known if not any(other != name and other in name for other in known))
+    return tuple(sorted(name.encode() for name in found))

@@ -1,0 +1,57 @@
+"""One spelling of a program for searches in bytes: the same tokens, as most people write them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import unicodedata
+from functools import lru_cache
+
+from torchlint.files.python import UNREADABLE, python_tree
+
+_LONG_NAME = re.compile(r"\w*[^\W\x00-\x7f]\w*")
+"""A name with letters beyond ASCII."""
+_UNUSUAL_GETATTR = re.compile(
+    rb"getattr\b(?s:.{0,200}?),(?:\s|\\\r?\n?)*[rRuU]?(?:\"\w*\\|'\w*\\|\"\"\"|'''|(?:\"\w*\"|'\w*')\s*[rRuU]?[\"'])"
+)
+"""One that may be asked for a name that is written in parts or with escapes."""
+_CONTINUED = re.compile(rb"^([^#\n]*)\\\n", re.M)
+"""A line that goes on in the next one; not a comment that ends in a backslash."""
+_BEFORE = re.compile(rb"[ \t](?<=[\w\x80-\xff)\]\"'].)(?<!\bimport.)(?<!\bfrom.)[ \t]*(?=[(\[.])")
+_BEHIND = re.compile(rb"\.(?<=[\w\x80-\xff)\]\"']\.)[ \t]+(?=[^\W\d]|[\x80-\xff])")
+"""Blanks before brackets and dots, and behind dots: without them Python reads the same tokens."""
+_DOT_FIRST = re.compile(rb"\n[ \t]*\.[ \t]*[^\W\d]")
+_BEFORE_DOT = re.compile(rb"(?:#[^\n]*\n|\n)\s*\.[ \t]*(?=[^\W\d])")
+"""The end of a line that goes on with a dot, with its comment."""
+
+
+@lru_cache(maxsize=1)
+def with_plain_names(data: bytes) -> bytes:
+    """A program with its names as Python reads them, those that it asks `getattr` for too."""
+    if not data.isascii():
+        data = _normalized(data)
+    if b"torch" in data and _UNUSUAL_GETATTR.search(data):
+        try:
+            return ast.unparse(python_tree(data)).encode()
+        except UNREADABLE:
+            pass
+    return data
+
+
+def _normalized(data: bytes) -> bytes:
+    """Names as Python reads them: it normalizes them by NFKC."""
+    text = data.decode("utf-8", "surrogateescape")
+    if unicodedata.is_normalized("NFKC", text):
+        return data
+    return _LONG_NAME.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text).encode(
+        "utf-8", "surrogateescape"
+    )
+
+
+def with_plain_lines(data: bytes) -> bytes:
+    """A program with lines that end in a newline and do not go on, and without blanks before brackets and dots."""
+    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if b"\\\n" in data:
+        data = _CONTINUED.sub(rb"\1 ", data)
+    data = _BEHIND.sub(b".", _BEFORE.sub(b"", data))
+    return _BEFORE_DOT.sub(b".", data) if _DOT_FIRST.search(data) else data
