@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.evaluate.interpreter import Interpreter
-from torchlint.model.events import Event, Item, Keep, Loop, Mutate, Read, events_in
+from torchlint.model.events import Event, Inlined, Item, Keep, Loop, Mutate, Read, events_in, items_in
 from torchlint.model.values import (
     Frame,
     Value,
@@ -20,7 +20,7 @@ from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, GradMode, Keeps, Steps
 from torchlint.pytorch.table import last_names_with
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, dotted, is_literal
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, Site, dotted, is_literal
 
 Kind = TypeVar("Kind", bound=Event)
 Other = TypeVar("Other", bound=Event)
@@ -73,6 +73,15 @@ class Trace:
     @cached_property
     def _by_kind(self) -> dict[tuple[type[Event], ...], list[Event]]:
         return {}
+
+    @cached_property
+    def followed(self) -> dict[Site, list[Inlined]]:
+        """The calls of functions of the module that were followed, by their sites."""
+        found: dict[Site, list[Inlined]] = {}
+        for item in items_in(self.items):
+            if isinstance(item, Inlined):
+                found.setdefault(item.site, []).append(item)
+        return found
 
     @cached_property
     def reads(self) -> dict[Value, list[Read]]:

@@ -14,7 +14,7 @@ from torchlint.model.values import Answer, Container, Tensor, Value, resolved
 from torchlint.syntax.edits import Append, Change
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import Site
-from torchlint.syntax.tree import dotted, walk
+from torchlint.syntax.tree import dotted
 
 _ELEMENTWISE = ("scale", "add", "sub", "mul", "div", "neg")
 _SHOWING = frozenset(
@@ -137,8 +137,7 @@ class Detach:
 
     def _named_in_scope(self, name: str, near: cst.CSTNode) -> Iterator[cst.Name]:
         scope = self._scope(near)
-        names = (node for node in walk(scope or self.tree.module) if isinstance(node, cst.Name))
-        return (node for node in names if node.value == name and self._scope(node) is scope)
+        return (node for node in self.tree.names.get(name, ()) if self._scope(node) is scope)
 
     def _scope(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return next((item for item in self.tree.ancestors(node) if isinstance(item, cst.FunctionDef)), None)

@@ -199,6 +199,14 @@ class Tree:
                 stack[top:] = stack[top:][::-1]
         return nodes
 
+    @cached_property
+    def names(self) -> dict[str, list[cst.Name]]:
+        """The nodes of each name, in source order."""
+        found: dict[str, list[cst.Name]] = {}
+        for node in self.of_type(cst.Name):
+            found.setdefault(node.value, []).append(node)
+        return found
+
     def of_type(self, *kinds: type[cst.CSTNode]) -> Iterator[Any]:
         """The nodes of exactly these types, type by type, each in source order."""
         for kind in kinds:

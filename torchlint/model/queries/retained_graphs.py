@@ -18,7 +18,6 @@ from torchlint.model.events import (
     MayClear,
     events_in,
     exclusive,
-    items_in,
 )
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import LOSSES, Tracking, modules_of, result_of_call
@@ -91,14 +90,14 @@ class RetainedGraphs:
 
     def _ends_with_its_function(self, backward: Backward, loop: Loop, results: set[Value], trace: Trace) -> bool:
         """Whether only locals of a function that the loop calls hold the graph: it is gone when that returns."""
-        site = backward.calls[loop.depth] if len(backward.calls) > loop.depth else None
+        if len(backward.calls) <= loop.depth:
+            return False
         own = results - self._below_leaves(backward)
         return any(
             backward in events_in(call.body)
             and all(item.order > call.start for item in own)
             and not self._survives(own, call, trace)
-            for call in items_in(trace.items)
-            if isinstance(call, Inlined) and call.site == site
+            for call in trace.followed.get(backward.calls[loop.depth], ())
         )
 
     def _below_leaves(self, backward: Backward) -> set[Value]:
