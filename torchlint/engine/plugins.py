@@ -61,20 +61,18 @@ def _declared() -> list[Plugin]:
     return sorted(found, key=lambda plugin: plugin.name)
 
 
-def release_of(package: str) -> str:
-    """The name and version under which a package is installed."""
+def version_of(package: str) -> str:
+    """The version of a package that is installed."""
     try:
         names = [os.path.basename(folder) for folder in _metadata_folders()]
     except NeedsMetadata:
         names = []
-    found = [
-        name.rpartition(".")[0] for name in names if name.startswith(f"{package}-") and name.endswith(".dist-info")
-    ]
-    if found:
-        return found[0]
+    for name, _, kind in (name.rpartition(".") for name in names):
+        if name.startswith(f"{package}-") and kind == "dist-info":
+            return name.removeprefix(f"{package}-")
     from importlib.metadata import version
 
-    return f"{package}-{version(package)}"
+    return version(package)
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 
-from torchlint.engine.plugins import plugins, release_of
+from torchlint.engine.plugins import plugins, version_of
 from torchlint.run.fingerprint import digest_of
 
 
@@ -18,8 +18,8 @@ def environment() -> dict[str, str]:
     """What this process lints with, by name. Nothing is imported for that which is not already."""
     found = {
         "Python": f"{sys.implementation.name} {sys.version.partition(' ')[0]}",
-        "libcst": release_of("libcst"),
-        "torchlint": f"{release_of('torchlint')}, sources {_sources('torchlint')}",
+        "libcst": version_of("libcst"),
+        "torchlint": f"{version_of('torchlint')}, sources {_sources('torchlint')}",
     }
     for plugin in plugins():
         module = plugin.value.partition(":")[0]
