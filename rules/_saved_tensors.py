@@ -73,20 +73,19 @@ class SavedTensors:
     def changed(self) -> Iterator[SavedTensorChanged]:
         """Changes in place between a save and the backward pass that needs it."""
         for trace in self.program.traces:
-            mutations = [event for event in trace.events if isinstance(event, Mutate)]
+            mutations = trace.of(Mutate)
             if not mutations:
                 continue
-            saves = self._saves(trace.events)
+            saves = self._saves(trace)
             for mutate in mutations:
                 found = self._saver(trace, mutate, saves)
                 if found is not None:
                     yield found
 
-    def _saves(self, events: list[Event]) -> dict[Value, list[_Save]]:
+    def _saves(self, trace: Trace) -> dict[Value, list[_Save]]:
         """What operators and modules keep for backward, by what each may have its storage from."""
         found: dict[Value, list[_Save]] = {}
-        savers = (event for event in events if isinstance(event, (Compute, Mutate)))
-        kept = ((saver, *save) for saver in savers for save in self._saved(saver))
+        kept = ((saver, *save) for saver in trace.of_kinds(Compute, Mutate) for save in self._saved(saver))
         for number, (saver, saved, is_result) in enumerate(kept):
             for origin in self._origins(saved):
                 found.setdefault(origin, []).append(_Save(number, saver, saved, is_result))

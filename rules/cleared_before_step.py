@@ -108,12 +108,12 @@ class ClearedBeforeStep(Rule):
 
         dataflow.Flow(transfer).run(self.model.ownership.touching(trace), frozenset({(None, None)}))
         for step, paths in arrivals.items():
-            pending = [(backward, clear) for backward, clear in paths if backward is not None]
+            pending = [(clear, backward) for backward, clear in paths if backward is not None]
+            cleared = [(clear, backward) for clear, backward in pending if isinstance(clear, events.Clear)]
             unknown = any(backward is None and clear is not None for backward, clear in paths)
-            if unknown or not pending or not all(isinstance(clear, events.Clear) for _, clear in pending):
+            if unknown or len(cleared) < len(pending):
                 continue
-            for backward, clear in sorted(pending, key=lambda pair: (pair[1].order, pair[0].order)):  # type: ignore[union-attr]
-                assert isinstance(clear, events.Clear)
+            for clear, backward in sorted(cleared, key=lambda pair: (pair[0].order, pair[1].order)):
                 yield ClearedGradients(clear, backward, step)
 
     def report_ClearedGradients(self, cleared: ClearedGradients) -> None:

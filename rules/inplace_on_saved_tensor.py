@@ -129,7 +129,7 @@ class InplaceOnSavedTensor(Rule):
                     yield OldNameRead(mutate, written.id, read, self._opening(mutate))
 
     def _opening(self, mutate: events.Mutate) -> python_ast.Site | None:
-        opening = self.model.program.observations.openings.get(mutate.result)  # type: ignore[call-overload]
+        opening = self.model.program.observations.openings.get(mutate.result)
         return opening.site if opening is not None else None
 
     def _read_after(self, mutate: events.Mutate, trace: program.Trace) -> events.Read | None:

@@ -46,6 +46,13 @@ def test_plugins_come_after_the_core_by_name(tmp_path: Path, monkeypatch: pytest
     ]
 
 
+@pytest.mark.parametrize("project", ["torchlint.mine", "torchlint_mine"])
+def test_a_plugin_may_be_named_after_torchlint(project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declare(tmp_path, project, "[torchlint.rules]\nmine = mine.rules\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert Plugin("mine", "mine.rules", f"{project} 1.0") in plugins.plugins()
+
+
 def test_an_archive_on_the_path_may_declare_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "packed.zip"
     with zipfile.ZipFile(archive, "w") as file:

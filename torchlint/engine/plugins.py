@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -43,7 +44,8 @@ CORE = Plugin("core", "torchlint.rules")
 def plugins() -> tuple[Plugin, ...]:
     """The rules of torchlint first, then those of plugins by name."""
     try:
-        has_others = any(_declares_rules(folder) for folder in _metadata_folders() if not _is_of_torchlint(folder))
+        others = (folder for folder in _metadata_folders() if _release("torchlint", folder) is None)
+        has_others = any(map(_declares_rules, others))
     except NeedsMetadata:
         has_others = True
     return (CORE, *(_declared() if has_others else ()))
@@ -64,12 +66,12 @@ def _declared() -> list[Plugin]:
 def version_of(package: str) -> str:
     """The version of a package that is installed."""
     try:
-        names = [os.path.basename(folder) for folder in _metadata_folders()]
+        folders = _metadata_folders()
     except NeedsMetadata:
-        names = []
-    for name, _, kind in (name.rpartition(".") for name in names):
-        if name.startswith(f"{package}-") and kind == "dist-info":
-            return name.removeprefix(f"{package}-")
+        folders = ()
+    for folder in folders:
+        if found := _release(package, folder):
+            return found
     from importlib.metadata import version
 
     return version(package)
@@ -101,5 +103,8 @@ def _declares_rules(folder: str) -> bool:
         return False
 
 
-def _is_of_torchlint(folder: str) -> bool:
-    return os.path.basename(folder).partition(".")[0].partition("-")[0] == "torchlint"
+def _release(package: str, folder: str) -> str | None:
+    """The version that a folder of metadata names, none where it is another package's; "" where it names no version."""
+    pattern = rf"{re.escape(package)}(?:-(\d[^-]*))?\.(?:dist|egg)-info"
+    found = re.fullmatch(pattern, os.path.basename(folder))
+    return found and (found[1] or "")

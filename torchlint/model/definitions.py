@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from torchlint.model.scopes import LOCAL, Scopes
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, SCOPES, PythonTree, dotted, walk
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, SCOPES, FunctionNode, PythonTree, dotted, walk
 
 
 class FunctionInfo:

@@ -262,11 +262,6 @@ def repeating(loops: tuple[Loop, ...]) -> list[Loop]:
     return [loop for loop in loops if not loop.implicit]
 
 
-def loops_in(items: list[Item]) -> Iterator[Loop]:
-    """All loops below, the outer before the inner."""
-    return (item for item in items_in(items) if isinstance(item, Loop))
-
-
 def exclusive(first: Path, second: Path) -> bool:
     """Whether two paths never happen in one pass: they take different arms of one branch, where they first differ."""
     for (branch, arm), (other, taken) in zip(first, second, strict=False):

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.values import Function, Module, Tensor, Value
+from torchlint.model.values import Function, Module, Value
 from torchlint.pytorch.effects import GradMode
 
 
@@ -30,11 +30,11 @@ class Observations:
     """Values that are told not to require gradients."""
     mutated: set[Value] = field(default_factory=set)
     """Arguments that calls of functions and modules overwrite."""
-    in_place_results: dict[Tensor, ast.expr] = field(default_factory=dict)
+    in_place_results: dict[Value, ast.expr] = field(default_factory=dict)
     """The expression of the argument that an activation overwrites, by the activation's result."""
-    in_place_modules: dict[Tensor, Module] = field(default_factory=dict)
+    in_place_modules: dict[Value, Module] = field(default_factory=dict)
     """The module that overwrites its argument, by its result."""
-    openings: dict[Tensor, Module] = field(default_factory=dict)
+    openings: dict[Value, Module] = field(default_factory=dict)
     """The module that opens a `Sequential` and overwrites its argument, by its result."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
     """Values that are layers of PyTorch, and in which arms of branches."""

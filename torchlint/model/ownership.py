@@ -123,11 +123,8 @@ class Ownership:
         modules, complete = self._modules_of({value})
         return not complete or any(self._overlap(ours, {module}) for module in modules)
 
-    def may_reach(self, graph: set[Value], ours: set[Value]) -> bool:
-        """Whether a graph may go through one of these modules."""
-        return self._may_reach(self._modules_of(graph), ours)
-
     def _may_reach(self, through: tuple[set[Value], bool], ours: set[Value]) -> bool:
+        """Whether a graph that went through modules, perhaps all of them, may have gone through one of ours."""
         modules, complete = through
         return not complete or not modules or any(self._overlap(ours, {module}) for module in modules)
 

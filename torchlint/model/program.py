@@ -20,7 +20,7 @@ from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, GradMode, Keeps, Steps
 from torchlint.pytorch.table import last_names_with
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, Site, dotted, is_literal
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, Site, called_name, dotted, is_literal
 
 Kind = TypeVar("Kind", bound=Event)
 Other = TypeVar("Other", bound=Event)
@@ -191,13 +191,7 @@ class Program:
         return info.name == "forward" and info.owner is not None
 
     def _called_names(self) -> set[str]:
-        names: set[str] = set()
-        for call in self.tree.of_type(ast.Call):
-            if isinstance(call.func, ast.Attribute):
-                names.add(call.func.attr)
-            elif isinstance(call.func, ast.Name):
-                names.add(call.func.id)
-        return names
+        return {called_name(call) for call in self.tree.of_type(ast.Call)}
 
     def _uncalled_first(self, functions: list[FunctionInfo]) -> list[FunctionInfo]:
         return sorted(functions, key=lambda info: info.name in self.called_names)
@@ -208,12 +202,8 @@ class Program:
         calls: dict[FunctionInfo, set[str]] = {}
         for call in self.tree.of_type(ast.Call):
             function = self.definitions.function_around(call)
-            if function is None:
-                continue
-            if isinstance(call.func, ast.Attribute):
-                calls.setdefault(function, set()).add(call.func.attr)
-            elif isinstance(call.func, ast.Name):
-                calls.setdefault(function, set()).add(call.func.id)
+            if function is not None:
+                calls.setdefault(function, set()).add(called_name(call))
         names = {info.name for info in relevant}
         while True:
             callers = {info for info, called in calls.items() if info not in relevant and not called.isdisjoint(names)}
@@ -226,7 +216,7 @@ class Program:
     def _directly_relevant(self) -> Iterator[FunctionInfo]:
         in_place_modules = b"inplace=True" in self.tree.source.code
         for call in self.tree.of_type(ast.Call):
-            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            name = called_name(call)
             in_place = name in INPLACE or (in_place_modules and _has_keyword(call, "inplace"))
             if name in _TRAINING or in_place or (name in _KEEPING and self._repeats(call)):
                 yield from self._functions(call)

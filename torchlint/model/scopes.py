@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, children
+from torchlint.syntax.python_ast import FUNCTIONS, FunctionNode, PythonTree, children
 
 LOCAL = "<local>"
 """What the qualified name of something begins with that a function binds itself."""
-_OWN = (*FUNCTIONS, ast.Lambda)
+_OWN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class Scopes:
@@ -50,17 +50,16 @@ class Scopes:
                 return LOCAL
         return None
 
-    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
+    def _around(self, node: ast.AST) -> Iterator[FunctionNode]:
         """The functions in whose bodies a node stands, the innermost first."""
         inner = node
         for item in self._tree.ancestors(node):
             if isinstance(item, _OWN):
-                body = item.body if isinstance(item.body, list) else [item.body]
-                if inner in body:
+                if inner in _body(item):
                     yield item
             inner = item
 
-    def _names_of(self, function: ast.AST) -> frozenset[str]:
+    def _names_of(self, function: FunctionNode) -> frozenset[str]:
         """The names that a function binds, its parameters among them."""
         known = self._bound.get(function)
         if known is None:
@@ -80,10 +79,13 @@ def imported_by(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
         yield ("*", base) if alias.name == "*" else (alias.asname or alias.name, f"{base}.{alias.name}")
 
 
-def _within(function: ast.AST) -> Iterator[ast.AST]:
+def _body(function: FunctionNode) -> Sequence[ast.AST]:
+    return [function.body] if isinstance(function, ast.Lambda) else function.body
+
+
+def _within(function: FunctionNode) -> Iterator[ast.AST]:
     """What is in a function, and in no other function in it; not its decorators."""
-    body = function.body  # type: ignore[attr-defined]
-    stack = [function.args, *(body if isinstance(body, list) else [body])]  # type: ignore[attr-defined]
+    stack: list[ast.AST] = [function.args, *_body(function)]
     while stack:
         node = stack.pop()
         yield node
@@ -91,11 +93,11 @@ def _within(function: ast.AST) -> Iterator[ast.AST]:
             stack.extend(children(node))
 
 
-def _declared(function: ast.AST, *kinds: type[ast.Global] | type[ast.Nonlocal]) -> frozenset[str]:
+def _declared(function: FunctionNode, *kinds: type[ast.Global] | type[ast.Nonlocal]) -> frozenset[str]:
     return frozenset(name for node in _within(function) if isinstance(node, kinds) for name in node.names)
 
 
-def _bound_in(function: ast.AST) -> Iterator[str]:
+def _bound_in(function: FunctionNode) -> Iterator[str]:
     for node in _within(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id

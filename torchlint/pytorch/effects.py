@@ -123,7 +123,6 @@ class Result(Enum):
     """An object of which nothing else is known."""
     GRADIENTS = auto()
     CONTEXT = auto()
-    MODULE = auto()
     OPTIMIZER = auto()
     SCHEDULER = auto()
     SCALER = auto()

@@ -86,7 +86,7 @@ class OutOfPlace:
     # -- calls ------------------------------------------------------------------------------------------
 
     def _called(self, mutate: Mutate, call: cst.Call) -> Change | None:
-        module = self.program.observations.in_place_modules.get(mutate.result)  # type: ignore[call-overload]
+        module = self.program.observations.in_place_modules.get(mutate.result)
         if module is not None:
             return self._without_flag(self.nodes.at(module.site), call, call.args[0].value)
         if mutate.result in self.program.observations.in_place_results:

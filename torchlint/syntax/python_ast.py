@@ -30,6 +30,7 @@ COMPOUND = (
 )
 """Statements that hold others."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
@@ -118,6 +119,13 @@ def walk(root: ast.AST) -> Iterator[ast.AST]:
 def arguments(call: ast.Call) -> list[ast.expr]:
     """The arguments of a call, by position and by name."""
     return [*call.args, *(item.value for item in call.keywords)]
+
+
+def called_name(call: ast.Call) -> str:
+    """The name of the method or function that a call calls; empty of what has none: `a[0]()`."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def is_literal(node: ast.AST, value: bool | None) -> bool:

@@ -70,6 +70,11 @@ def is_true(value: Value | None) -> bool:
     return isinstance(value, Plain) and value.constant is True
 
 
+def is_false(value: Value | None) -> bool:
+    """Whether an argument is `False`, written out."""
+    return isinstance(value, Plain) and value.constant is False
+
+
 def written(call: ast.Call, parameters: Parameters, parameter: str, *, method: bool = False) -> ast.expr | None:
     """What is written for a parameter in a call."""
     keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from torchlint.model.evaluate.arguments import is_true
 from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of
@@ -81,7 +82,7 @@ class Assignments(Part):
         elif name == "data":
             return
         elif name == "requires_grad":
-            if isinstance(value, Plain) and value.constant is True:
+            if is_true(value):
                 self._rebind_leaf(target.value, owner)
             else:
                 self.observations.frozen.add(owner)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from torchlint.model.evaluate.arguments import Arguments, flag, is_true, written
+from torchlint.model.evaluate.arguments import Arguments, flag, is_false, is_true, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Grad, MemoryProbe
 from torchlint.model.values import (
@@ -183,8 +183,7 @@ class Externals(Part):
         return None
 
     def _leaf(self, call: KnownCall) -> Value:
-        flag = call.bound.get("requires_grad")
-        if isinstance(flag, Plain) and flag.constant is False:
+        if is_false(call.bound.get("requires_grad")):
             return self.state.stamp(Tensor(call.node, "new"))
         return self.tensors.new_leaf(call.node, call.arguments.all())
 

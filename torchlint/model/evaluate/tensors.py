@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.arguments import Arguments, is_false, is_true
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Compute, Fresh, GradRead
 from torchlint.model.values import Container, Plain, Tensor, Unknown, Value, resolved
@@ -50,9 +50,9 @@ class Tensors(Part):
     def create(self, name: str, arguments: Arguments, node: ast.AST) -> Tensor:
         """A new tensor without history, or a leaf where it is told to require a gradient."""
         flag = arguments.keywords.get("requires_grad")
-        if isinstance(flag, Plain) and flag.constant is True:
+        if is_true(flag):
             return self.new_leaf(node)
-        op = "new" if flag is None or (isinstance(flag, Plain) and flag.constant is False) else "unknown"
+        op = "new" if flag is None or is_false(flag) else "unknown"
         return self.state.stamp(Tensor(node, op, () if op == "new" else arguments.all()))
 
     def new_leaf(self, node: ast.AST, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:

@@ -75,9 +75,8 @@ class TorchFunctions(Part):
         out = arguments.keywords.get("out")
         if out is not None:
             return self.assignments.mutate(node, None, out, operator, parents)
-        flag = arguments.keywords.get("inplace")
         first = arguments.get(0, "input")
-        if first is not None and (operator in INPLACE or (isinstance(flag, Plain) and flag.constant is True)):
+        if first is not None and (operator in INPLACE or is_true(arguments.keywords.get("inplace"))):
             self.observations.mutated.add(first)
             result = self.assignments.mutate(node, None, first, operator, parents[1:])
             if operator not in INPLACE and isinstance(result, Tensor):

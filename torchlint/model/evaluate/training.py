@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute, flag, written
+from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute, flag, is_false, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Backward, Clear, Item, Loop, Step, events_in
 from torchlint.model.values import (
@@ -231,7 +231,7 @@ class Training(Part):
 
     def _requires_grad(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         flag = arguments.get(0, "requires_grad")
-        if isinstance(flag, Plain) and flag.constant is False:
+        if is_false(flag):
             self.observations.frozen.add(receiver)
             return receiver
         if isinstance(receiver, (Module, Parameters)):

@@ -72,8 +72,8 @@ class RetainedGraphs:
 
     def _find_unused(self) -> Iterator[UnusedRetention]:
         for trace in self.program.traces:
-            for event in trace.events:
-                if isinstance(event, Backward) and event.retain is True and event.create is False and event.loops:
+            for event in trace.of(Backward):
+                if event.retain is True and event.create is False and event.loops:
                     if self._is_unused(event, event.loops[-1], trace):
                         yield UnusedRetention(event, event.loops[-1], self._hidden_state(event))
 
@@ -84,15 +84,15 @@ class RetainedGraphs:
             return False
         if not results or self._built_outside(graph, loop):
             return False
-        if self._ends_with_its_function(backward, loop, results, trace):
+        if any(self._uses(event, results, backward) for event in self._users(trace, results, backward)):
             return False
-        return not any(self._uses(event, results, backward) for event in self._users(trace, results, backward))
+        own = results - self._below_leaves(graph)
+        return not self._ends_with_its_function(backward, loop, own, trace)
 
-    def _ends_with_its_function(self, backward: Backward, loop: Loop, results: set[Value], trace: Trace) -> bool:
+    def _ends_with_its_function(self, backward: Backward, loop: Loop, own: set[Value], trace: Trace) -> bool:
         """Whether only locals of a function that the loop calls hold the graph: it is gone when that returns."""
         if len(backward.calls) <= loop.depth:
             return False
-        own = results - self._below_leaves(backward)
         return any(
             backward in events_in(call.body)
             and all(item.order > call.start for item in own)
@@ -100,9 +100,8 @@ class RetainedGraphs:
             for call in trace.followed.get(backward.calls[loop.depth], ())
         )
 
-    def _below_leaves(self, backward: Backward) -> set[Value]:
+    def _below_leaves(self, graph: set[Value]) -> set[Value]:
         """What the leaves of a graph were made of, which is no part of it."""
-        graph = self.tracking.graph(backward.loss, carried=False)
         made_of = (parent for item in graph if isinstance(item, Tensor) and item.leaf for parent in item.parents)
         return {item for parent in made_of for item in self.tracking.graph(parent)}
 
