@@ -79,12 +79,26 @@ class KeptGraphs:
         container = resolved(keep.container)
         if isinstance(container, Container) and container.bounded:
             return None
-        loop = self._outlived(keep, container)
-        if loop is None and not self._outlives_call(trace, keep, container):
-            return None
+        loops: list[Loop | None] = [*self._outlived(keep, container)]
+        if not loops and self._outlives_call(trace, keep, container):
+            loops = [None]
+        for number, loop in enumerate(loops, 1):
+            if not self._made_in(keep.value, loop):
+                return None
+            if number == len(loops) or self._computes(trace, keep, loop):
+                return self._kept_over(trace, keep, container, loop)
+        return None
+
+    def _computes(self, trace: Trace, keep: Keep, loop: Loop | None) -> bool:
+        """Whether what is kept is computed in each iteration of a loop, rather than handed on from a dictionary."""
+        through = self._backward_through(keep, loop, trace)
+        return through is not None or loop is None or self._made_from_data(keep.value, loop) or _trains(loop, trace)
+
+    def _kept_over(self, trace: Trace, keep: Keep, container: Value, loop: Loop | None) -> KeptGraph | None:
+        """What iterations of a loop leave, unless that is let go."""
         if (
-            not self._made_in(keep.value, loop)
-            or self._drained(container, loop, trace)
+            self._drained(container, loop, trace)
+            or self._is_cut_in_place(keep, container, loop, trace)
             or self._is_cut(keep.container)
             or _is_reset_with_steps(keep.container, trace)
         ):
@@ -100,13 +114,22 @@ class KeptGraphs:
                 return None
         return KeptGraph(keep, self._site(keep, loop), loop, backward)
 
-    def _outlived(self, keep: Keep, container: Value) -> Loop | None:
-        """The innermost loop of whose iterations the container sees more than one."""
+    def _is_cut_in_place(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
+        """`hidden[i] = repackage(hidden[i])` before the entry is set again: what it held lets its graph go."""
+        return keep.how == "slot" and any(
+            other.how == "slot"
+            and resolved(other.container) is container
+            and loop in other.loops
+            and other.order < keep.order
+            and self.tracking.tracked(other.value) is not Answer.YES
+            for other in trace.of(Keep)
+        )
+
+    def _outlived(self, keep: Keep, container: Value) -> list[Loop]:
+        """The loops of whose iterations the container sees more than one, the innermost first."""
         made = keep.container.loops if keep.how == "add" else container.loops
-        for loop in reversed(keep.loops):
-            if loop not in made:
-                return loop
-        return None
+        depth = len(keep.calls) if keep.local else 0
+        return [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
 
     def _outlives_call(self, trace: Trace, keep: Keep, container: Value) -> bool:
         """An attribute of the object of a method that its callers repeat."""
@@ -249,9 +272,10 @@ class KeptGraphs:
         return container not in graph and keep.value not in graph
 
     def _site(self, keep: Keep, loop: Loop | None) -> Site:
-        """The statement in the loop: the call, where a local function does the keeping."""
+        """The statement in the loop: the call, where a local function does the keeping; none in another file."""
         depth = loop.depth if loop is not None else 0
-        return keep.calls[depth] if len(keep.calls) > depth else keep.site
+        call = keep.calls[depth] if len(keep.calls) > depth else keep.site
+        return keep.site if call.inner is not None else call
 
 
 def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value) -> bool:
@@ -266,10 +290,22 @@ def _is_reset_with_steps(total: Value, trace: Trace) -> bool:
     """Whether a sum begins anew wherever the optimizer steps: it holds no more graphs than one step accumulates."""
     if not isinstance(total, Phi) or not total.is_loop:
         return False
-    joined = [item for item in total.parents[1:] if isinstance(item, Phi)]
+    joined = _joined(total)
     resets = {arm for item in joined for part, arms in item.arms.items() if _is_number(part) for arm in arms}
     steps = (step for step in trace.of(Step) if total.loop in step.loops)
     return bool(resets) and any(not resets.isdisjoint(step.path) for step in steps)
+
+
+def _joined(total: Phi) -> list[Phi]:
+    """What a sum is at the ends of iterations, where branches meet."""
+    found: list[Phi] = []
+    stack = list(total.parents[1:])
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Phi) and item is not total and item not in found:
+            found.append(item)
+            stack.extend(item.parents)
+    return found
 
 
 def _is_number(value: Value) -> bool:

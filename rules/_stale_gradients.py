@@ -135,9 +135,8 @@ class GradientsBetweenSteps:
             return True
         if not isinstance(optimizer, Instance):
             return not self._is_of_imported_class(optimizer)
-        definitions = self.program.definitions
-        inherits = any(isinstance(item, str) for item in definitions.ancestors_of(optimizer.info))
-        return inherits or definitions.method(optimizer.info, "zero_grad") is not None
+        inherits = any(isinstance(item, str) for item in optimizer.info.ancestors())
+        return inherits or optimizer.info.method("zero_grad") is not None
 
     def _is_of_imported_class(self, optimizer: Value) -> bool:
         """Whether a class made it that is neither of this module nor known: a wrapper, which need not be like what

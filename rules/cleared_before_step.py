@@ -114,7 +114,15 @@ class ClearedBeforeStep(Rule):
             if unknown or len(cleared) < len(pending):
                 continue
             for clear, backward in sorted(cleared, key=lambda pair: (pair[0].order, pair[1].order)):
-                yield ClearedGradients(clear, backward, step)
+                if not self._may_be_filled_again(trace, clear, step):
+                    yield ClearedGradients(clear, backward, step)
+
+    def _may_be_filled_again(self, trace: program.Trace, clear: events.Clear, step: events.Step) -> bool:
+        """Whether an unknown call between the two may go backward, in the order of the file or of a loop."""
+        orders = [call.order for call in trace.of(events.Call) if self.model.ownership.may_go_backward(call)]
+        if clear.order < step.order:
+            return any(clear.order < order < step.order for order in orders)
+        return any(order > clear.order or order < step.order for order in orders)
 
     def report_ClearedGradients(self, cleared: ClearedGradients) -> None:
         name = cleared.step.name

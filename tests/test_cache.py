@@ -128,11 +128,11 @@ def test_a_change_within_one_tick_of_the_clock(
     monkeypatch.setenv("TORCHLINT_CACHE_DIR", str(cache_folder))
     (folder / "new.py").write_text("# none\n")
     assert "no.py" not in torchlint("--select", "syntax-error").stdout
-    entries = json.loads(index_file(cache_folder).read_bytes().split(b"\n")[1])
+    _, entries = json.loads(index_file(cache_folder).read_bytes().split(b"\n")[1])
     assert entries["new.py"][0] == []
     settle(monkeypatch)
     torchlint("--select", "syntax-error")
-    entries = json.loads(index_file(cache_folder).read_bytes().split(b"\n")[1])
+    _, entries = json.loads(index_file(cache_folder).read_bytes().split(b"\n")[1])
     assert entries["new.py"][0][0] == 7
 
 

@@ -77,6 +77,17 @@ class Related:
     message: str
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """A place in another file that a finding is about: `path` as that of the finding is shown."""
+
+    path: str
+    span: Span
+    utf16: Span
+    """The same with columns in UTF-16, as editors count."""
+    message: str
+
+
 class Safety(str, Enum):
     """Whether a fix may be made without being read: an unsafe one may change numbers, memory or control flow."""
 
@@ -130,6 +141,7 @@ class Finding:
     help: str = ""
     fingerprint: str = ""
     fix: Fix | None = None
+    elsewhere: tuple[Elsewhere, ...] = field(default=())
 
     @property
     def sort_key(self) -> tuple[str, Span, str, str]:

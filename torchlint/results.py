@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torchlint.files.first_party import Module
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Meta
 
@@ -20,6 +21,8 @@ class LintedFile:
     """What the fixes were for."""
     looked_into: bool = True
     """Whether it was parsed, since a rule might have found something."""
+    imports: tuple[Module, ...] = ()
+    """The modules of the repository that were looked for, there or not."""
 
 
 @dataclass(frozen=True)

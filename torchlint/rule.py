@@ -118,8 +118,9 @@ class Rule:
         fix: Change | None = None,
     ) -> None:
         """Report a finding at a site or node, the first one only; `related` are places that show its other half."""
-        if place not in self._reported:
-            self._reported.add(place)
+        here = getattr(place, "here", place)
+        if here not in self._reported:
+            self._reported.add(here)
             self.reports.append(
                 Report(place, message, tuple(related), help, severity or self.category.severity, confidence, fix)
             )

@@ -65,33 +65,37 @@ def test_pipes_in_a_folder_are_left_alone(checkout: Path, torchlint: Torchlint) 
 def test_planted_results_hide_nothing(checkout: Path, torchlint: Torchlint, cache_folder: Path) -> None:
     honest = torchlint().stdout
     file = index_of(cache_folder)
-    entries = json.loads(file.read_bytes().split(b"\n")[1])
+    modules, entries = json.loads(file.read_bytes().split(b"\n")[1])
     for entry in entries.values():
         entry[2] = []
     (checkout / ".torchlint_cache").mkdir()
-    forge(checkout / ".torchlint_cache" / file.name, entries)
+    forge(checkout / ".torchlint_cache" / file.name, [modules, entries])
     file.unlink()
     assert torchlint().stdout == torchlint().stdout == honest
 
 
-FINDING = ["bad-call", "XX001", "m", [1, 0, 1, 5], "error", "high", [], "h", "f", None]
+FINDING = ["bad-call", "XX001", "m", [1, 0, 1, 5], "error", "high", [], "h", "f", [], None]
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        *([], 1, None, "x", {"bad.py": None}, {"bad.py": {}}, {"bad.py": []}, {"bad.py": "abcd"}),
-        {"bad.py": [[], "digest", [], 1, 2, 3]},
-        {"bad.py": [1, "digest", [], 1]},
-        {"bad.py": [[], "digest", 1, 1]},
-        {"bad.py": [[], "digest", [], "x"]},
-        {"bad.py": [[], "digest", [[1, 2]], 20_000]},
-        {"bad.py": [[], "digest", [[*FINDING[:3], [1], *FINDING[4:]]], 20_000]},
-        {"bad.py": [[], "digest", [[*FINDING[:4], "loud", *FINDING[5:]]], 20_000]},
-        {"bad.py": [[], "digest", [[*FINDING[:6], 5, *FINDING[7:]]], 20_000]},
-        {"bad.py": [[], "digest", [[*FINDING[:9], ["fix"]]], 20_000]},
+        *([], 1, None, "x", {"bad.py": None}, {"bad.py": {}}, {"bad.py": []}, {"bad.py": "abcde"}),
+        {"bad.py": [[], "digest", [], 1, [], 3]},
+        {"bad.py": [1, "digest", [], 1, []]},
+        {"bad.py": [[], "digest", 1, 1, []]},
+        {"bad.py": [[], "digest", [], "x", []]},
+        {"bad.py": [[], "digest", [], 20_000, [0]]},
+        {"bad.py": [[], "digest", [], 20_000, None]},
+        {"bad.py": [[], "digest", [[1, 2]], 20_000, []]},
+        {"bad.py": [[], "digest", [[*FINDING[:3], [1], *FINDING[4:]]], 20_000, []]},
+        {"bad.py": [[], "digest", [[*FINDING[:4], "loud", *FINDING[5:]]], 20_000, []]},
+        {"bad.py": [[], "digest", [[*FINDING[:6], 5, *FINDING[7:]]], 20_000, []]},
+        {"bad.py": [[], "digest", [[*FINDING[:9], [["x"]], None]], 20_000, []]},
+        {"bad.py": [[], "digest", [[*FINDING[:10], ["fix"]]], 20_000, []]},
         b"[" * 100_000 + b"]" * 100_000,
-        b'{"bad.py": [[], "digest", [], %s]}' % (b"9" * 5_000),
+        b'[[["a", "b", 1, 2]], {"bad.py": [[], "digest", [], 20000, [0]]}]',
+        b'[[], {"bad.py": [[], "digest", [], %s, []]}]' % (b"9" * 5_000),
         b"\xff\xfe{}",
     ],
 )
@@ -100,9 +104,10 @@ def test_entries_of_another_form_are_none(
 ) -> None:
     honest = torchlint()
     file = index_of(cache_folder)
-    ((_, digest, _, _),) = json.loads(file.read_bytes().split(b"\n")[1]).values()
+    _, entries = json.loads(file.read_bytes().split(b"\n")[1])
+    ((_, digest, *_),) = entries.values()
     if isinstance(value, dict):
-        value = json.loads(json.dumps(value).replace("digest", digest))
+        value = [[], json.loads(json.dumps(value).replace("digest", digest))]
     forge(file, value)
     again = torchlint()
     assert (again.stdout, again.stderr, again.exit_code) == (honest.stdout, "", 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from torchlint.adoption.line_diff import opcodes
 from torchlint.adoption.repository import EVERYTHING, Change, Repository, top_of
 from torchlint.engine import examination
+from torchlint.engine.following import MAX_SHIPPED
 from torchlint.engine.registry import ABOUT_FILES
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding, Position, Span
@@ -35,7 +36,23 @@ class Changes:
                 by_repository.setdefault(self._repository(target.path), []).append(_real(target.path))
         for repository, paths in by_repository.items():
             self._changes.update(repository.changes(paths))
-        return [target for target in targets if target.problem or _real(target.path) in self._changes]
+        bases = {base for path in self._changes for base in (str(path.with_suffix("")), str(path.parent))}
+        return [target for target in targets if target.problem or self._may_differ(target, bases)]
+
+    def _may_differ(self, target: Target, bases: set[str]) -> bool:
+        """Whether a file changed, or a module that it imports did."""
+        path = _real(target.path)
+        if path in self._changes:
+            return True
+        following = target.settings.selection(target.path).following
+        if not self._changes or following is None:
+            return False
+        try:
+            search, code = following.search(str(path)), SourceFile.read(path).code
+        except (OSError, SourceError):
+            return False
+        search.reachable(code, MAX_SHIPPED)
+        return not bases.isdisjoint(search.asked)
 
     def narrowed(self, outcome: Outcome, targets: Iterable[Target]) -> Outcome:
         """The findings that touch a changed line, or were not there before the change."""
@@ -50,8 +67,9 @@ class Changes:
     def _touched(self, file: LintedFile, target: Target) -> tuple[Finding, ...]:
         if target.problem:
             return file.findings
-        change = self._changes[_real(target.path)]
-        before = _Before(self._repository(target.path), change, target)
+        repository = self._repository(target.path)
+        change = self._changes.get(_real(target.path)) or repository.unchanged(_real(target.path))
+        before = _Before(repository, change, target, self._changes)
         changed = _ChangedLines(file.source, change, before)
         return tuple(
             finding
@@ -72,7 +90,8 @@ class Changes:
 class _Before:
     """A file as it was, looked at only if it is asked about."""
 
-    def __init__(self, repository: Repository, change: Change, target: Target) -> None:
+    def __init__(self, repository: Repository, change: Change, target: Target, changes: Mapping[Path, Change]) -> None:
+        self._changes = changes
         self._repository = repository
         self._change = change
         self._target = target
@@ -87,8 +106,12 @@ class _Before:
     def fingerprints(self) -> set[str]:
         if self.source is None:
             return set()
-        findings = examination.lint(self.source, self._target.settings.selection(self._target.path))
-        return {finding.fingerprint for finding in findings}
+        selection = self._target.settings.selection(self._target.path)
+        if selection.following is not None:
+            old = {str(path): self._repository.before(change) or b"" for path, change in self._changes.items()}
+            following = replace(selection.following, sources=selection.following.sources.again(old))
+            selection = replace(selection, following=following)
+        return {finding.fingerprint for finding in examination.lint(self.source, selection)}
 
 
 class _ChangedLines:

@@ -55,6 +55,7 @@ class _Options:
     exclude: tuple[str, ...]
     preview: bool
     force_exclude: bool
+    no_follow: bool
     config: Path | None
     isolated: bool
     output_format: str
@@ -123,6 +124,7 @@ class _Options:
     type=PathType(exists=True, dir_okay=False),
     help="Use this configuration file for all files.",
 )
+@click.option("--no-follow", is_flag=True, help="Look at each file alone, whatever it imports of the repository.")
 @click.option("--isolated", is_flag=True, help="Use no configuration file.")
 @click.option(
     "--output-format",
@@ -201,7 +203,14 @@ def _outcome(paths: tuple[Path, ...], options: _Options) -> Outcome:
     from torchlint.project.config import Configurations
     from torchlint.project.settings import Overrides
 
-    overrides = Overrides(options.select, options.ignore, options.extend_select, options.preview, options.force_exclude)
+    overrides = Overrides(
+        options.select,
+        options.ignore,
+        options.extend_select,
+        options.preview,
+        options.force_exclude,
+        not options.no_follow,
+    )
     configurations = Configurations(overrides, file=options.config, isolated=options.isolated)
     if Path("-") in paths:
         if len(paths) > 1:

@@ -21,8 +21,8 @@ from torchlint.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from torchlint.engine.registry import Selection
     from torchlint.files.source import SourceFile
-    from torchlint.rule import Rule
     from torchlint.trace import FileTrace
 
 _EXIT_CODES = """\b
@@ -102,8 +102,9 @@ def _traces(files: Iterable[Path], problems: list[str]) -> Iterator[tuple[FileTr
     usual = registry.select().rules
     for file in files:
         source = _source(file, problems)
-        rules = configurations.of_folder(file.parent).selection(file).rules
-        found = _traced(source, rules, problems) if source else None
+        selection = configurations.of_folder(file.parent).selection(file)
+        rules = selection.rules
+        found = _traced(source, selection, problems) if source else None
         if found is not None:
             yield found, [rule.rule_name() for rule in usual if rule not in rules]
 
@@ -126,7 +127,7 @@ def _source(file: Path, problems: list[str]) -> SourceFile | None:
     return None
 
 
-def _traced(source: SourceFile, rules: Iterable[type[Rule]], problems: list[str]) -> FileTrace | None:
+def _traced(source: SourceFile, selection: Selection, problems: list[str]) -> FileTrace | None:
     """The trace of a file; of a notebook with cells that are not Python that of the others."""
     from torchlint.engine.diagnostics import problem_finding
     from torchlint.engine.examination import without_broken_cells
@@ -138,10 +139,10 @@ def _traced(source: SourceFile, rules: Iterable[type[Rule]], problems: list[str]
     try:
         source.text  # noqa: B018 - raises when the bytes are no text
         try:
-            return trace(source, rules)
+            return trace(source, selection.rules, selection.following)
         except (SyntaxProblem, SourceError) as problem:
             findings, rest = without_broken_cells(source, problem)
     except SourceError as problem:
         findings = [problem_finding(source, problem)]
     problems += [f"{shown_place(source, finding.span.start)}: {finding.message}" for finding in findings]
-    return _traced(rest, rules, problems) if rest is not None else None
+    return _traced(rest, selection, problems) if rest is not None else None

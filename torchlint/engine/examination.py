@@ -9,8 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from torchlint import prefilter
 from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.engine.fix_check import with_valid_fixes
+from torchlint.engine.following import imported_training
 from torchlint.engine.registry import (
     ENGINE_CHECKS,
     INTERNAL_ERROR,
@@ -27,6 +29,7 @@ from torchlint.syntax.gc_pause import collector_paused
 from torchlint.syntax.spelling import with_plain_names
 
 if TYPE_CHECKING:
+    from torchlint.files.first_party import Module, Search
     from torchlint.syntax.incremental import Pieces
 
 _SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}
@@ -39,6 +42,8 @@ class Examination:
     findings: list[Finding]
     looked_into: bool
     """If not, no rule could fire, and the file was not even parsed."""
+    imports: tuple[Module, ...] = ()
+    """The modules that were looked for."""
 
 
 def lint(source: SourceFile, selection: Selection) -> list[Finding]:
@@ -56,15 +61,18 @@ def examine(
 ) -> Examination:
     """Lint one file. Never raises.
 
-    `pieces` remember what was parsed, for whoever lints a file each time that it is edited. With `always_parse` a
-    file in which no rule can fire is still looked into for syntax errors. Fixes give valid Python, unless they are
-    not `checked`.
+    `pieces` remember what was parsed, for whoever lints a file each time that it is edited. With `always_parse` a file
+    in which no rule can fire is still looked into for syntax errors. Fixes give valid Python, unless they are not
+    `checked`.
     """
     active: list[type[Rule]] = []
+    search = selection.following.search(source.path) if selection.following is not None else None
     try:
         source.text  # noqa: B018 - raises when the bytes are no text
-        active = looking(selection.rules, source.code)
-        findings = _Linting(selection, active, always_parse).lint_valid(source, pieces)
+        imported = imported_training(source.code, search) if search is not None else b""
+        active = looking(selection.rules, source.code, imported)
+        trains = active and (imported or prefilter.goes_backward(source.code))
+        findings = _Linting(selection, active, always_parse, search if trains else None).lint_valid(source, pieces)
         if checked:
             findings = with_valid_fixes(source, findings)
     except SourceError as error:
@@ -73,7 +81,8 @@ def examine(
         findings = [file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
     except Exception as error:
         findings = [internal_finding(source, "torchlint", error)]
-    return Examination(_finished(findings, source), bool(active or findings) or always_parse)
+    imports = search.modules() if search is not None else ()
+    return Examination(_finished(findings, source), bool(active or findings) or always_parse, imports)
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,7 @@ class _Linting:
     selection: Selection
     active: Sequence[type[Rule]]
     always_parse: bool
+    search: Search | None
 
     def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
@@ -102,7 +112,7 @@ class _Linting:
         if self.active:
             from torchlint.engine.run_rules import walk  # LibCST takes longer to import than most runs take
 
-            found = walk(source, self.active, self.selection.options, suppressions, crashes, pieces)
+            found = walk(source, self.active, self.selection.options, suppressions, crashes, pieces, self.search)
         elif self.always_parse:
             from torchlint.syntax.python_ast import check
 
@@ -171,9 +181,15 @@ def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
     return None
 
 
-def looking(rules: Iterable[type[Rule]], data: bytes) -> list[type[Rule]]:
-    """The rules that look at a file of these bytes: those that may fire, if it has to be parsed for one of them."""
+def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> list[type[Rule]]:
+    """The rules that look at a file of these bytes: those that may fire, if it has to be parsed for one of them.
+
+    What trains in a module that the file imports is `imported`.
+    """
     data = with_plain_names(data)
+    if imported:
+        together = data + b"\n" + imported
+        return [rule for rule in rules if rule.may_fire(together)]
     able = [rule for rule in rules if rule.may_fire(data)]
     quick_first = sorted(able, key=lambda rule: "is_worth_a_parse" in vars(rule))
     with collector_paused():

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from torchlint.engine.plugins import plugins
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
@@ -16,6 +17,9 @@ from torchlint.finding import Category, Meta
 from torchlint.lazy_import import late
 from torchlint.rule import OptionValue, Rule
 from torchlint.suggest import hint
+
+if TYPE_CHECKING:
+    from torchlint.engine.following import Following
 
 SYNTAX_ERROR = Meta(
     "syntax-error",
@@ -70,6 +74,8 @@ class Selection:
     rules: tuple[type[Rule], ...]
     checks: frozenset[str] = ABOUT_FILES
     options: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict)
+    following: Following | None = None
+    """How imports are followed; without it what a file imports is unknown."""
 
 
 @cache

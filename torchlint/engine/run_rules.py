@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchlint.engine.diagnostics import Crashes
 from torchlint.engine.suppressions import Suppressions
+from torchlint.files.first_party import Search, beside
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
-from torchlint.finding import Finding, Meta, Position, Related, Span
+from torchlint.finding import Elsewhere, Finding, Meta, Position, Related, Span
 from torchlint.model import Model
+from torchlint.model.imports import Imports
 from torchlint.rule import OptionValue, Place, Report, Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
-from torchlint.syntax.python_ast import Site, read
+from torchlint.syntax.python_ast import LOOPS, Site, read
 
 if TYPE_CHECKING:  # LibCST takes longer to import than most files take
     import libcst as cst
@@ -23,6 +26,7 @@ if TYPE_CHECKING:  # LibCST takes longer to import than most files take
     from torchlint.syntax.matching import Nodes
     from torchlint.syntax.tree import Tree
 
+_LOOPS = frozenset(kind.__name__ for kind in LOOPS)
 Handler: TypeAlias = "Callable[[cst.CSTNode], object]"
 
 
@@ -33,11 +37,12 @@ def walk(
     suppressions: Suppressions,
     crashes: Crashes,
     pieces: Pieces | None,
+    search: Search | None = None,
 ) -> list[Finding]:
     """What the rules find that no comment suppresses; raises `SyntaxProblem` and `SourceError`."""
 
     def work() -> list[Finding]:
-        return _Walk(source, pieces, crashes).findings(active, options, suppressions)
+        return _Walk(source, pieces, crashes, search).findings(active, options, suppressions)
 
     with collector_paused():
         return with_deep_stack(work)
@@ -46,8 +51,9 @@ def walk(
 class _Walk:
     """One file under the eyes of all rules."""
 
-    def __init__(self, source: SourceFile, pieces: Pieces | None, crashes: Crashes) -> None:
+    def __init__(self, source: SourceFile, pieces: Pieces | None, crashes: Crashes, search: Search | None) -> None:
         self.source = source
+        self.search = search
         self.pieces = pieces
         self.crashes = crashes
         self.python = read(source)
@@ -58,7 +64,8 @@ class _Walk:
         options: Mapping[str, Mapping[str, OptionValue]],
         suppressions: Suppressions,
     ) -> list[Finding]:
-        model = Model(self.python, {name for rule in active for name in rule.calls})
+        imports = Imports(self.search) if self.search is not None else None
+        model = Model(self.python, {name for rule in active for name in rule.calls}, imports)
         rules: list[Rule] = []
         for rule in active:
             with self.crashes.of(rule):
@@ -67,7 +74,12 @@ class _Walk:
         visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
         if visitors:
             _dispatch(self.tree, visitors, self.crashes)
-        return self._located([(type(rule), report) for rule in rules for report in rule.reports], suppressions)
+        owned = _Owned(self.search, options)
+        reports = [(type(rule), report) for rule in rules for report in rule.reports]
+        found = self._located([item for item in reports if not owned.by_other_file(*item)], suppressions)
+        if imports is not None:
+            imports.close()
+        return found
 
     @cached_property
     def tree(self) -> Tree:
@@ -130,10 +142,66 @@ class _Walk:
             span=self._span(report.place, spans),
             severity=report.severity,
             confidence=report.confidence,
-            related=tuple(Related(self._span(place, spans), text) for place, text in report.related),
+            related=tuple(Related(self._span(place, spans), text) for place, text in report.related if _is_here(place)),
+            elsewhere=tuple(self._elsewhere(report)),
             help=report.help,
             fix=fix,
         )
+
+    def _elsewhere(self, report: Report) -> Iterator[Elsewhere]:
+        """The places of a report that are in other files."""
+        for place, text in ((report.place, "it happens here"), *report.related):
+            if isinstance(place, Site) and place.inner is not None and self.search is not None:
+                tree, site = place.inner
+                path = beside(self.source.path, self.search.way_to(tree.source.path))
+                span = tree.span(site)
+                yield Elsewhere(path, span, _in_utf16(tree.source, span), text)
+
+
+class _Owned:
+    """What other files are told themselves, when they are linted."""
+
+    def __init__(self, search: Search | None, options: Mapping[str, Mapping[str, OptionValue]]) -> None:
+        self._search = search
+        self._options = options
+        self._reported: dict[tuple[str, type[Rule]], set[Place]] = {}
+
+    def by_other_file(self, rule: type[Rule], report: Report) -> bool:
+        """Whether the file in which something happens is told of it, or may be: the loop around it stands there, too.
+
+        So does what a class inherits, and does not change.
+        """
+        if self._search is None or not isinstance(report.place, Site) or report.place.inner is None:
+            return False
+        inherited = report.place.kind == "ClassDef"
+        if inherited or any(_is_loop_elsewhere(place) for place, _ in report.related):
+            return True
+        tree, site = report.place.inner
+        key = tree.source.path, rule
+        if key not in self._reported:
+            self._reported[key] = set(self._places(tree.source, rule, self._search.of(tree.source.path)))
+        return site in self._reported[key]
+
+    def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Place]:
+        imports = Imports(search)
+        found = rule(Model(read(source), rule.calls, imports), lambda: None, self._options.get(rule.rule_name()))
+        with suppress(Exception):  # that is said when the file itself is linted
+            _answer(found)
+        imports.close()
+        yield from (report.place for report in found.reports)
+
+
+def _is_loop_elsewhere(place: Place) -> bool:
+    return isinstance(place, Site) and place.inner is not None and place.written.kind in _LOOPS
+
+
+def _is_here(place: Place) -> bool:
+    return not isinstance(place, Site) or place.inner is None
+
+
+def _in_utf16(source: SourceFile, span: Span) -> Span:
+    start, end = (Position(place.line, source.utf16_column(place)) for place in (span.start, span.end))
+    return Span(start, end)
 
 
 def _answer(rule: Rule) -> None:

@@ -1,4 +1,4 @@
-"""Functions, classes and imports of one module."""
+"""Functions, classes and imports of one module, and those of others that it imports."""
 
 from __future__ import annotations
 
@@ -7,18 +7,33 @@ import builtins
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import Protocol
 
-from torchlint.model.scopes import LOCAL, Scopes
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, SCOPES, FunctionNode, PythonTree, dotted, walk
+from torchlint.model.scopes import LOCAL, Scopes, imported_by
+from torchlint.syntax.python_ast import (
+    FUNCTIONS,
+    LOOPS,
+    SCOPES,
+    FunctionNode,
+    PythonTree,
+    children,
+    dotted,
+    elsewhere_of,
+    walk,
+)
 
 
 class FunctionInfo:
     """A function, method or lambda: its parameters and what stands around it."""
 
-    __slots__ = ("decorators", "enclosing", "is_generator", "name", "node", "owner", "parameters")
+    __slots__ = ("decorators", "definitions", "enclosing", "is_generator", "name", "node", "owner", "parameters")
 
-    def __init__(self, node: FunctionNode, owner: ClassInfo | None, enclosing: FunctionInfo | None) -> None:
+    def __init__(
+        self, node: FunctionNode, definitions: Definitions, owner: ClassInfo | None, enclosing: FunctionInfo | None
+    ) -> None:
         self.node = node
+        self.definitions = definitions
+        """Those of the module it stands in."""
         self.owner = owner
         self.enclosing = enclosing
         self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
@@ -35,6 +50,16 @@ class FunctionInfo:
         return any(item == name or item.endswith(f".{name}") for item in self.decorator_names)
 
     @property
+    def is_hook(self) -> bool:
+        """Whether it does nothing, so that subclasses may."""
+        body = [self.node.body] if isinstance(self.node, ast.Lambda) else self.node.body
+        return all(
+            isinstance(item, (ast.Pass, ast.Raise))
+            or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))
+            for item in body
+        )
+
+    @property
     def decorator_names(self) -> list[str]:
         return [dotted(item.func if isinstance(item, ast.Call) else item) for item in self.decorators]
 
@@ -42,22 +67,56 @@ class FunctionInfo:
 class ClassInfo:
     """A class: its methods, bases and the names of the attributes its methods assign."""
 
-    __slots__ = ("assigned", "bases", "methods", "name", "node")
+    __slots__ = ("assigned", "bases", "definitions", "methods", "name", "node")
 
-    def __init__(self, node: ast.ClassDef) -> None:
+    def __init__(self, node: ast.ClassDef, definitions: Definitions) -> None:
         self.node = node
+        self.definitions = definitions
+        """Those of the module it stands in."""
         self.name = node.name
         self.methods: dict[str, FunctionInfo] = {}
         self.bases = [dotted(item) for item in node.bases]
         self.assigned: dict[str, set[str]] = {}
         """attribute -> methods that assign it"""
 
+    def ancestors(self) -> Iterator[ClassInfo | str]:
+        """The class, then its bases depth first; one that is of no module that is known as its qualified name."""
+        seen: set[ClassInfo] = set()
+        stack: list[ClassInfo | str] = [self]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, ClassInfo):
+                if item in seen:
+                    continue
+                seen.add(item)
+                find = item.definitions.class_named
+                stack.extend(find(name) or item.definitions.qualified(name) for name in reversed(item.bases))
+            yield item
+
+    def method(self, name: str) -> FunctionInfo | None:
+        """A method by the order of inheritance."""
+        for item in self.ancestors():
+            if isinstance(item, ClassInfo) and name in item.methods:
+                return item.methods[name]
+        return None
+
+
+class Others(Protocol):
+    """The modules of the repository that a module imports."""
+
+    def defined(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
+        """What a qualified name stands for in a module; None if no module of the repository defines it."""
+
+    def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
+        """What a name is that `from module import *` binds, qualified; None if it does not bind it."""
+
 
 class Definitions:
     """Every function, class and import, found in one pass over the nodes of the tree."""
 
-    def __init__(self, tree: PythonTree) -> None:
+    def __init__(self, tree: PythonTree, others: Others | None = None) -> None:
         self.tree = tree
+        self.others = others
         self.functions: dict[ast.AST, FunctionInfo] = {}
         self.classes: dict[ast.AST, ClassInfo] = {}
         self.class_names: dict[str, ClassInfo] = {}
@@ -79,12 +138,12 @@ class Definitions:
                 continue
             around = next((owners[item] for item in self.tree.ancestors(node) if item in owners), None)
             if isinstance(node, ast.ClassDef):
-                info = owners[node] = self.classes[node] = ClassInfo(node)
+                info = owners[node] = self.classes[node] = ClassInfo(node, self)
                 self.class_names.setdefault(info.name, info)
                 continue
             owner = around if isinstance(around, ClassInfo) and not isinstance(node, ast.Lambda) else None
             enclosing = around if isinstance(around, FunctionInfo) else None
-            function = owners[node] = self.functions[node] = FunctionInfo(node, owner, enclosing)
+            function = owners[node] = self.functions[node] = FunctionInfo(node, self, owner, enclosing)
             if owner is not None:
                 owner.methods[function.name] = function
         for node in self.tree.of_type(ast.Yield, ast.YieldFrom):
@@ -103,6 +162,8 @@ class Definitions:
 
     def function_around(self, node: ast.AST) -> FunctionInfo | None:
         """The innermost function that holds a node (not the node itself)."""
+        if elsewhere_of(node) is not elsewhere_of(self.tree.module):
+            return None
         below = [node]
         found: FunctionInfo | None = None
         for item in self.tree.ancestors(node):
@@ -144,14 +205,34 @@ class Definitions:
                     break
         return found
 
-    def function_named(self, name: str) -> FunctionInfo | None:
-        """The function that the module defines at its top level under a name."""
-        return self._top_level.get(name)
-
     @cached_property
     def _top_level(self) -> dict[str, FunctionInfo]:
         body = self.tree.module.body
         return {node.name: self.functions[node] for node in body if isinstance(node, FUNCTIONS)}
+
+    def binds(self, name: str) -> bool:
+        """Whether the module binds a name at its top level."""
+        return name in self._bound
+
+    def is_only_defined(self, name: str) -> bool:
+        """Whether a name is bound once at the top level, by the definition of a function or class."""
+        return self._bound[name] == 1 and (name in self._top_level or name in self.class_names)
+
+    @cached_property
+    def _bound(self) -> Counter[str]:
+        """How often the module binds each name, in its branches, loops and `with` blocks, too."""
+        found: Counter[str] = Counter()
+        stack: list[ast.AST] = [self.tree.module]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                found[node.name] += 1
+                continue
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                found.update(name for name, _ in imported_by(node) if name != "*")
+            found.update(_assigned_in(node))
+            stack.extend(children(node))
+        return found
 
     @cached_property
     def constants(self) -> frozenset[str]:
@@ -163,25 +244,24 @@ class Definitions:
         top = {name for node in self.tree.module.body if not isinstance(node, LOOPS) for name in _assigned_in(node)}
         return frozenset(name for name in top if bound[name] == 1)
 
-    def ancestors_of(self, info: ClassInfo) -> Iterator[ClassInfo | str]:
-        """The class, then its bases depth first; a base that is not of this module as its qualified name."""
-        seen: set[ClassInfo] = set()
-        stack: list[ClassInfo | str] = [info]
-        while stack:
-            item = stack.pop()
-            if isinstance(item, ClassInfo):
-                if item in seen:
-                    continue
-                seen.add(item)
-                stack.extend(self.class_names.get(name) or self.qualified(name) for name in reversed(item.bases))
-            yield item
+    def class_named(self, name: str) -> ClassInfo | None:
+        """The class that a dotted name stands for: of this module, or of one that it imports."""
+        found = self.defined(name)
+        return found if isinstance(found, ClassInfo) else None
 
-    def method(self, info: ClassInfo, name: str) -> FunctionInfo | None:
-        """A method by the order of inheritance, of classes in this module."""
-        for item in self.ancestors_of(info):
-            if isinstance(item, ClassInfo) and name in item.methods:
-                return item.methods[name]
-        return None
+    def defined(self, name: str) -> ClassInfo | FunctionInfo | None:
+        """The class or function that a dotted name stands for: of this module, or of one that it imports."""
+        found = self.class_names.get(name) or self.function_named(name)
+        if found is None and self.others is not None:
+            first, dot, rest = name.partition(".")
+            target = self.imported(first)
+            if target is not None:
+                return self.others.defined(f"{target}{dot}{rest}", self)
+        return found
+
+    def function_named(self, name: str) -> FunctionInfo | None:
+        """The function that the module defines at its top level under a name."""
+        return self._top_level.get(name)
 
     def imported(self, name: str) -> str | None:
         """The qualified name of a name that is neither local nor global: imported, builtin, or unknown (None).
@@ -197,6 +277,9 @@ class Definitions:
         for module in self.scopes.star_imports:
             if module.startswith("torch"):
                 return f"{module}.{name}"
+            found = self.others.imported_by_star(module, name, self) if self.others is not None else None
+            if found is not None:
+                return found
         renamed = name == "torch" and any(item.partition(".")[0] == "torch" for item in self.imports.values())
         return _CONVENTIONAL.get(name) if self.scopes.star_imports or renamed else None
 

@@ -115,6 +115,8 @@ class Keep(Event):
     value: Value
     how: str
     name: str
+    local: bool = False
+    """Whether it is a variable of a call under way, which begins anew with the next call."""
 
 
 @dataclass(eq=False, repr=False)
@@ -255,6 +257,22 @@ def items_in(items: list[Item]) -> Iterator[Item]:
 def events_in(items: list[Item]) -> Iterator[Event]:
     """All events below, in flow order."""
     return (item for item in items_in(items) if isinstance(item, Event))
+
+
+def without_yields(items: list[Item]) -> list[Item]:
+    """Items, of which no generator hands control to anybody."""
+    for item in items_in(items):
+        if isinstance(item, Branch):
+            item.arms = [_kept(arm) for arm in item.arms]
+        elif isinstance(item, Try):
+            item.body, item.handlers = _kept(item.body), [_kept(handler) for handler in item.handlers]
+        elif isinstance(item, (Loop, Inlined)):
+            item.body = _kept(item.body)
+    return _kept(items)
+
+
+def _kept(items: list[Item]) -> list[Item]:
+    return [item for item in items if not isinstance(item, Yield)]
 
 
 def repeating(loops: tuple[Loop, ...]) -> list[Loop]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 
+from torchlint.model.imports import Imports
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program
 from torchlint.model.queries.parameter_updates import ParameterUpdates
@@ -16,15 +17,19 @@ from torchlint.syntax.python_ast import PythonTree
 class Model:
     """The facade that rules ask. Each part is worked out when it is first asked for."""
 
-    def __init__(self, tree: PythonTree, calls: Collection[str] = ()) -> None:
-        """`calls` names callables that rules ask about though they train nothing: see `Rule.calls`."""
+    def __init__(self, tree: PythonTree, calls: Collection[str] = (), imports: Imports | None = None) -> None:
+        """`calls` names callables that rules ask about though they train nothing: see `Rule.calls`.
+
+        `imports` follows what the module imports of the repository; without it that is unknown.
+        """
         self.tree = tree
+        self._imports = imports
         self._calls = calls
 
     @cached_property
     def program(self) -> Program:
         """The events of every root of the module."""
-        return Program(self.tree, self._calls)
+        return Program(self.tree, self._calls, self._imports)
 
     @cached_property
     def tracking(self) -> Tracking:

@@ -35,6 +35,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    class_of,
     inputs_of,
     resolved,
 )
@@ -198,7 +199,7 @@ class Ownership:
         owner = resolved(optimizer.parents[0]) if isinstance(optimizer, Unknown) and optimizer.parents else None
         if not isinstance(owner, (Instance, Module)) or owner.info is None or not isinstance(optimizer, Unknown):
             return False
-        ancestors = list(self.program.definitions.ancestors_of(owner.info))
+        ancestors = list(owner.info.ancestors())
         stored = any(isinstance(item, ClassInfo) and optimizer.label in item.assigned for item in ancestors)
         elsewhere = any(isinstance(item, str) and not item.startswith(("torch.", "builtins.")) for item in ancestors)
         owners = (*self._holders.get(other, ()), *other.parents[:1])
@@ -331,8 +332,10 @@ def _made_of(whole: Value) -> set[Value]:
 
 def _is_template_of(item: Value, whole: Value) -> bool:
     """Whether a value stands for all objects of the class that another is an object of."""
-    info = getattr(whole, "info", None)
-    return info is not None and item.site == site_of(info.node) and getattr(item, "info", None) is info
+    info = class_of(whole)
+    if info is None or class_of(item) is not info or item.site is None:
+        return False
+    return item.site.written == site_of(info.node).written
 
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, overload
@@ -12,25 +11,21 @@ from typing import Any, TypeVar, overload
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.evaluate.interpreter import Interpreter
 from torchlint.model.events import Event, Inlined, Item, Keep, Loop, Mutate, Read, events_in, items_in
+from torchlint.model.imports import Imports
+from torchlint.model.relevance import Relevance
 from torchlint.model.values import (
     Frame,
     Value,
 )
+from torchlint.pytorch import naming
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
-from torchlint.pytorch.autograd_table import INPLACE
-from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, GradMode, Keeps, Steps
-from torchlint.pytorch.table import last_names_with
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, Site, called_name, dotted, is_literal
+from torchlint.pytorch.effects import GradMode
+from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, called_name, dotted, is_literal
 
 Kind = TypeVar("Kind", bound=Event)
 Other = TypeVar("Other", bound=Event)
 
-_TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnomaly) | {
-    name.rpartition(".")[2] for name in SET_GRAD_MODE
-}
 _MODES = SET_GRAD_MODE | GRAD_MODES.keys()
-_KEEPING = last_names_with(Keeps)
-_TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
 
 @dataclass(eq=False)
@@ -111,14 +106,20 @@ class Trace:
 class Program:
     """Interprets a module: its statements first, then the relevant functions that they did not reach."""
 
-    def __init__(self, tree: PythonTree, calls: Collection[str] = ()) -> None:
-        """`calls` names callables: functions that call one, or what it has made, are interpreted, too."""
+    def __init__(self, tree: PythonTree, calls: Collection[str] = (), imports: Imports | None = None) -> None:
+        """`calls` names callables: functions that call one, or what it has made, are interpreted, too.
+
+        `imports` follows what the module imports of the repository.
+        """
         self.tree = tree
         self.calls = frozenset(calls)
-        self.definitions = Definitions(tree)
-        self.interpreter = Interpreter(self.definitions)
+        self._imports = imports
+        self.definitions = Definitions(tree, imports)
+        if imports is not None:
+            imports.own = self.definitions
+        self.interpreter = Interpreter(self.definitions, imports)
         self.observations = self.interpreter.observations
-        self.is_test = bool(_TEST_PATH.search(tree.source.path))
+        self.is_test = bool(naming.TEST_PATH.search(tree.source.path))
         """Whether the file is a test: some habits are right there."""
         self.called_names = self._called_names()
         self.traces = list(self._interpret())
@@ -150,13 +151,17 @@ class Program:
         if start.mode is not GradMode.ON and not self._is_switched_off_for_good():
             start.mode = GradMode.UNKNOWN
         start.alive = True
-        relevant = self._with_callers(self._directly_relevant())
-        asked_for = self._with_callers(self._asked_for()) if self.calls else []
+        relevance = Relevance(self.definitions, self._imports)
+        relevant, asked_for = relevance.training(), relevance.asking(self.calls)
         for info in (*self._uncalled_first(relevant), *self._uncalled_first(asked_for)):
             if isinstance(info.node, FUNCTIONS) and (info not in interpreted or self._is_forward(info)):
                 state.frame = state.module_frame
                 state.restore(start)
                 yield self._root(info)
+        for info, owner in relevance.inherited():
+            state.frame = state.module_frame
+            state.restore(start)
+            yield self._root(info, owner)
 
     def _is_switched_off_for_good(self) -> bool:
         """Whether a statement of the module switches gradients off, and nothing anywhere switches them on."""
@@ -170,11 +175,13 @@ class Program:
         name = self.definitions.qualified(dotted(call.func), call)
         return name in SET_GRAD_MODE and len(call.args) == 1 and is_literal(call.args[0], False)
 
-    def _root(self, info: FunctionInfo) -> Trace:
+    def _root(self, info: FunctionInfo, owner: ClassInfo | None = None) -> Trace:
+        """Interpret a function with callers unknown; one that a class of this module inherits for that class."""
         state, functions = self.interpreter.state, self.interpreter.functions
         self.observations.interpreted.add(info)
         state.begin()
-        frame = functions.root_frame(info)
+        self.interpreter.visit.at = info.node if owner is None else owner.node
+        frame = functions.root_frame(info, owner)
         defined = self.observations.defined.get(info)
         if defined is not None and defined.frame is not None:
             frame.parent = defined.frame
@@ -195,69 +202,3 @@ class Program:
 
     def _uncalled_first(self, functions: list[FunctionInfo]) -> list[FunctionInfo]:
         return sorted(functions, key=lambda info: info.name in self.called_names)
-
-    def _with_callers(self, functions: Iterable[FunctionInfo]) -> list[FunctionInfo]:
-        """Functions and those that call them, in the order of the file."""
-        relevant = set(functions)
-        calls: dict[FunctionInfo, set[str]] = {}
-        for call in self.tree.of_type(ast.Call):
-            function = self.definitions.function_around(call)
-            if function is not None:
-                calls.setdefault(function, set()).add(called_name(call))
-        names = {info.name for info in relevant}
-        while True:
-            callers = {info for info, called in calls.items() if info not in relevant and not called.isdisjoint(names)}
-            if not callers:
-                break
-            relevant |= callers
-            names |= {info.name for info in callers} - {"__init__", "forward"}
-        return [info for info in self.definitions.functions.values() if info in relevant]
-
-    def _directly_relevant(self) -> Iterator[FunctionInfo]:
-        in_place_modules = b"inplace=True" in self.tree.source.code
-        for call in self.tree.of_type(ast.Call):
-            name = called_name(call)
-            in_place = name in INPLACE or (in_place_modules and _has_keyword(call, "inplace"))
-            if name in _TRAINING or in_place or (name in _KEEPING and self._repeats(call)):
-                yield from self._functions(call)
-        for node in self.tree.of_type(ast.AugAssign):
-            yield from self._functions(node)
-        for node in self.tree.of_type(ast.Assign):
-            if any(isinstance(target, ast.Subscript) for target in node.targets):
-                yield from self._functions(node)
-        if in_place_modules:
-            for info in self.definitions.functions.values():
-                if info.name == "forward":
-                    yield info
-
-    def _asked_for(self) -> Iterator[FunctionInfo]:
-        """Functions that call what the rules name, or what one of that has made."""
-        names, calls = set(self.calls), list(self.tree.of_type(ast.Call))
-        for node in self.tree.of_type(ast.Assign):
-            if isinstance(node.value, ast.Call) and self._called(node.value) in self.calls:
-                names.update(dotted(target).rpartition(".")[2] for target in node.targets)
-        for call in calls:
-            if self._called(call) in names:
-                yield from self._functions(call)
-
-    def _called(self, call: ast.Call) -> str:
-        """The last name of what is called, as it is called where it was imported from."""
-        return self.definitions.qualified(dotted(call.func)).rpartition(".")[2]
-
-    def _functions(self, node: ast.AST) -> Iterator[FunctionInfo]:
-        function = self.definitions.function_around(node)
-        if function is not None:
-            yield function
-
-    def _repeats(self, node: ast.AST) -> bool:
-        """Whether a node stands in a loop, or in what a framework calls for each batch."""
-        for item in self.tree.ancestors(node):
-            if isinstance(item, LOOPS):
-                return True
-            if isinstance(item, (*FUNCTIONS, ast.ClassDef)):
-                return item.name == "training_step"
-        return False
-
-
-def _has_keyword(call: ast.Call, name: str) -> bool:
-    return any(item.arg == name for item in call.keywords)

@@ -19,6 +19,8 @@ class Scopes:
         self._tree = tree
         self.imports: dict[str, str] = {}
         """What the module imports: local name -> qualified name."""
+        self.alternatives: dict[str, list[str]] = {}
+        """All that imports of the module bind a name to, in their order: of several the first that there is holds."""
         self.imports_of: dict[ast.AST, dict[str, str]] = {}
         """What functions import."""
         self.star_imports: list[str] = []
@@ -33,6 +35,7 @@ class Scopes:
                 self.star_imports.append(target)
             elif function is None or name in _declared(function, ast.Global):
                 self.imports[name] = target
+                self.alternatives.setdefault(name, []).append(target)
             else:
                 self.imports_of.setdefault(function, {})[name] = target
 

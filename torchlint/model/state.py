@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
-from torchlint.model.definitions import FunctionInfo
+from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Event, Item, Loop, Path, Try
 from torchlint.model.values import Container, Frame, Origin, Phi, Plain, Slot, Unknown, Value
 from torchlint.pytorch.effects import GradMode
@@ -106,11 +106,15 @@ class Position(NamedTuple):
         )
 
 
+MAX_ELSEWHERE = 2_000
+"""Statements of other modules interpreted for one module; beyond that, calls of their functions are unknown."""
+
+
 class State:
     """Names and attributes as dictionaries, copied at branches and merged into Phis where they meet."""
 
-    def __init__(self, budget: int) -> None:
-        self.module_frame = Frame(None, None)
+    def __init__(self, definitions: Definitions, budget: int) -> None:
+        self.module_frame = Frame(None, None, definitions=definitions)
         self.frame = self.module_frame
         self.heap: dict[tuple[Value, str], Value] = {}
         self.mode = GradMode.ON
@@ -121,9 +125,11 @@ class State:
         self.items: list[Item] = []
         """What happens, in order: where the position is in an arm, a loop or a call, what happens there."""
         self.statements = 0
-        """Statements interpreted since the present root began."""
+        """Statements of this module interpreted since the present root began."""
         self.budget = budget
         """Statements that may still be interpreted in all."""
+        self.elsewhere = 0
+        """Statements of other modules interpreted so far."""
         self.clock = 0
 
     # -- the position -------------------------------------------------------------------------------
@@ -145,12 +151,12 @@ class State:
         return self.at(self.position.in_loop(loop), loop.body)
 
     @contextmanager
-    def aside(self, site: Site) -> Iterator[None]:
+    def aside(self, calls: tuple[Site, ...]) -> Iterator[None]:
         """Interpret something that is no part of the program, in a state of its own, and go on as before."""
         before = self.frame, self.heap, self.mode, self.alive
         self.frame, self.heap, self.mode, self.alive = Frame(None, self.module_frame), {}, GradMode.ON, True
         try:
-            with self.at(Position(calls=(site,), functions=self.position.functions), []):
+            with self.at(Position(calls=calls, functions=self.position.functions), []):
                 yield
         finally:
             self.frame, self.heap, self.mode, self.alive = before

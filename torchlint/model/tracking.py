@@ -27,7 +27,8 @@ from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS, NOT_DIF
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
-_CUTTING = frozenset({"detach", "data", "new", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE
+_LETTING_GO = frozenset({"detach", "data", "numpy"})
+_CUTTING = _LETTING_GO | {"new", "compare", "bitwise"} | NOT_DIFFERENTIABLE
 _TERMS = frozenset(
     {
         "add",
@@ -192,10 +193,17 @@ class Tracking:
         return Answer.NO if isinstance(value, (Function, Module, Optimizer, External, Instance)) else Answer.UNKNOWN
 
     def _tracked_phi(self, value: Phi) -> Answer:
-        """One of several: `loss.item() if distributed else loss` may be the number."""
+        """One of several: `loss.item() if distributed else loss` may be the number, or `loss.detach()` the tensor.
+
+        What is drawn from a container is each of them in turn.
+        """
         answer = _any(self.tracked(item) for item in value.parents)
-        numbers = any(isinstance(item, Plain) and not item.is_literal for item in value.parents)
-        return Answer.UNKNOWN if answer is Answer.YES and numbers and not value.is_loop else answer
+        numbers = any(
+            (isinstance(item, Plain) and not item.is_literal) or (isinstance(item, Tensor) and item.op in _LETTING_GO)
+            for item in value.parents
+        )
+        is_one = value.source is None and not value.is_loop
+        return Answer.UNKNOWN if answer is Answer.YES and numbers and is_one else answer
 
     def _tracked_tensor(self, value: Tensor) -> Answer:
         if value.leaf:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site, site_of
 
 if TYPE_CHECKING:
-    from torchlint.model.definitions import ClassInfo, FunctionInfo
+    from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 
 
 class Answer(Enum):
@@ -156,6 +156,17 @@ class External(Value):
     def __init__(self, node: Origin, name: str) -> None:
         super().__init__(node, (), name.rpartition(".")[2])
         self.name = name
+
+
+class SourceModule(External):
+    """A module of the repository: a file that is followed, or a folder of such."""
+
+    __slots__ = ("base",)
+
+    def __init__(self, node: Origin, name: str, base: str) -> None:
+        super().__init__(node, name)
+        self.base = base
+        """Its path, without a suffix."""
 
 
 class Tensor(Value):
@@ -333,12 +344,33 @@ class Context(Value):
 class Frame:
     """The local names of one activation of a function (or of the module), and where free names are looked up."""
 
-    __slots__ = ("blocks", "called", "ends", "info", "locals", "outer_names", "parent", "returns")
+    __slots__ = (
+        "block",
+        "blocks",
+        "called",
+        "definitions",
+        "ends",
+        "info",
+        "locals",
+        "outer_names",
+        "parent",
+        "returns",
+    )
 
     def __init__(
-        self, info: FunctionInfo | None, parent: Frame | None, blocks: int = 0, *, called: bool = False
+        self,
+        info: FunctionInfo | None,
+        parent: Frame | None,
+        blocks: int = 0,
+        *,
+        called: bool = False,
+        definitions: Definitions | None = None,
     ) -> None:
         self.info = info
+        found = parent.definitions if parent is not None else definitions
+        assert found is not None, "the frame of a module says of which"
+        self.definitions: Definitions = found
+        """Those of the module it belongs to."""
         self.blocks = blocks
         """How many `with` blocks were open when the function was called."""
         self.called = called
@@ -347,6 +379,8 @@ class Frame:
         self.locals: dict[str, Value] = {}
         self.outer_names: set[str] = set()
         self.returns: list[Value] = []
+        self.block: Callable[[Value], None] | None = None
+        """What a `with` statement does where the function, its context manager, yields."""
         self.ends: list[Any] = []
         """Snapshots of the state at each `return`."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchlint.engine.documentation import address
 from torchlint.files.source import SourceFile
-from torchlint.finding import Finding, Fix, Severity, Span
+from torchlint.finding import Elsewhere, Finding, Fix, Severity, Span
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import json_text, printable
 from torchlint.outputs.places import absolute, utf16_range
@@ -34,7 +34,8 @@ def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str
         "source": "torchlint",
         "message": printable(finding.message),
         "relatedInformation": [
-            {"location": locate(related.span), "message": printable(related.message)} for related in finding.related
+            *({"location": locate(item.span), "message": printable(item.message)} for item in finding.related),
+            *({"location": _location_of(item), "message": printable(item.message)} for item in finding.elsewhere),
         ],
         "data": {
             "name": finding.name,
@@ -67,6 +68,17 @@ def _published(file: LintedFile) -> Iterator[dict[str, Any]]:
         by_uri.setdefault(locate(finding.span)["uri"], []).append(diagnostic(finding, locate))
     for uri, diagnostics in by_uri.items():
         yield {"uri": uri, "diagnostics": diagnostics}
+
+
+def _location_of(place: Elsewhere) -> Location:
+    start, end = place.utf16.start, place.utf16.end
+    return {
+        "uri": absolute(place.path).as_uri(),
+        "range": {
+            "start": {"line": start.line - 1, "character": start.column},
+            "end": {"line": end.line - 1, "character": end.column},
+        },
+    }
 
 
 def _location(source: SourceFile, span: Span) -> Location:

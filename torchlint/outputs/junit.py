@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, SubElement
 from torchlint.finding import Finding
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import html_text, printable
-from torchlint.outputs.places import repository_path, shown_place
+from torchlint.outputs.places import repository_path, shown_elsewhere, shown_place
 from torchlint.results import LintedFile, Outcome
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -52,6 +52,7 @@ def _add_suite(root: Element, file: LintedFile) -> None:
 def _text(file: LintedFile, finding: Finding) -> str:
     lines = [f"{shown_place(file.source, finding.span.start)}: {printable(finding.message)}"]
     lines += [f"{shown_place(file.source, item.span.start)}: {printable(item.message)}" for item in finding.related]
+    lines += [f"{shown_elsewhere(place)}: {printable(place.message)}" for place in finding.elsewhere]
     return "\n".join([*lines, f"help: {printable(finding.help)}"] if finding.help else lines)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from html import escape
 
 from torchlint.files.source import Place, SourceError, SourceFile
-from torchlint.finding import Finding, Position, Related, Span
+from torchlint.finding import Elsewhere, Finding, Position, Related, Span
 from torchlint.outputs.escaping import printable
+from torchlint.outputs.places import shown_elsewhere
 
 _CONTEXT = 2
 """Lines of code before and after a finding."""
@@ -25,7 +26,13 @@ def listing(source: SourceFile, finding: Finding) -> str:
         return ""
     if not lines[-1]:  # what comes after the newline at the end
         lines = lines[:-1]
-    return f"<pre>{''.join(_lines(source, lines, finding))}</pre>\n"
+    others = "".join(map(_other_file, finding.elsewhere))
+    return f"<pre>{''.join(_lines(source, lines, finding))}{others}</pre>\n"
+
+
+def _other_file(place: Elsewhere) -> str:
+    said = f'<i class="dim">{escape(printable(place.message))}</i>'
+    return f'<span class="dim">{escape(shown_elsewhere(place))}</span>  {said}\n'
 
 
 def _lines(source: SourceFile, lines: list[str], finding: Finding) -> Iterator[str]:

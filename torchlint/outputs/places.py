@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from torchlint.files.source import SourceError, SourceFile
-from torchlint.finding import Position, Span
+from torchlint.finding import Elsewhere, Position, Span
 from torchlint.outputs.escaping import printable
 
 _VARIABLES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
@@ -21,6 +21,11 @@ def shown_place(source: SourceFile, position: Position) -> str:
     place = source.place(position)
     cell = "" if place.cell is None else f"cell {place.cell}:"
     return f"{printable(source.path)}:{cell}{place.line}:{place.column + 1}"
+
+
+def shown_elsewhere(place: Elsewhere) -> str:
+    """`path:line:column` of a place in another file."""
+    return f"{printable(place.path)}:{place.span.start.line}:{place.span.start.column + 1}"
 
 
 def placed(message: str, source: SourceFile, position: Position) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import Any
 
 from torchlint.engine.documentation import REPOSITORY, address, markdown
 from torchlint.files.source import SourceFile
-from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Related, Safety, Severity, Span
+from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Safety, Severity, Span
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import json_text, sarif_text
 from torchlint.outputs.places import placed, repository_uri, utf16_range
@@ -93,8 +93,8 @@ def _result(source: SourceFile, finding: Finding, indices: dict[str, int]) -> di
         "message": {"text": f"{message}\n{sarif_text(finding.help)}" if finding.help else message},
         "locations": [_location(source, finding.span)],
         "relatedLocations": [
-            {"id": number, **_location(source, item.span), "message": {"text": _said(source, item)}}
-            for number, item in enumerate(finding.related, 1)
+            {"id": number, **place, "message": {"text": text}}
+            for number, (place, text) in enumerate(_related(source, finding), 1)
         ],
         "partialFingerprints": {"torchlint/v1": finding.fingerprint},
     }
@@ -111,23 +111,34 @@ def _fix(source: SourceFile, fix: Fix) -> dict[str, Any]:
     ]
     return {
         "description": {"text": fix.message if fix.safety is Safety.SAFE else f"{fix.message} (unsafe)"},
-        "artifactChanges": [{"artifactLocation": _artifact(source), "replacements": replacements}],
+        "artifactChanges": [{"artifactLocation": _artifact(source.path), "replacements": replacements}],
     }
 
 
-def _said(source: SourceFile, related: Related) -> str:
-    return sarif_text(placed(related.message, source, related.span.start))
+def _related(source: SourceFile, finding: Finding) -> Iterator[tuple[dict[str, Any], str]]:
+    for item in finding.related:
+        yield _location(source, item.span), sarif_text(placed(item.message, source, item.span.start))
+    for place in finding.elsewhere:
+        start, end = place.utf16.start, place.utf16.end
+        region = _columns((start.line - 1, start.column), (end.line - 1, end.column))
+        yield (
+            {"physicalLocation": {"artifactLocation": _artifact(place.path), "region": region}},
+            sarif_text(place.message),
+        )
 
 
 def _location(source: SourceFile, span: Span) -> dict[str, Any]:
-    return {"physicalLocation": {"artifactLocation": _artifact(source), "region": _region(source, span)}}
+    return {"physicalLocation": {"artifactLocation": _artifact(source.path), "region": _region(source, span)}}
 
 
 def _region(source: SourceFile, span: Span) -> dict[str, int]:
     """A region of the file; of a notebook, whose file is JSON, it is a line."""
     if source.is_notebook:
         return {"startLine": source.file_line(span.start.line)}
-    start, end = utf16_range(source, span)
+    return _columns(*utf16_range(source, span))
+
+
+def _columns(start: tuple[int, int], end: tuple[int, int]) -> dict[str, int]:
     return {
         "startLine": start[0] + 1,
         "startColumn": start[1] + 1,
@@ -136,8 +147,8 @@ def _region(source: SourceFile, span: Span) -> dict[str, int]:
     }
 
 
-def _artifact(source: SourceFile) -> dict[str, str]:
-    uri = repository_uri(source.path)
+def _artifact(path: str) -> dict[str, str]:
+    uri = repository_uri(path)
     return {"uri": uri} if uri.startswith("file:") else {"uri": uri, "uriBaseId": "%SRCROOT%"}
 
 
@@ -146,7 +157,7 @@ def _invocation(files: Iterable[LintedFile]) -> dict[str, Any]:
         {
             "level": "error",
             "message": {"text": sarif_text(finding.message)},
-            "locations": [{"physicalLocation": {"artifactLocation": _artifact(file.source)}}],
+            "locations": [{"physicalLocation": {"artifactLocation": _artifact(file.source.path)}}],
         }
         for file in files
         for finding in file.findings

@@ -11,7 +11,7 @@ from torchlint.finding import Finding, Safety
 from torchlint.outputs import Style, summary
 from torchlint.outputs.escaping import printable
 from torchlint.outputs.excerpt import Note, excerpt
-from torchlint.outputs.places import shown_place
+from torchlint.outputs.places import shown_elsewhere, shown_place
 from torchlint.results import LintedFile, Outcome
 
 
@@ -28,6 +28,9 @@ def _of_file(file: LintedFile, paint: Paint) -> Iterator[str]:
     for finding in file.findings:
         yield _headline(file.source, finding, paint)
         yield from excerpt(file.source, _notes(file.source, finding), paint)
+        for place in finding.elsewhere:
+            where = paint(f"{shown_elsewhere(place)}:", "title")
+            yield f"  {where} {printable(place.message)}"
         if finding.help:
             yield f"  {paint('help:', 'hint')} {printable(finding.help)}"
         yield ""

@@ -23,6 +23,7 @@ __all__ = [
     "may_change_saved_tensor",
     "may_empty_cache_in_loop",
     "may_keep_graph",
+    "training_names",
 ]
 
 
@@ -39,6 +40,11 @@ def may_change_leaf(data: bytes) -> bool:
 def goes_backward(data: bytes) -> bool:
     """Whether a file calls `backward`."""
     return holds(data, BACKWARD) and searches.goes_backward(Outline.of(data))
+
+
+def training_names(data: bytes) -> frozenset[bytes]:
+    """The names of the functions and classes of a file that go backward, at once or through each other."""
+    return searches.training_names(Outline.of(data)) if holds(data, BACKWARD) else frozenset()
 
 
 def may_empty_cache_in_loop(data: bytes) -> bool:

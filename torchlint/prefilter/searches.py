@@ -30,6 +30,17 @@ def goes_backward(outline: Outline) -> bool:
     return any(_mentions_in(outline, function, names) for function in functions)
 
 
+def training_names(outline: Outline) -> frozenset[bytes]:
+    """The functions and classes of a file that go backward, at once or through each other, by name."""
+    names = {spelling for name in _BACKWARD for spelling in outline.spellings(name)}
+    found: set[str] = set()
+    while names:
+        users = {function for name in names for function in outline.users(name) if function is not None}
+        names = {function.owner or function.name for function in users} - found
+        found |= names
+    return frozenset(name.encode() for name in found)
+
+
 def repeats(outline: Outline, name: str) -> bool:
     """Whether a file calls something in every iteration of a loop that computes, itself or in what it calls there.
 

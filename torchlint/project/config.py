@@ -14,6 +14,7 @@ from typing import Any
 from torchlint.engine import registry
 from torchlint.files import regular
 from torchlint.files.checkout import real_path
+from torchlint.files.first_party import Sources
 from torchlint.project.settings import Overrides, Settings
 from torchlint.project.toml_lines import MAX_PARTS, line_of, line_of_error, line_of_long_key
 from torchlint.rule import OptionValue, Rule
@@ -29,8 +30,8 @@ MAX_BYTES = 10_000_000
 
 
 ONLY_OPTIONS = frozenset(
-    "add-ignores baseline color config diff executor exit-zero fix fix-only isolated jobs no-cache output-file "
-    "output-format quiet since statistics stdin-filename unsafe-fixes update-baseline".split()
+    "add-ignores baseline color config diff executor exit-zero fix fix-only isolated jobs no-cache no-follow "
+    "output-file output-format quiet since statistics stdin-filename unsafe-fixes update-baseline".split()
 )
 """Options of the command line that are no keys, but may be taken for some."""
 
@@ -55,14 +56,15 @@ class Configurations:
         With `isolated` no file applies. Raises `ConfigError`.
         """
         self._overrides = overrides or Overrides()
-        self._default = self._overrides.applied(Settings(Path.cwd()))
+        self._sources = Sources()
+        self._default = self._overrides.applied(Settings(Path.cwd(), sources=self._sources))
         self._known: dict[Path, Settings] = {}
         self._everywhere: Settings | None = self._default if isolated else None
         if file is not None:
             found = read(file)
             if found is None:
                 raise ConfigError(file, 1, "there is no [tool.torchlint] table")
-            self._everywhere = self._overrides.applied(replace(found, root=Path.cwd()))
+            self._everywhere = self._overrides.applied(replace(found, root=Path.cwd(), sources=self._sources))
 
     def of_folder(self, folder: Path) -> Settings:
         """The settings for files in `folder`; raises `ConfigError`."""
@@ -83,7 +85,7 @@ class Configurations:
         for name in FILES:
             path = folder / name
             if os.path.exists(path) and not os.path.isdir(path) and (found := read(path)) is not None:
-                return self._overrides.applied(found)
+                return self._overrides.applied(replace(found, sources=self._sources))
         return None
 
 
@@ -140,6 +142,8 @@ class _Reader:
             "exclude": self._strings,
             "preview": self._flag,
             "force-exclude": self._flag,
+            "follow": self._flag,
+            "src": self._folders,
             "rules": self._rules,
         }
 
@@ -169,6 +173,13 @@ class _Reader:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self._error(key, f"must be a list of strings, not {_kind(value)}")
         return tuple(value)
+
+    def _folders(self, key: tuple[str, ...], value: object) -> tuple[str, ...]:
+        folders = self._strings(key, value)
+        for folder in folders:
+            if not folder or os.path.isabs(folder) or ".." in Path(folder).parts:
+                raise self._error(key, f"must name folders below that of this file, not `{folder}`")
+        return folders
 
     def _selectors(self, key: tuple[str, ...], value: object) -> tuple[str, ...]:
         selectors = tuple(dict.fromkeys(self._strings(key, value)))

@@ -10,7 +10,9 @@ from functools import cached_property
 from pathlib import Path
 
 from torchlint.engine import registry
+from torchlint.engine.following import Following
 from torchlint.engine.registry import Selection
+from torchlint.files.first_party import Sources
 from torchlint.project.patterns import Patterns
 from torchlint.rule import OptionValue
 
@@ -27,6 +29,11 @@ class Settings:
     exclude: tuple[str, ...] = ()
     preview: bool = False
     force_exclude: bool = False
+    follow: bool = True
+    src: tuple[str, ...] = ()
+    """Folders that imports start from, beside those that are guessed; `*` stands for any name."""
+    sources: Sources = field(default_factory=Sources)
+    """Where modules are looked for."""
     rules: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict)
 
     def selection(self, path: Path) -> Selection:
@@ -37,7 +44,16 @@ class Settings:
         """All that `selection` of a file is made of, as text: equal texts mean equal selections."""
         ignored = self._ignored(path)
         if ignored not in self._choices:
-            parts = (self.select, self.ignore, self.extend_select, self.preview, self.rules, ignored)
+            parts = (
+                self.select,
+                self.ignore,
+                self.extend_select,
+                self.preview,
+                self.rules,
+                ignored,
+                self.follow,
+                self.src,
+            )
             self._choices[ignored] = json.dumps(parts, sort_keys=True)
         return self._choices[ignored]
 
@@ -48,6 +64,11 @@ class Settings:
         inside = relative(path, self.root)
         ignored = [selectors for patterns, selectors in self._ignored_files if inside and patterns.cover(inside)]
         return tuple(dict.fromkeys(name for names in ignored for name in names))
+
+    @cached_property
+    def _folders(self) -> tuple[str, ...]:
+        """The folders that `src` names."""
+        return tuple(str(path) for pattern in self.src for path in sorted(self.root.glob(pattern)))
 
     @cached_property
     def _ignored_files(self) -> list[tuple[Patterns, tuple[str, ...]]]:
@@ -70,6 +91,9 @@ class Settings:
                 preview=self.preview,
                 options=self.rules,
             )
+            if self.follow:
+                following = Following(self.sources, self._folders)
+                self._selections[ignored] = replace(self._selections[ignored], following=following)
         return self._selections[ignored]
 
 
@@ -92,6 +116,7 @@ class Overrides:
     extend_select: tuple[str, ...] = ()
     preview: bool = False
     force_exclude: bool = False
+    follow: bool = True
 
     def applied(self, settings: Settings) -> Settings:
         """`settings` with the command line's: its `select` replaces the file's whole choice of rules."""
@@ -103,4 +128,5 @@ class Overrides:
             extend_select=(*settings.extend_select, *self.extend_select),
             preview=settings.preview or self.preview,
             force_exclude=settings.force_exclude or self.force_exclude,
+            follow=settings.follow and self.follow,
         )

@@ -114,6 +114,13 @@ HARMLESS_PACKAGES = {"higher"} | frozenset(
         "threading multiprocessing rich yaml"
     ).split()
 )
+# Packages that no file of a repository stands for, whatever its name: what matters of them is data here.
+LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
+    (
+        "accelerate apex bitsandbytes deepspeed fairscale functorch ignite jax keras lightning lightning_fabric "
+        "peft pytest pytorch_lightning ray tensorflow timm torch_geometric torch_xla torchdata torchrl transformers"
+    ).split()
+)
 # Packages whose functions return no tensor.
 PLAIN_PACKAGES = frozenset(
     "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc".split()

@@ -199,3 +199,6 @@ MEASURING = _any_of(
 """Functions that measure memory, or look for the largest batch."""
 MEMORY_FIGURE = _any_of(r"(?:^|_)(?:mem|memory|vram|gpu)_?(?:usage|used|stats|info|allocated|reserved) nvmlDevice")
 """Calls that read how much memory is in use."""
+
+TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
+"""The path of a test, where some habits are right, and which calls all sorts of things."""

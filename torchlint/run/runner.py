@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from torchlint.engine import registry
 from torchlint.engine.registry import Selection
-from torchlint.files.source import SourceFile, Unread
+from torchlint.files.first_party import Module
+from torchlint.files.source import SourceError, SourceFile, Unread
 from torchlint.project.discovery import Target
 from torchlint.results import LintedFile, Outcome
 from torchlint.run.fingerprint import Stamp, digest_of, status_of
@@ -75,6 +76,7 @@ class Done:
     linted: LintedFile | None
     stamp: Stamp | None = None
     looked_into: bool = True
+    imports: tuple[Module, ...] = ()
 
 
 _Task = tuple[int, Job]
@@ -116,7 +118,7 @@ def _remember(target: Target, done: Done, means: Means) -> None:
     linted = done.linted
     if means.cache and done.stamp is not None and (linted is None or linted.before is None):
         findings = linted.findings if linted else ()
-        means.cache.put(target, done.stamp, findings if done.looked_into else None)
+        means.cache.put(target, done.stamp, findings if done.looked_into else None, done.imports)
 
 
 def outcome_of(files: Iterable[LintedFile], total: int, looked_into: int) -> Outcome:
@@ -139,7 +141,7 @@ def lint_source(source: SourceFile, selection: Selection, fixing: Fixing | None 
         from torchlint.engine.examination import examine
 
         found = examine(source, selection)
-        return LintedFile(source, tuple(found.findings), looked_into=found.looked_into)
+        return LintedFile(source, tuple(found.findings), looked_into=found.looked_into, imports=found.imports)
     from torchlint.engine.fixer import fix
 
     fixed = fix(source, selection, unsafe=fixing.unsafe)
@@ -209,12 +211,24 @@ def _crew_of(executor: Executor) -> Crew[_Task, Done]:
     return Crew(
         start=lambda: nullcontext(executor),
         submit=lambda executor, chunk: executor.submit(
-            lint_shipped, expected, pickle.dumps([job.read() for _, job in chunk])
+            lint_shipped, expected, pickle.dumps([_shipped(job.read()) for _, job in chunk])
         ),
         here=_lint_here,
         alone=_lint_alone,
         window=_WINDOW_OF_OTHERS,
     )
+
+
+def _shipped(job: Job) -> Job:
+    """With all that is needed where there is no disk."""
+    following = job.selection.following
+    if following is None or job.source is None:
+        return job
+    try:
+        code = job.source.code
+    except SourceError:
+        return job
+    return replace(job, selection=replace(job.selection, following=following.shipped(str(job.path), code)))
 
 
 def _size(job: Job) -> int:
@@ -251,7 +265,7 @@ def _lint(job: Job) -> Done:
     job = job.read()
     linted = lint_file(job)
     is_news = linted.findings or linted.before is not None
-    return Done(linted if is_news else None, job.stamp, linted.looked_into)
+    return Done(linted if is_news else None, job.stamp, linted.looked_into, linted.imports)
 
 
 def _lint_here(tasks: Sequence[_Task]) -> list[Done]:

@@ -40,13 +40,16 @@ class Analysis:
     selection: Selection
     columns: Columns
     findings: tuple[Finding, ...]
+    imports: frozenset[str] = frozenset()
+    """The modules that were looked for: their paths without a suffix."""
 
     @classmethod
     def of(cls, document: Document, name: str, selection: Selection, columns: Columns, pieces: Pieces) -> Analysis:
         """Lint a document; `pieces` are what is left of its earlier forms."""
         source = document.source(name)
         found = examine(source, selection, pieces, always_parse=True)
-        return cls(document, source, selection, columns, tuple(found.findings))
+        imports = frozenset(module.base for module in found.imports)
+        return cls(document, source, selection, columns, tuple(found.findings), imports)
 
     @cached_property
     def shown(self) -> tuple[Shown, ...]:

@@ -6,6 +6,7 @@ import gc
 import traceback
 from asyncio import StreamWriter
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from torchlint.engine.examination import lint
+from torchlint.engine.following import Following
 from torchlint.engine.registry import select
 from torchlint.files.source import SourceFile
 from torchlint.outputs.escaping import printable
@@ -43,7 +45,9 @@ class TorchlintServer(LanguageServer):
         self.settings = EditorSettings()
         self.publisher = Publisher(self.text_document_publish_diagnostics)
         self._pieces: dict[str, Pieces] = {}
-        self.linter = Linter(self._work, self.publisher.publish, self.log)
+        self._imports: dict[str, frozenset[str]] = {}
+        """The modules that were looked for when a document was linted last."""
+        self.linter = Linter(self._work, self._publish, self.log)
 
     # -- what goes wrong --------------------------------------------------------------------------------
 
@@ -79,8 +83,9 @@ class TorchlintServer(LanguageServer):
         await self.linter.run(_warm_up)
 
     def edited(self, uri: str) -> None:
-        """Lint a document when its user pauses."""
-        self.linter.lint(uri, self.settings.debounce / 1000)
+        """Lint a document, and those that import it, when its user pauses."""
+        for changed in (uri, *self._importers(uri)):
+            self.linter.lint(changed, self.settings.debounce / 1000)
 
     def lint_all(self) -> None:
         """Lint what is open, since something else has changed."""
@@ -88,10 +93,13 @@ class TorchlintServer(LanguageServer):
             self.linter.lint(uri)
 
     def forget(self, uri: str) -> None:
-        """Show nothing of a document that was closed."""
+        """Show nothing of a document that was closed; what imports it sees again what is on disk."""
+        for importer in self._importers(uri):
+            self.linter.lint(importer)
         self.linter.forget(uri)
         self.publisher.clear(uri)
         self._pieces.pop(uri, None)
+        self._imports.pop(uri, None)
 
     async def latest(self, uri: str) -> Analysis | None:
         """What there is to say of a document, or of a cell, as it is now; None if it is not linted."""
@@ -106,8 +114,32 @@ class TorchlintServer(LanguageServer):
         selection = self.configuration.selection(path)
         if selection is None:
             return None
+        if selection.following is not None:
+            selection = replace(selection, following=self._with_open(selection.following, uri))
         columns, pieces = self.documents.columns, self._pieces.setdefault(uri, Pieces())
         return lambda: Analysis.of(document, str(path), selection, columns, pieces)
+
+    def _with_open(self, following: Following, uri: str) -> Following:
+        """Imports lead to what the editor shows, saved or not."""
+        texts = {
+            str(self._path(document)): document.buffers[0].text.encode("utf-8", "surrogatepass")
+            for other in self.documents
+            if other != uri and (document := self.documents.get(other)) and document.is_python
+            if not document.is_notebook
+        }
+        return replace(following, sources=following.sources.again(texts))
+
+    def _publish(self, uri: str, analysis: Analysis | None) -> None:
+        self._imports[uri] = analysis.imports if analysis is not None else frozenset()
+        self.publisher.publish(uri, analysis)
+
+    def _importers(self, uri: str) -> list[str]:
+        """The open documents that looked for the module that a document is."""
+        path = Path(to_fs_path(uri) or "")
+        names = {str(path.with_suffix("")), str(path.parent)}
+        return [
+            other for other in self.documents if other != uri and not names.isdisjoint(self._imports.get(other, ()))
+        ]
 
     def _path(self, document: Document) -> Path:
         """Where a document is on disk; one that is nowhere has a name in the folder that is open."""

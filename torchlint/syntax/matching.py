@@ -25,7 +25,7 @@ class Nodes:
 
     def at(self, site: Site | None) -> Written | None:
         """The node at a site; None where the two parsers do not agree on what stands there."""
-        if site is None:
+        if site is None or site.inner is not None:
             return None
         if site.kind == "decorator":
             return self._decorator(site)

@@ -39,28 +39,82 @@ _NO_CHILDREN = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmp
 
 
 class Site(NamedTuple):
-    """Where a node stands in its file, and of what kind it is; columns are bytes of UTF-8, as Python's `ast` counts."""
+    """Where a node stands in its file, and of what kind it is; columns are bytes of UTF-8, as Python's `ast` counts.
+
+    What stands in another file has the site of the call that is followed there, with `inner`, its own place.
+    """
 
     kind: str
     line: int
     column: int
     end_line: int
     end_column: int
+    inner: Inner | None = None
 
     @property
     def start(self) -> tuple[int, int]:
         return self.line, self.column
+
+    @property
+    def here(self) -> Site:
+        """The place in the file that is linted."""
+        return self if self.inner is None else self._replace(inner=None)
+
+    @property
+    def written(self) -> Site:
+        """The place in the file that it stands in."""
+        return self if self.inner is None else self.inner.site
+
+
+class Inner(NamedTuple):
+    """A place in a file that the linted one imports."""
+
+    tree: PythonTree
+    site: Site
+
+
+class Visit:
+    """Where the interpretation of a file is under way, as long as that leads through others: a node of its own."""
+
+    def __init__(self) -> None:
+        self.at: ast.AST | None = None
+
+
+class Elsewhere:
+    """The file that a node stands in, where that is not the linted one."""
+
+    def __init__(self, tree: PythonTree, visit: Visit) -> None:
+        self.tree = tree
+        self._visit = visit
+
+    def site(self, node: ast.AST) -> Site:
+        at = self._visit.at
+        here = Site("Module", 1, 0, 1, 0) if at is None else site_of(at)
+        return here._replace(inner=Inner(self.tree, _own_site(node)))
 
 
 def site_of(node: ast.AST) -> Site:
     """The site of a node; that of an item of a `with` or a comprehension is the site of its first part."""
     known = node.__dict__.get("_site")
     if known is None:
-        placed: Any = _first_part(node)
-        known = Site(type(node).__name__, placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset)
+        elsewhere = elsewhere_of(node)
+        if elsewhere is not None:
+            return elsewhere.site(node)
+        known = _own_site(node)
         node._site = known  # type: ignore[attr-defined]
     assert isinstance(known, Site)
     return known
+
+
+def elsewhere_of(node: ast.AST) -> Elsewhere | None:
+    """The file that a node stands in, if that is not the linted one."""
+    found: Elsewhere | None = node.__dict__.get("_elsewhere")
+    return found
+
+
+def _own_site(node: ast.AST) -> Site:
+    placed: Any = _first_part(node)
+    return Site(type(node).__name__, placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset)
 
 
 def _first_part(node: ast.AST) -> ast.AST:
@@ -228,21 +282,33 @@ class PythonTree:
         for kind in kinds:
             yield from self.by_type.get(kind, ())
 
+    def stand_elsewhere(self, visit: Visit) -> None:
+        """Say of every node that it is not of the file that is linted."""
+        place = Elsewhere(self, visit)
+        for node in self.nodes:
+            node._elsewhere = place  # type: ignore[attr-defined]
+
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The parent of a node; None of the module."""
-        return self._parents.get(node)
+        return self._parents_of(node).get(node)
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The parents of a node, innermost first."""
-        parent = self._parents.get(node)
+        parents = self._parents_of(node)
+        parent = parents.get(node)
         while parent is not None:
             yield parent
-            parent = self._parents.get(parent)
+            parent = parents.get(parent)
+
+    def _parents_of(self, node: ast.AST) -> dict[ast.AST, ast.AST]:
+        """The parents in the file that a node stands in."""
+        elsewhere = elsewhere_of(node)
+        return self._parents if elsewhere is None else elsewhere.tree._parents
 
     def statement(self, node: ast.AST) -> ast.AST:
         """The innermost statement a node stands in (the node itself if it is one)."""
         while not isinstance(node, ast.stmt):
-            parent = self._parents.get(node)
+            parent = self.parent(node)
             if parent is None:
                 break
             node = parent
@@ -251,7 +317,7 @@ class PythonTree:
     def block(self, node: ast.AST) -> list[ast.AST]:
         """The statements that the innermost statement of a node is one of."""
         statement = self.statement(node)
-        lists = [item for item in vars(self._parents.get(statement)).values() if isinstance(item, list)]
+        lists = [item for item in vars(self.parent(statement)).values() if isinstance(item, list)]
         return next((found for found in lists if statement in found), [])
 
     def stands_alone(self, node: ast.AST) -> bool:
@@ -261,10 +327,12 @@ class PythonTree:
     # -- sites --------------------------------------------------------------------------------------
 
     def node(self, site: Site) -> ast.AST:
-        """The node at a site of this file, the outermost where there are several of a kind."""
+        """The node at a site, the outermost where there are several of a kind."""
+        if site.inner is not None:
+            return site.inner.tree.node(site.inner.site)
         if site.kind not in self._by_site:
             nodes = [node for kind, same in self.by_type.items() if kind.__name__ == site.kind for node in same]
-            self._by_site[site.kind] = {site_of(node): node for node in reversed(nodes)}
+            self._by_site[site.kind] = {site_of(node).written: node for node in reversed(nodes)}
         return self._by_site[site.kind][site]
 
     @cached_property
@@ -275,13 +343,17 @@ class PythonTree:
     def code(self, place: Site | ast.AST) -> str:
         """What is written at a site, or for a node."""
         site = site_of(place) if isinstance(place, ast.AST) else place
+        if site.inner is not None:
+            return site.inner.tree.code(site.inner.site)
         lines = [line.encode() for line in self.source.program_lines[site.line - 1 : site.end_line]]
         lines[-1] = lines[-1][: site.end_column]
         lines[0] = lines[0][site.column :]
         return b"\n".join(lines).decode()
 
     def decorator_site(self, decorator: ast.expr) -> Site:
-        """The site of a decorator, from its `@`."""
+        """The site of a decorator, from its `@`; of one in another file as of any node there."""
+        if elsewhere_of(decorator) is not elsewhere_of(self.module):
+            return site_of(decorator)
         line = self.source.program_lines[decorator.lineno - 1].encode()
         column = line.rindex(b"@", 0, decorator.col_offset)
         return site_of(decorator)._replace(kind="decorator", column=column)

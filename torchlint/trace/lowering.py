@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchlint.engine.examination import looking
+from torchlint.engine.following import Following, imported_training
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.model import Model
 from torchlint.model.definitions import FunctionInfo
@@ -26,6 +27,7 @@ from torchlint.model.events import (
     Step,
     Try,
 )
+from torchlint.model.imports import Imports
 from torchlint.model.ownership import parameters_of, surely_optimizer
 from torchlint.model.program import Trace
 from torchlint.model.tracking import is_forward
@@ -48,15 +50,20 @@ _GENERATIONS = 8
 """So many owners of a value tell it from others of its name."""
 
 
-def trace(source: SourceFile, rules: Iterable[type[Rule]] = ()) -> FileTrace:
+def trace(source: SourceFile, rules: Iterable[type[Rule]] = (), following: Following | None = None) -> FileTrace:
     """What the model sees in a file, and which of these rules look into it.
+
+    With `following` what it imports of its repository is seen, too.
 
     Raises `SyntaxProblem`, and `SourceError` where it is no text or nested too deeply.
     """
     try:
         with collector_paused():
-            active = looking(rules, source.code)
-            return with_deep_stack(lambda: _Lowering(read(source), active).file())
+            search = following.search(source.path) if following is not None else None
+            imported = imported_training(source.code, search) if search is not None else b""
+            active = looking(rules, source.code, imported)
+            imports = Imports(search) if search is not None else None
+            return with_deep_stack(lambda: _Lowering(read(source), active, imports).file())
     except (RecursionError, MemoryError):
         raise SourceError("code is nested too deeply to be read") from None
 
@@ -64,11 +71,11 @@ def trace(source: SourceFile, rules: Iterable[type[Rule]] = ()) -> FileTrace:
 class _Lowering:
     """Turns the model of one file into rows."""
 
-    def __init__(self, tree: PythonTree, rules: Sequence[type[Rule]]) -> None:
+    def __init__(self, tree: PythonTree, rules: Sequence[type[Rule]], imports: Imports | None) -> None:
         self.tree = tree
         self.source = tree.source
         self.rules = rules
-        self.model = Model(tree, {name for rule in rules for name in rule.calls})
+        self.model = Model(tree, {name for rule in rules for name in rule.calls}, imports)
         self.program = self.model.program
         self._places: dict[Site, str] = {}
         self.values = Values(self.model.tracking, self._at)
@@ -230,7 +237,7 @@ def _kind(item: object) -> str:
 def _form(item: Branch | Try | Loop | Inlined) -> Facts:
     if isinstance(item, Loop) and item.implicit:
         return {"form": "closure"}
-    return {"form": _FORMS[item.site.kind]} if isinstance(item, (Branch, Loop)) else {}
+    return {"form": _FORMS[item.site.written.kind]} if isinstance(item, (Branch, Loop)) else {}
 
 
 def _stated(event: Event) -> dict[str, object]:

@@ -51,7 +51,7 @@ def _subjects(published: dict[str, Any]) -> Iterator[Subject]:
     else:
         source, problem = _source(_here(given), given)
     for diagnostic in published["diagnostics"]:
-        finding = _finding(diagnostic, source)
+        finding = _finding(diagnostic, source, published["uri"])
         stale = "" if problem or _matches(finding, source) else STALE
         yield Subject(finding, source, problem or stale)
 
@@ -94,7 +94,7 @@ def _source(found: Path | None, given: str) -> tuple[SourceFile, str]:
     return source, ""
 
 
-def _finding(diagnostic: dict[str, Any], source: SourceFile) -> Finding:
+def _finding(diagnostic: dict[str, Any], source: SourceFile, uri: str) -> Finding:
     data = diagnostic["data"]
     return Finding(
         path=source.path,
@@ -107,6 +107,7 @@ def _finding(diagnostic: dict[str, Any], source: SourceFile) -> Finding:
         related=tuple(
             Related(_span(item["location"]["range"], source), _text(item["message"]))
             for item in diagnostic["relatedInformation"]
+            if item["location"]["uri"] == uri
         ),
         help=_text(data["help"]),
         fingerprint=_text(data["fingerprint"]),

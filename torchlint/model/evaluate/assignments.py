@@ -202,7 +202,12 @@ class Assignments(Part):
             return
         old = self.names.lookup(target.id, target) if isinstance(target, ast.Name) else self.expressions.value(target)
         for term in _terms(value, old) if isinstance(value, Tensor) else value.elements():  # type: ignore[attr-defined]
-            self.state.emit(Keep(site_of(node), old, term, "add" if adds else "append", text))
+            self.state.emit(Keep(site_of(node), old, term, "add" if adds else "append", text, self._is_local(target)))
+
+    def _is_local(self, target: ast.expr) -> bool:
+        """Whether a target is a variable of a call under way."""
+        frame = self.state.frame
+        return frame.called and isinstance(target, ast.Name) and target.id not in frame.outer_names
 
     def _keep_in_slot(self, node: ast.Assign, target: ast.Subscript, value: Value) -> None:
         """`totals["loss"] = totals.get("loss", 0) + loss`."""

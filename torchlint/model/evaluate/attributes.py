@@ -10,12 +10,12 @@ from torchlint.model.events import GradRead
 from torchlint.model.values import (
     Container,
     External,
-    Function,
     Instance,
     Module,
     Optimizer,
     Phi,
     Plain,
+    SourceModule,
     Tensor,
     Unknown,
     Value,
@@ -64,11 +64,13 @@ class Attributes(Part):
         found = self.state.heap.get(key)
         if found is not None:
             return self.state.carried(key, found)
+        if isinstance(owner, SourceModule) and (found := self.names.member(owner, name, node)) is not None:
+            return found
         if isinstance(owner, External):
             return self.state.shared_part(owner, name, lambda: External(node, f"{owner.name}.{name}"))
         info = class_of(owner)
         if info is not None and node is not None:
-            method = self.definitions.method(info, name)
+            method = info.method(name)
             if method is not None and method.has_decorator("property") and self.functions.can_inline(method):
                 return self.functions.read_property(method, owner, node)
         if info is not None:
@@ -79,11 +81,11 @@ class Attributes(Part):
 
     def _member(self, owner: Value, info: ClassInfo, name: str) -> Value | None:
         """A method, or what `__init__` stores under the name."""
-        method = self.definitions.method(info, name)
+        method = info.method(name)
         if method is not None:
             if method.has_decorator("property") or method.has_decorator("cached_property"):
                 return None
-            return self.state.shared_part(owner, name, lambda: Function(method, self.state.module_frame, owner))
+            return self.state.shared_part(owner, name, lambda: self.functions.bound(method, owner))
         known = self.observations.stored
         stored = known.get((owner, name)) or known.get((self.classes.template(info), name))
         if stored is None:

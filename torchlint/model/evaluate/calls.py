@@ -20,6 +20,7 @@ from torchlint.model.values import (
     Parameters,
     Phi,
     Plain,
+    SourceModule,
     Tensor,
     Unknown,
     Value,
@@ -43,16 +44,21 @@ class Calls(Part):
         func = node.func
         if isinstance(func, ast.Attribute):
             receiver = self.expressions.value(func.value)
-            arguments = self._arguments(node)
+            arguments = self.arguments(node)
+            if isinstance(receiver, SourceModule):
+                found = self.names.member(receiver, func.attr, node)
+                if found is not None:
+                    return self.call(found, arguments, node)
             if isinstance(receiver, External):
                 return self.externals.call(f"{receiver.name}.{func.attr}", arguments, node)
             if isinstance(receiver, Class):
                 return self._class_method(receiver, func.attr, arguments, node)
             return self.methods.call(receiver, func.attr, arguments, node)
         callee = self.expressions.value(func)
-        return self.call(callee, self._arguments(node), node)
+        return self.call(callee, self.arguments(node), node)
 
-    def _arguments(self, node: ast.Call) -> Arguments:
+    def arguments(self, node: ast.Call) -> Arguments:
+        """The values that a call is given."""
         positional: list[Value] = []
         keywords: dict[str, Value] = {}
         starred: list[Value] = []
@@ -98,19 +104,22 @@ class Calls(Part):
         return self._call_unknown(callee, arguments, node)
 
     def _call_function(self, callee: Function, arguments: Arguments, node: ast.Call) -> Value:
-        if self.functions.can_inline(callee.info):
+        is_open = callee.receiver is not None and self.classes.is_template(callee.receiver) and callee.info.is_hook
+        if self.functions.can_inline(callee.info) and not is_open:
             return self.functions.inline(callee, arguments, node)
         handed = arguments.all() if callee.receiver is None else (callee.receiver, *arguments.all())
         return self.unresolved(callee, callee.info.name, handed, node)
 
     def _class_method(self, receiver: Class, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """`Base.method(self, ...)`, a static or a class method."""
-        method = self.definitions.method(receiver.info, name)
+        method = receiver.info.method(name)
         if method is None:
             return self.unresolved(receiver, name, arguments.all(), node)
         bound = receiver if method.has_decorator("classmethod") else None
         return self._call_function(
-            Function(method, self.state.module_frame, bound, self.functions.decorated_mode(method)), arguments, node
+            self.functions.bound(method, bound, self.functions.decorated_mode(method)),
+            arguments,
+            node,
         )
 
     def _instantiate(self, callee: Class, arguments: Arguments, node: ast.Call) -> Value:
@@ -120,11 +129,13 @@ class Calls(Part):
         return made
 
     def _call_instance(self, callee: Instance, arguments: Arguments, node: ast.Call) -> Value:
-        method = self.definitions.method(callee.info, "__call__")
+        method = callee.info.method("__call__")
         if method is None:
             return self.unresolved(callee, callee.info.name, (callee, *arguments.all()), node)
         return self._call_function(
-            Function(method, self.state.module_frame, callee, self.functions.decorated_mode(method)), arguments, node
+            self.functions.bound(method, callee, self.functions.decorated_mode(method)),
+            arguments,
+            node,
         )
 
     def _decorate(self, callee: Context, arguments: Arguments, node: ast.Call) -> Value:

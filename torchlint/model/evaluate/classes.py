@@ -10,7 +10,7 @@ from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Mutate, events_in
 from torchlint.model.tracking import storages
-from torchlint.model.values import Function, Instance, Module, Optimizer, Value
+from torchlint.model.values import Instance, Module, Optimizer, Value, class_of
 from torchlint.pytorch import naming, table
 from torchlint.pytorch.effects import Result
 
@@ -34,14 +34,14 @@ class Classes(Part):
 
     def is_module_class(self, info: ClassInfo) -> bool:
         """Whether objects of a class are `nn.Module`s: by a base of that name, or by having a `forward`."""
-        bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
+        bases = [item for item in info.ancestors() if isinstance(item, str)]
         if any(item.rpartition(".")[2] in _MODULE_BASES or item.startswith("torch.nn.") for item in bases):
             return True
-        return bool(bases) and self.definitions.method(info, "forward") is not None
+        return bool(bases) and info.method("forward") is not None
 
     def is_optimizer_class(self, info: ClassInfo) -> bool:
         """Whether objects of a class are optimizers: by a base of PyTorch, or of such a name."""
-        bases = [item for item in self.definitions.ancestors_of(info) if isinstance(item, str)]
+        bases = [item for item in info.ancestors() if isinstance(item, str)]
         return any(
             ((entry := table.function(item) or table.family(item)) is not None and entry.returns is Result.OPTIMIZER)
             or naming.is_optimizer_class(item.rpartition(".")[2])
@@ -64,6 +64,11 @@ class Classes(Part):
             self._run_init(info, known)
         return known
 
+    def is_template(self, value: Value) -> bool:
+        """Whether a value stands for any object of a class, and of its subclasses."""
+        info = class_of(value)
+        return info is not None and self._templates.get(info) is value
+
     def _new_template(self, info: ClassInfo) -> Value:
         if self.is_module_class(info):
             return Module(info.node, info.name, (), info)
@@ -71,7 +76,7 @@ class Classes(Part):
 
     def _run_init(self, info: ClassInfo, template: Value) -> None:
         """Interpret `__init__` once, aside from the program, for what it stores."""
-        init = self.definitions.method(info, "__init__")
+        init = info.method("__init__")
         if init is None or not self.functions.may_nest(init):
             return
         with self.functions.aside(init, template):
@@ -80,7 +85,7 @@ class Classes(Part):
 
     def forward_of(self, info: ClassInfo) -> Forward | None:
         """What `forward` of a class returns and overwrites, whatever it is called with; None where it is unknown."""
-        forward = self.definitions.method(info, "forward")
+        forward = info.method("forward")
         if forward is None or info in self._forwards or not self.functions.can_inline(forward):
             return self._forwards.get(info)
         self._forwards[info] = None
@@ -102,7 +107,7 @@ class Classes(Part):
         """`SomeClass(...)`: an object, with `__init__` run on it where that says more than the template."""
         made = self.new_object(info, node, arguments.all())
         if isinstance(made, Instance):
-            init = self.definitions.method(info, "__init__")
+            init = info.method("__init__")
             if init is not None and self.functions.can_inline(init):
-                self.functions.inline(Function(init, self.state.module_frame, made), arguments, node)
+                self.functions.inline(self.functions.bound(init, made), arguments, node)
         return made

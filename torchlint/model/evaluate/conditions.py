@@ -30,7 +30,9 @@ class Conditions(Part):
 
     def certain_arm(self, node: ast.If) -> int | None:
         """The arm that is taken, where that is known: 0 is the body, 1 the rest."""
-        if is_main_guard(node.test) or (not node.orelse and self._asked(node.test).endswith(".is_available")):
+        if is_main_guard(node.test):
+            return 0 if self.definitions is self.own else 1
+        if not node.orelse and self._asked(node.test).endswith(".is_available"):
             return 0
         holds = self._truth(node.test)
         return None if holds is None else 0 if holds else 1
@@ -49,6 +51,8 @@ class Conditions(Part):
             return self._comparison_holds(test)
         if self._is_without_graph(test):
             return False
+        if self._asks_for_tensor(test):
+            return True
         value = self._certain_value(test)
         return None if value is None else _truth_of(value)
 
@@ -62,6 +66,17 @@ class Conditions(Part):
             return False
         value = self.state.frame.locals.get(test.value.id) if isinstance(test.value, ast.Name) else None
         return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
+
+    def _asks_for_tensor(self, test: ast.expr) -> bool:
+        """`isinstance(x, torch.Tensor)` or `torch.is_tensor(x)` of what is one."""
+        if not isinstance(test, ast.Call) or not test.args or not isinstance(test.args[0], ast.Name):
+            return False
+        asked, kinds = self._asked(test), [dotted(item) for item in test.args[1:]]
+        if asked != "torch.is_tensor" and (
+            asked != "isinstance" or "torch.Tensor" not in [self.definitions.qualified(kind) for kind in kinds]
+        ):
+            return False
+        return all(isinstance(item, Tensor) for item in inputs_of(self.names.lookup(test.args[0].id)))
 
     def _comparison_holds(self, test: ast.Compare) -> bool | None:
         """The truth of `mode == "train"`, `phase is Phase.TRAIN`, `mode in ("train", "fit")`, and their opposites."""
@@ -138,7 +153,7 @@ class Conditions(Part):
         if frame is None:
             return None
         value = frame.locals[name]
-        if frame is self.state.module_frame:
+        if frame.parent is None:
             return value if name in self.definitions.constants else None
         is_argument = frame.called and frame.info is not None and name in frame.info.parameters
         return value if is_argument and not isinstance(value, Phi) else None

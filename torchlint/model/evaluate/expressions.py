@@ -154,8 +154,11 @@ class Expressions(Part):
         return self.value(node.value)
 
     def _yield(self, node: ast.Yield | ast.YieldFrom) -> Value:
+        given = self.value(node.value) if node.value is not None else Plain(node, None)
         if node.value is not None:
-            self.state.frame.returns.append(self.value(node.value))
+            self.state.frame.returns.append(given)
+        if self.state.frame.block is not None:
+            self.state.frame.block(given)
         function = self.state.frame.info
         if function is None or not function.has_decorator("contextmanager"):
             self.state.emit(Yield(site_of(node)))

@@ -10,6 +10,7 @@ from torchlint.model.evaluate.arguments import Arguments, flag, is_false, is_tru
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Grad, MemoryProbe
 from torchlint.model.values import (
+    Class,
     Container,
     Context,
     External,
@@ -250,6 +251,8 @@ class Externals(Part):
             made.add(self.state.stamp(Container(node, "list")))
         elif isinstance(factory, External) and factory.name in ("builtins.int", "builtins.float"):
             made.add(Plain(node, 0))
+        elif isinstance(factory, (Class, Function)):
+            made.add(self.calls.call(factory, Arguments([], {}, []), node))
         return made
 
 

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from torchlint.model.definitions import FunctionInfo, all_parameters, defaults_of
+from torchlint.model.definitions import ClassInfo, FunctionInfo, all_parameters, defaults_of
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Inlined, Item
-from torchlint.model.state import Snapshot
-from torchlint.model.values import Container, Frame, Function, Module, Optimizer, Plain, Unknown, Value
+from torchlint.model.events import Backward, Clear, Inlined, Item, Step, events_in, without_yields
+from torchlint.model.state import MAX_ELSEWHERE, Snapshot
+from torchlint.model.values import (
+    Container,
+    External,
+    Frame,
+    Function,
+    Module,
+    Optimizer,
+    Plain,
+    Unknown,
+    Utility,
+    Value,
+    inputs_of,
+)
+from torchlint.model.wrappers import wrapped_mode
 from torchlint.pytorch import naming
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import arguments, dotted, is_literal, site_of
+from torchlint.syntax.python_ast import arguments, dotted, elsewhere_of, is_literal, site_of
 
+_TRAINING = (Backward, Clear, Step)
 _PLAIN_ANNOTATIONS = frozenset({"int", "float", "str", "bool", "bytes", "Path", "pathlib.Path"})
 MAX_DEPTH = 8
 """Calls inlined into each other; deeper ones are unknown."""
@@ -29,32 +43,57 @@ class Functions(Part):
 
     def can_inline(self, info: FunctionInfo) -> bool:
         """Whether a call is followed into a function."""
-        within = self.state.statements < MAX_STATEMENTS and self.state.budget > 0
-        return within and self.may_nest(info)
+        state = self.state
+        within = state.statements < MAX_STATEMENTS and state.budget > 0
+        near = info.definitions is self.own or state.elsewhere < MAX_ELSEWHERE
+        return within and near and self.may_nest(info)
 
     def may_nest(self, info: FunctionInfo) -> bool:
         """Whether a function is not under way yet, and few others are."""
         under_way = self.state.position.functions
         return info not in under_way and len(under_way) < MAX_DEPTH
 
-    def inline(self, function: Function, arguments: Arguments, node: ast.AST) -> Value:
-        """Interpret a function's body at a call; the value is what it returns."""
+    def bound(self, method: FunctionInfo, receiver: Value | None, mode: GradMode | None = None) -> Function:
+        """A method of an object or class."""
+        return Function(method, self.names.frame_of(method.definitions), receiver, mode)
+
+    def inline(
+        self, function: Function, arguments: Arguments, node: ast.AST, block: Callable[[Value], None] | None = None
+    ) -> Value:
+        """Interpret a function's body at a call; the value is what it returns.
+
+        Where a context manager yields, the `block` of its `with` statement runs.
+        """
         info, state = function.info, self.state
         self.observations.interpreted.add(info)
         frame = Frame(info, function.frame, len(state.entered_from), called=True)
+        frame.block = block
         self._bind_parameters(frame, function, arguments)
         caller, mode, items, start = state.frame, state.mode, list[Item](), state.clock
         decorated = function.mode or self.decorated_mode(info)
+        before = self.visit.at
+        if caller.definitions is self.own and elsewhere_of(node) is None:
+            self.visit.at = node
         with state.at(state.position.in_call(site_of(node), info, mode), items):
             state.frame, state.mode = frame, decorated or mode
             self._run_body(info, frame)
             self._return_to(caller)
+        self.visit.at = before
         if decorated is not None:
             state.mode = mode
         result = self._returned(frame, node)
+        if info.definitions is not caller.definitions and self._is_vague(result, start):
+            result = state.stamp(Unknown(node, "call", arguments.all(), "", External(node, info.name), state.mode))
+        if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):
+            items = without_yields(items)  # whoever takes what it makes does so here
         if items:
             state.items.append(Inlined(site_of(node), items, start, result))
         return result
+
+    def _is_vague(self, result: Value, start: int) -> bool:
+        """Whether what another module returns is not known well enough: the name that it is given here says more."""
+        made = (item for item in inputs_of(result) if item.order > start)
+        return any(isinstance(item, Unknown) and not isinstance(item, Utility) for item in made)
 
     def _run_body(self, info: FunctionInfo, frame: Frame) -> None:
         if isinstance(info.node, ast.Lambda):
@@ -64,7 +103,7 @@ class Functions(Part):
 
     def read_property(self, method: FunctionInfo, owner: Value, node: ast.AST) -> Value:
         """What a property gives: another value at each reading."""
-        function = Function(method, self.state.module_frame, owner)
+        function = self.functions.bound(method, owner)
         return self.inline(function, Arguments([], {}, []), node)
 
     def _return_to(self, caller: Frame) -> None:
@@ -99,7 +138,7 @@ class Functions(Part):
             elif name in arguments.keywords:
                 frame.locals[name] = arguments.keywords[name]
             elif name in defaults and not arguments.starred:
-                frame.locals[name] = self.expressions.value(defaults[name])
+                frame.locals[name] = self._default(info, defaults[name])
             else:
                 frame.locals[name] = self.state.stamp(Unknown(info.node, "parameter", tuple(arguments.starred), name))
         rest_of, options_of = info.node.args.vararg, info.node.args.kwarg
@@ -113,11 +152,27 @@ class Functions(Part):
                     options.set_part(name, value)
             frame.locals[options_of.arg] = options
 
+    def _default(self, info: FunctionInfo, default: ast.expr) -> Value:
+        """The value of a default, whose names are those of the module that the function stands in."""
+        caller = self.state.frame
+        if caller.definitions is not info.definitions:
+            self.state.frame = self.names.frame_of(info.definitions)
+        value = self.expressions.value(default)
+        self.state.frame = caller
+        return value
+
     def decorated_mode(self, info: FunctionInfo) -> GradMode | None:
         """The grad mode that decorators give a function's body."""
         for decorator in info.decorators:
             call = decorator if isinstance(decorator, ast.Call) else None
-            name = self.definitions.qualified(dotted(call.func if call is not None else decorator), info.node)
+            text = dotted(call.func if call is not None else decorator)
+            own = info.definitions.defined(text)
+            if isinstance(own, FunctionInfo):
+                mode = wrapped_mode(own)
+                if mode is not None:
+                    return mode
+                continue
+            name = info.definitions.qualified(text, info.node)
             given = [] if call is None else arguments(call)
             argument = given[0] if given else None
             if name in SET_GRAD_MODE:
@@ -129,12 +184,12 @@ class Functions(Part):
                 return GradMode.UNKNOWN
         return None
 
-    def root_frame(self, info: FunctionInfo) -> Frame:
-        """A frame for a function whose callers are unknown."""
-        frame = Frame(info, self._enclosing_frame(info))
+    def root_frame(self, info: FunctionInfo, owner: ClassInfo | None = None) -> Frame:
+        """A frame for a function whose callers are unknown; of a method for objects of `owner`, if that inherits it."""
+        frame, owner = Frame(info, self._enclosing_frame(info)), owner or info.owner
         for index, name in enumerate(info.parameters):
-            if index == 0 and info.is_method and info.owner is not None:
-                frame.locals[name] = self.classes.template(info.owner)
+            if index == 0 and info.is_method and owner is not None:
+                frame.locals[name] = self.classes.template(owner)
             else:
                 frame.locals[name] = self._parameter_value(info, name)
         for star in (info.node.args.vararg, info.node.args.kwarg):
@@ -144,7 +199,7 @@ class Functions(Part):
 
     def _enclosing_frame(self, info: FunctionInfo) -> Frame:
         if info.enclosing is None:
-            return self.state.module_frame
+            return self.names.frame_of(info.definitions)
         return self.root_frame(info.enclosing)
 
     def _parameter_value(self, info: FunctionInfo, name: str) -> Value:
@@ -157,7 +212,7 @@ class Functions(Part):
 
     def _annotated_value(self, info: FunctionInfo, annotation: ast.expr, name: str) -> Value | None:
         text = dotted(annotation)
-        qualified = self.definitions.qualified(text, info.node)
+        qualified = info.definitions.qualified(text, info.node)
         if text in _PLAIN_ANNOTATIONS:
             return Plain(annotation, label=name)
         made: Value | None = None
@@ -165,8 +220,8 @@ class Functions(Part):
             made = Module(annotation, name)
         elif naming.is_optimizer_class(text.rpartition(".")[2]):
             made = Optimizer(annotation, name)
-        elif text in self.definitions.class_names:
-            made = self.classes.new_object(self.definitions.class_names[text], annotation, ())
+        elif (known := info.definitions.class_named(text)) is not None:
+            made = self.classes.new_object(known, annotation, ())
         if made is not None:
             made.label = name
             return self.state.stamp(made)
@@ -179,7 +234,7 @@ class Functions(Part):
         Beside its frame, what its parameters are when it begins.
         """
         state = self.state
-        with state.aside(site_of(method.node)):
+        with state.aside((site_of(method.node),)):
             frame = self.root_frame(method)
             frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
             given = dict(frame.locals)

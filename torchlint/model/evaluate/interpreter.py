@@ -11,6 +11,7 @@ from torchlint.model.evaluate.calls import Calls
 from torchlint.model.evaluate.classes import Classes
 from torchlint.model.evaluate.conditions import Conditions
 from torchlint.model.evaluate.containers import Containers
+from torchlint.model.evaluate.contexts import Contexts
 from torchlint.model.evaluate.elements import Elements
 from torchlint.model.evaluate.expressions import Expressions
 from torchlint.model.evaluate.externals import Externals
@@ -24,8 +25,10 @@ from torchlint.model.evaluate.statements import Statements
 from torchlint.model.evaluate.tensors import Tensors
 from torchlint.model.evaluate.torch_functions import TorchFunctions
 from torchlint.model.evaluate.training import Training
+from torchlint.model.imports import Imports
 from torchlint.model.observations import Observations
 from torchlint.model.state import State
+from torchlint.syntax.python_ast import Visit
 
 MAX_REPETITION = 4
 """How often, on average, each statement of a module is interpreted; beyond that, calls are not followed."""
@@ -37,9 +40,10 @@ class Interpreter:
     A part reaches the others by the names that they have here.
     """
 
-    def __init__(self, definitions: Definitions) -> None:
-        self.definitions = definitions
-        self.state = State(budget=MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements)
+    def __init__(self, definitions: Definitions, imports: Imports | None = None) -> None:
+        self.own = definitions
+        self.visit = Visit() if imports is None else imports.parsed.visit
+        self.state = State(definitions, budget=MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements)
         self.observations = Observations()
         self.assignments = Assignments()
         self.attributes = Attributes()
@@ -49,6 +53,7 @@ class Interpreter:
         self.classes = Classes()
         self.conditions = Conditions()
         self.containers = Containers()
+        self.contexts = Contexts()
         self.elements = Elements()
         self.expressions = Expressions()
         self.externals = Externals()
@@ -56,7 +61,7 @@ class Interpreter:
         self.loops = Loops()
         self.methods = Methods()
         self.modules = Modules()
-        self.names = Names()
+        self.names = Names(imports)
         self.statements = Statements()
         self.tensors = Tensors()
         self.torch_functions = TorchFunctions()

@@ -10,7 +10,6 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.values import (
     Container,
     External,
-    Function,
     Instance,
     Module,
     Optimizer,
@@ -88,9 +87,9 @@ class Methods(Part):
         if method is None or method.owner is None or not self.state.frame.locals:
             return self.calls.unresolved(receiver, name, arguments.all(), node)
         instance = self.names.lookup(method.parameters[0]) if method.parameters else receiver
-        for base in self.definitions.ancestors_of(method.owner):
+        for base in method.owner.ancestors():
             if isinstance(base, ClassInfo) and base is not method.owner and name in base.methods:
-                function = Function(base.methods[name], self.state.module_frame, instance)
+                function = self.functions.bound(base.methods[name], instance)
                 return self.calls.call(function, arguments, node)
         return self.calls.unresolved(receiver, name, (instance, *arguments.all()), node)
 

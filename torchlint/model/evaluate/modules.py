@@ -39,7 +39,7 @@ class Modules(Part):
 
     def _overwrite(self, forward: Forward, info: ClassInfo, arguments: Arguments, node: ast.Call) -> None:
         """Record the arguments that a `forward` of this module activates in place."""
-        method = self.definitions.method(info, "forward")
+        method = info.method("forward")
         assert method is not None
         for index, name in enumerate(method.parameters[1:]):
             argument = arguments.get(index, name)
@@ -48,7 +48,7 @@ class Modules(Part):
 
     def _note_call(self, info: ClassInfo, arguments: Arguments) -> None:
         """Remember which parameters of a `forward` are given, and in which grad mode."""
-        method = self.definitions.method(info, "forward")
+        method = info.method("forward")
         assert method is not None
         named = zip(method.parameters[1:], arguments.positional, strict=False)
         values = {**dict(named), **arguments.keywords}
@@ -68,7 +68,7 @@ class Modules(Part):
         info = callee.info if isinstance(callee, Module) else None
         mode = self.state.mode
         if info is not None:
-            forward = self.definitions.method(info, "forward")
+            forward = info.method("forward")
             mode = (self.functions.decorated_mode(forward) if forward is not None else None) or mode
         given = arguments.all() if info is not None else arguments.all_from("input")
         result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))

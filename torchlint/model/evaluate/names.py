@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.model.definitions import Definitions
 from torchlint.model.evaluate.part import Part
-from torchlint.model.values import External, Frame, Function, Unknown, Value
+from torchlint.model.imports import Imports, Target
+from torchlint.model.state import MAX_ELSEWHERE
+from torchlint.model.values import Class, External, Frame, Function, SourceModule, Unknown, Value
 
 
 class Names(Part):
-    """Looks up names."""
+    """Looks up names, in the modules that the program imports, too."""
 
-    def __init__(self) -> None:
-        self._globals: dict[str, Value] = {}
+    def __init__(self, imports: Imports | None) -> None:
+        self._imports = imports
+        self._globals: dict[tuple[Definitions, str], Value] = {}
         """Imported names, functions that are not defined yet, builtins, and unknown names."""
+        self._frames: dict[Definitions, Frame] = {}
+        self._under_way: set[tuple[Definitions, str]] = set()
+        """Imported names of other modules that are being looked up."""
+        self._run: set[Definitions] = set()
+        """Modules whose statements were interpreted, or are being."""
 
     def lookup(self, name: str, node: ast.AST | None = None) -> Value:
         """What a name stands for here: local, enclosing, global, imported, or unknown."""
@@ -25,13 +34,104 @@ class Names(Part):
             frame = frame.parent
         return self._global(name, node)
 
+    def frame_of(self, definitions: Definitions) -> Frame:
+        """The names of a module: of this one, or of one that it imports."""
+        if definitions is self.own:
+            return self.state.module_frame
+        known = self._frames.get(definitions)
+        if known is None:
+            known = self._frames[definitions] = Frame(None, None, definitions=definitions)
+        return known
+
+    def imported(self, qualified: str, node: ast.AST | None) -> Value:
+        """What an import binds: what a module of the repository defines, or something unknown of this name."""
+        return self._of_repository(qualified, node) or External(node, qualified)
+
+    def member(self, owner: SourceModule, name: str, node: ast.AST | None) -> Value | None:
+        """An attribute of a module of the repository; None where it is not known."""
+        return self._of_repository(f"{owner.name}.{name}", node)
+
     def _global(self, name: str, node: ast.AST | None) -> Value:
-        found = self._globals.get(name)
+        here = self.definitions
+        found = self._globals.get((here, name))
         if found is None:
-            target = self.definitions.imported(name)
-            defined = self.definitions.function_named(name)
+            if here is not self.own and (of_module := self._of_module(here, name, node)) is not None:
+                return of_module
+            target = here.imported(name)
+            defined = here.function_named(name)
             if target is None and defined is not None:
-                return Function(defined, self.state.module_frame)
-            found = External(node, target) if target else Unknown(None, "global", (), name)
-            self._globals[name] = found
+                return Function(defined, self.frame_of(here))
+            found = self._any_of(here, name, target, node) if target else Unknown(None, "global", (), name)
+            self._globals[here, name] = found
         return found
+
+    def _any_of(self, here: Definitions, name: str, target: str, node: ast.AST | None) -> Value:
+        """What a module imports under a name: with `try`, from one place or another."""
+        for alternative in here.scopes.alternatives.get(name, ())[:-1]:
+            found = self._of_repository(alternative, node)
+            if found is not None:
+                return found
+        return self.imported(target, node)
+
+    def _of_repository(self, qualified: str, node: ast.AST | None) -> Value | None:
+        target = self._imports.target(qualified, self.definitions) if self._imports is not None else None
+        if target is None:
+            return None
+        if not target.rest:
+            return SourceModule(node, qualified, target.base)
+        return self._part(target, node)
+
+    def _part(self, target: Target, node: ast.AST | None) -> Value | None:
+        """What a module defines under a name, and an attribute of that."""
+        definitions, (name, *rest) = target.definitions, target.rest
+        if definitions is None or not definitions.binds(name):
+            return None
+        found = self._of_module(definitions, name, node)
+        for attribute in rest:
+            if found is None:
+                return None
+            found = self.attributes.lookup(found, attribute, node)
+        return found
+
+    def _of_module(self, definitions: Definitions, name: str, node: ast.AST | None) -> Value | None:
+        """What another module binds a name to at its top level; None where that is not known."""
+        frame = self.frame_of(definitions)
+        found = frame.locals.get(name)
+        if found is not None or not definitions.binds(name):
+            return found
+        if definitions.is_only_defined(name):
+            found = frame.locals[name] = self._defined(definitions, name, frame)
+        elif name in definitions.imports:
+            found = self._handed_on(definitions, name, node)
+        else:
+            self._interpret(definitions, frame)
+            found = frame.locals.get(name)
+        return found
+
+    def _handed_on(self, definitions: Definitions, name: str, node: ast.AST | None) -> Value | None:
+        """What another module imports under a name; modules may import each other in a circle."""
+        key = definitions, name
+        if key in self._under_way:
+            return None
+        self._under_way.add(key)
+        before, self.state.frame = self.state.frame, self.frame_of(definitions)
+        found = self._any_of(definitions, name, definitions.imports[name], node)
+        self.state.frame = before
+        self._under_way.discard(key)
+        return found
+
+    def _defined(self, definitions: Definitions, name: str, frame: Frame) -> Value:
+        function = definitions.function_named(name)
+        if function is not None:
+            return Function(function, frame, mode=self.functions.decorated_mode(function))
+        return Class(definitions.class_names[name], frame)
+
+    def _interpret(self, definitions: Definitions, frame: Frame) -> None:
+        """Interpret the statements of another module, once, for the names that they bind."""
+        if definitions in self._run or self.state.elsewhere >= MAX_ELSEWHERE:
+            return
+        self._run.add(definitions)
+        with self.state.aside(()):
+            self.state.frame = frame
+            self.statements.run(definitions.tree.module.body)
+            self.observations.stored.update(self.state.heap)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchlint.model.definitions import Definitions
 from torchlint.model.observations import Observations
 from torchlint.model.state import State
+from torchlint.syntax.python_ast import Visit
 
 if TYPE_CHECKING:
     from torchlint.model.evaluate.assignments import Assignments
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torchlint.model.evaluate.classes import Classes
     from torchlint.model.evaluate.conditions import Conditions
     from torchlint.model.evaluate.containers import Containers
+    from torchlint.model.evaluate.contexts import Contexts
     from torchlint.model.evaluate.elements import Elements
     from torchlint.model.evaluate.expressions import Expressions
     from torchlint.model.evaluate.externals import Externals
@@ -35,8 +37,10 @@ if TYPE_CHECKING:
 class Part:
     """One kind of work: it shares the state with the other parts of its interpreter, and reaches them by name."""
 
-    definitions: Definitions
+    own: Definitions
+    """Those of the module that is linted."""
     state: State
+    visit: Visit
     observations: Observations
 
     assignments: Assignments
@@ -47,6 +51,7 @@ class Part:
     classes: Classes
     conditions: Conditions
     containers: Containers
+    contexts: Contexts
     elements: Elements
     expressions: Expressions
     externals: Externals
@@ -59,6 +64,11 @@ class Part:
     tensors: Tensors
     torch_functions: TorchFunctions
     training: Training
+
+    @property
+    def definitions(self) -> Definitions:
+        """Those of the module that is under way."""
+        return self.state.frame.definitions
 
     def connect(self, interpreter: Interpreter) -> None:
         """Make the other parts known to this one, once all are made."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Exit, Returned
 from torchlint.model.scopes import imported_by
-from torchlint.model.values import Class, Context, External, Function, Phi, Plain, Unknown, Value, inputs_of
+from torchlint.model.values import Class, Context, Function, Phi, Plain, Unknown, Value, inputs_of
 from torchlint.pytorch import naming
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, site_of
@@ -37,11 +37,16 @@ class Statements(Part):
     def run(self, body: Sequence[ast.stmt]) -> None:
         """Interpret a block up to where it certainly leaves."""
         state = self.state
+        is_own = state.frame.definitions is self.own
         for statement in body:
             if not state.alive:
                 return
-            state.statements += 1
-            state.budget -= 1
+            if is_own:
+                self.visit.at = statement
+                state.statements += 1
+                state.budget -= 1
+            else:
+                state.elsewhere += 1
             handler = self._handlers.get(type(statement))
             if handler is not None:
                 handler(statement)
@@ -50,23 +55,33 @@ class Statements(Part):
         self.expressions.value(node.value)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> None:
-        mode = self.state.mode
-        self.state.entered_from.append(mode)
-        for item in node.items:
-            context = self.expressions.value(item.context_expr)
-            if isinstance(context, Context):
-                self.state.mode = context.mode
-            elif may_switch_gradients(context):
-                self.state.mode = GradMode.UNKNOWN
-            if item.optional_vars is not None:
-                self.assignments.assign_target(item.optional_vars, self._entered(context, item))
-        self.run(node.body)
-        self.state.entered_from.pop()
-        self.state.mode = mode
+        self._enter(list(node.items), node)
 
-    def _entered(self, context: Value, node: ast.AST) -> Value:
-        """What `with ... as x` binds."""
-        return context if not isinstance(context, Context) else Plain(node)
+    def _enter(self, items: list[ast.withitem], node: ast.With | ast.AsyncWith) -> None:
+        """Enter these contexts, one in the other, and run the block inside of all."""
+        if not items:
+            self.run(node.body)
+            return
+        item, inner = items[0], items[1:]
+        if self.contexts.manage(item, lambda: self._enter(inner, node)):
+            return
+        state = self.state
+        mode = state.mode
+        state.entered_from.append(mode)
+        context = self.expressions.value(item.context_expr)
+        entered = self.contexts.entered(context, item)
+        if isinstance(context, Context):
+            state.mode = context.mode
+        elif entered is None and may_switch_gradients(context):
+            state.mode = GradMode.UNKNOWN
+        if item.optional_vars is not None:
+            bound = entered or (context if not isinstance(context, Context) else Plain(item))
+            self.assignments.assign_target(item.optional_vars, bound)
+        self._enter(inner, node)
+        if entered is not None:
+            self.contexts.left(context, item)
+        state.entered_from.pop()
+        state.mode = mode
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         info = self.definitions.functions[node]
@@ -107,8 +122,8 @@ class Statements(Part):
         """An import in a function binds its local names; those of the module are known from the start."""
         for name, target in imported_by(node):
             frame = self.state.frame
-            if frame is not self.state.module_frame and name != "*" and name not in frame.outer_names:
-                frame.locals[name] = External(node, target)
+            if frame.parent is not None and name != "*" and name not in frame.outer_names:
+                frame.locals[name] = self.names.imported(target, node)
 
     def _global_names(self, node: ast.Global | ast.Nonlocal) -> None:
         self.state.frame.outer_names.update(node.names)

@@ -56,8 +56,9 @@ class Training(Part):
 
     def _backward(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`loss.backward()`, or `x.backward(loss)` of what trains: an accelerator, an engine, a module."""
-        if isinstance(receiver, External):
-            return None
+        is_module = called_attribute(node) == "backward" and any(isinstance(x, Module) for x in inputs_of(receiver))
+        if isinstance(receiver, External) or (is_module and len(arguments.all()) > 1):
+            return None  # the inverse of a flow, `model.backward(z, y)`, is no backward pass
         bound = arguments.bind(_LOSS_BACKWARD.parameters, receiver)
         of_engine = arguments.bind(_ENGINE_BACKWARD.parameters, receiver)
         if called_attribute(node) == "manual_backward":
@@ -130,13 +131,13 @@ class Training(Part):
     def _step_clears(self, optimizer: Optimizer, node: ast.Call) -> bool:
         """Whether `step`, as a class of this module defines it, clears; it is interpreted aside from the program."""
         assert optimizer.info is not None
-        method = self.definitions.method(optimizer.info, "step")
+        method = optimizer.info.method("step")
         if method is None or not self.functions.can_inline(method):
             return False
         if method not in self._clearing_steps:
             items: list[Item] = []
             known = method in self.observations.interpreted
-            step = Function(method, self.state.module_frame, optimizer)
+            step = self.functions.bound(method, optimizer)
             with self.state.at(self.state.position, items):
                 self.functions.inline(step, Arguments([], {}, []), node)
             self._clearing_steps[method] = any(isinstance(event, Clear) for event in events_in(items))
@@ -164,6 +165,9 @@ class Training(Part):
         """Whether `x.step(o)` is a gradient scaler's step of the optimizer `o`."""
         if isinstance(first, Optimizer):
             return True
+        if isinstance(first, Phi):
+            options = [item for item in inputs_of(first) if not (isinstance(item, Plain) and item.is_none)]
+            return bool(options) and all(self._is_scaler(receiver, item) for item in options)
         if not isinstance(first, Unknown) or isinstance(receiver, Optimizer):
             return False
         if is_kind(receiver, Kind.SCALER):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from torchlint.engine.registry import INTERNAL_ERROR, UNREADABLE_FILE
+from torchlint.files.first_party import Module
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding
 from torchlint.project.discovery import Target
@@ -48,7 +50,7 @@ class Cache:
             return None
         entry = self._index(target).get(self._name(target.path))
         try:
-            if entry is None:
+            if entry is None or not all(map(target.settings.sources.is_unchanged, entry.imports)):
                 return None
             if entry.status == status_of(target.path):
                 return self._findings(target, entry) if entry.findings else _without(entry)
@@ -56,12 +58,21 @@ class Cache:
         except (OSError, SourceError, LookupError, TypeError, ValueError):  # gone, or an entry of another form
             return None
 
-    def put(self, target: Target, stamp: Stamp, findings: tuple[Finding, ...] | None) -> None:
-        """Remember what was found, unless another run could find something else; None: it was not looked into."""
+    def put(
+        self,
+        target: Target,
+        stamp: Stamp,
+        findings: tuple[Finding, ...] | None,
+        imports: tuple[Module, ...] = (),
+    ) -> None:
+        """Remember what was found, unless another run could find something else; None: it was not looked into.
+
+        `imports` are the modules that were looked for.
+        """
         if any(finding.name in _TRANSIENT for finding in findings or ()):
             return
         kept = None if findings is None else [plain(finding) for finding in findings]
-        entry = Entry(self._sure(stamp.status), stamp.digest, kept, self._day)
+        entry = Entry(self._sure(stamp.status), stamp.digest, kept, self._day, tuple(map(self._sure_module, imports)))
         self._index(target).put(self._name(target.path), entry)
 
     def save(self) -> None:
@@ -98,8 +109,11 @@ class Cache:
         status = status_of(target.path)
         found = self._findings(target, entry)
         if found is not None and status_of(target.path) == status:
-            self.put(target, Stamp(status, entry.digest), found.findings if found.looked_into else None)
+            self.put(target, Stamp(status, entry.digest), found.findings if found.looked_into else None, entry.imports)
         return found
+
+    def _sure_module(self, module: Module) -> Module:
+        return replace(module, status=self._sure(module.status)) if module.status else module
 
     def _sure(self, status: Status) -> Status:
         """A status that stands for the content, if nothing can have happened since within one tick of the clock.

@@ -12,6 +12,7 @@ from types import NoneType
 from typing import Any
 
 from torchlint.files import regular
+from torchlint.files.first_party import Module
 from torchlint.run.fingerprint import Status, digest_of
 
 MAX_FILES = 100_000
@@ -30,6 +31,8 @@ class Entry:
     findings: list[Any] | None
     day: int
     """When it was last asked for."""
+    imports: tuple[Module, ...] = ()
+    """The modules that were looked for, there or not; their paths are whole."""
 
 
 class Index:
@@ -84,21 +87,36 @@ def _read(path: Path) -> dict[str, Entry]:
         head, _, body = regular.read(path, links=False, own=True).partition(b"\n")
         if head != _head(body):
             return {}
-        return {name: _entry(*values) for name, values in json.loads(body).items()}
+        modules, entries = json.loads(body)
+        known = [Module(base, top, tuple(status), digest) for base, top, status, digest in modules]
+        return {name: _entry(known, *values) for name, values in entries.items()}
     except Exception:
         return {}
 
 
-def _entry(status: list[int], digest: str, findings: list[Any] | None, day: int) -> Entry:
+def _entry(
+    modules: list[Module], status: list[int], digest: str, findings: list[Any] | None, day: int, imports: list[int]
+) -> Entry:
     if not (isinstance(findings, (list, NoneType)) and isinstance(day, int)):
         raise TypeError
-    return Entry(tuple(status), digest, findings, day)
+    return Entry(tuple(status), digest, findings, day, tuple(modules[number] for number in imports))
 
 
 def _write(path: Path, entries: dict[str, Entry]) -> None:
     """Whole or not at all: a run that is killed leaves the old file, and a temporary one that is cleared later."""
-    values = {name: [entry.status, entry.digest, entry.findings, entry.day] for name, entry in entries.items()}
-    body = json.dumps(values, separators=(",", ":")).encode()
+    numbers: dict[Module, int] = {}
+    values = {
+        name: [
+            entry.status,
+            entry.digest,
+            entry.findings,
+            entry.day,
+            [numbers.setdefault(module, len(numbers)) for module in entry.imports],
+        ]
+        for name, entry in entries.items()
+    }
+    modules = [[module.base, module.top, module.status, module.digest] for module in numbers]
+    body = json.dumps([modules, values], separators=(",", ":")).encode()
     if len(body) > MAX_BYTES:
         return
     temporary = path.with_suffix(f".{os.urandom(8).hex()}.tmp")

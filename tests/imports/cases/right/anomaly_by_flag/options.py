@@ -1,0 +1,4 @@
+OPTIONS = {
+    "steps": 50,
+    "debug": False,
+}

@@ -1,0 +1,5 @@
+from torch import nn
+
+
+def limit_gradients(module, norm):
+    return nn.utils.clip_grad_norm_(module.parameters(), norm)

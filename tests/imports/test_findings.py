@@ -1,0 +1,123 @@
+"""What a finding says whose other half is in another file: where it is, in every format, and whose it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from click.testing import CliRunner
+
+from tests.imports.programs import BACKWARD, loop, write
+from torchlint.cli import cli
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A loop in `train.py` that goes backward in `utils/helpers.py`."""
+    write(tmp_path, {"train.py": loop("from utils.helpers import back"), "utils/helpers.py": f"# ü\n{BACKWARD}"})
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+
+
+def torchlint(*arguments: str, stdin: str | None = None) -> str:
+    return CliRunner().invoke(cli, ["check", "--no-cache", *arguments], input=stdin).stdout
+
+
+def concise(*arguments: str) -> list[str]:
+    lines = torchlint(*arguments, "--output-format", "concise").splitlines()
+    return [" ".join(line.split()[:2]) for line in lines if ": " in line]
+
+
+def test_the_finding_is_at_the_call() -> None:
+    assert concise(".") == ["train.py:8:9: TL101"]
+    assert concise("train.py") == concise("."), "it does not depend on which files are named"
+    assert concise("utils") == []
+
+
+def test_text_names_the_other_place() -> None:
+    assert f"  {Path('utils', 'helpers.py')}:3:5: it happens here\n" in torchlint("train.py")
+
+
+@pytest.mark.parametrize("format", ["json", "sarif"])
+def test_formats_for_machines_have_its_address(format: str) -> None:
+    found: Any = json.loads(torchlint("train.py", "--output-format", format))
+    if format == "json":
+        other = found[0]["diagnostics"][0]["relatedInformation"][-1]
+        start = other["location"]["range"]["start"]
+        assert unquote(other["location"]["uri"]).endswith("/utils/helpers.py")
+        assert (start["line"], start["character"]) == (2, 4)
+    else:
+        other = found["runs"][0]["results"][0]["relatedLocations"][-1]
+        place = other["physicalLocation"]
+        assert place["artifactLocation"]["uri"] == "utils/helpers.py"
+        assert (place["region"]["startLine"], place["region"]["startColumn"]) == (3, 5)
+
+
+@pytest.mark.parametrize("format", ["junit", "html"])
+def test_reports_show_it(format: str) -> None:
+    assert f"{Path('utils', 'helpers.py')}:3:5" in torchlint("train.py", "--output-format", format)
+
+
+def test_a_fix_changes_its_own_file_only(repository: Path) -> None:
+    torchlint("--fix", "--unsafe-fixes", ".")
+    assert (repository / "train.py").read_text().endswith("        opt.step()\n        opt.zero_grad()\n")
+    assert (repository / "utils/helpers.py").read_text("utf-8") == f"# ü\n{BACKWARD}"
+    assert concise(".") == []
+
+
+def test_a_comment_at_the_call_excuses_it(repository: Path) -> None:
+    path = repository / "train.py"
+    path.write_text(path.read_text().replace("back(loss)", "back(loss)  # torchlint: ignore[TL101]"))
+    assert concise(".") == []
+
+
+def test_it_belongs_to_the_baseline_of_its_file(repository: Path) -> None:
+    torchlint(".", "--baseline", "known.json", "--update-baseline")
+    assert concise(".", "--baseline", "known.json") == []
+    (repository / "utils/helpers.py").write_text("\n\n" + BACKWARD)
+    assert concise(".", "--baseline", "known.json") == []
+
+
+def test_what_the_other_file_is_told_is_not_told_twice(repository: Path) -> None:
+    fit = (
+        loop("").replace("def train(model, loader)", "def fit(model, loader)").replace("(loss)\n", "loss.backward()\n")
+    )
+    call = "from utils.helpers import fit\n\nfor epoch in range(3):\n    fit(net, loader)\n"
+    write(repository, {"utils/helpers.py": fit, "train.py": call})
+    assert concise(".") == [f"{Path('utils', 'helpers.py')}:8:9: TL101"]
+
+
+def test_imports_are_followed_on_standard_input() -> None:
+    text = loop("from utils.helpers import back")
+    assert "TL101" in torchlint("-", "--stdin-filename", "other.py", stdin=text)
+
+
+def test_each_file_alone(repository: Path) -> None:
+    assert concise(".", "--no-follow") == []
+    (repository / "torchlint.toml").write_text("follow = false\n")
+    assert concise(".") == []
+
+
+def test_src_names_folders(repository: Path) -> None:
+    write(repository, {"deep/down/lib/other.py": BACKWARD, "train.py": loop("from other import back")})
+    assert concise(".") == []
+    (repository / "torchlint.toml").write_text('src = ["deep/*/lib"]\n')
+    assert concise(".") == ["train.py:8:9: TL101"]
+
+
+@pytest.mark.parametrize("folder", ["../other", "/etc", ""])
+def test_src_stays_below_its_file(folder: str, repository: Path) -> None:
+    (repository / "torchlint.toml").write_text(f'src = ["{folder}"]\n')
+    result = CliRunner().invoke(cli, ["check", "."])
+    assert result.exit_code == 2
+    assert f"src: must name folders below that of this file, not `{folder}`" in result.stderr
+
+
+def test_trace_shows_what_was_followed() -> None:
+    shown = CliRunner().invoke(cli, ["trace", "train.py"]).stdout
+    assert "follow    back(loss)" in shown
+    assert "backward  back(loss)" in shown

@@ -1,0 +1,142 @@
+"""Imports are followed as Python would follow them, whatever the layout, and nothing outside the repository is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.imports.programs import BACKWARD, loop, write
+from torchlint.engine import registry
+from torchlint.engine.examination import examine
+from torchlint.engine.following import Following
+from torchlint.files.first_party import MAX_BYTES, Sources
+from torchlint.files.source import SourceFile
+
+LAYOUTS = {
+    "beside": ("train.py", "helpers.py", loop()),
+    "the module": ("train.py", "helpers.py", loop("import helpers", "helpers.back")),
+    "alias": ("train.py", "helpers.py", loop("import helpers as h", "h.back")),
+    "renamed": ("train.py", "helpers.py", loop("from helpers import back as go_back", "go_back")),
+    "star": ("train.py", "helpers.py", loop("from helpers import *")),
+    "relative": ("pkg/train.py", "pkg/helpers.py", loop("from .helpers import back")),
+    "sibling package": ("pkg/train.py", "pkg/utils/helpers.py", loop("from .utils.helpers import back")),
+    "above": ("pkg/scripts/train.py", "pkg/helpers.py", loop("from ..helpers import back")),
+    "dotted": ("train.py", "pkg/utils/helpers.py", loop("import pkg.utils.helpers", "pkg.utils.helpers.back")),
+    "package from a script": ("scripts/train.py", "pkg/helpers.py", loop("from pkg.helpers import back")),
+    "src": ("scripts/train.py", "src/pkg/helpers.py", loop("from pkg.helpers import back")),
+    "package in itself": ("src/pkg/train.py", "src/pkg/helpers.py", loop("from pkg.helpers import back")),
+    "conditional": (
+        "train.py",
+        "helpers.py",
+        loop("try:\n    from helpers import back\nexcept ImportError:\n    from pkg.helpers import back"),
+    ),
+    "several in brackets": ("train.py", "helpers.py", loop("from helpers import (  # two\n    one,\n    back,\n)")),
+}
+
+
+def found(folder: Path, name: str, following: Following | None = None) -> list[str]:
+    """The codes of what is found in a file of a repository, in its order."""
+    following = following or Following(here=str(folder))
+    selection = registry.Selection(registry.select().rules, following=following)
+    return [item.code for item in examine(SourceFile.read(folder / name, name), selection).findings]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("packages", [True, False], ids=["packages", "namespaces"])
+def test_imports_are_followed(layout: str, packages: bool, tmp_path: Path) -> None:
+    script, module, text = LAYOUTS[layout]
+    write(tmp_path, {script: text, module: BACKWARD})
+    for name in (script, module):
+        for folder in Path(name).parents:
+            if packages and "pkg" in folder.parts:
+                (tmp_path / folder / "__init__.py").touch()
+    assert found(tmp_path, script) == ["TL101"]
+    assert found(tmp_path, module) == []
+
+
+def test_packages_hand_on_what_they_import(tmp_path: Path) -> None:
+    hands_on = "from .inner import back as go\n"
+    write(
+        tmp_path, {"train.py": loop("from pkg import go", "go"), "pkg/__init__.py": hands_on, "pkg/inner.py": BACKWARD}
+    )
+    assert found(tmp_path, "train.py") == ["TL101"]
+    (tmp_path / "pkg/__init__.py").write_text(hands_on + "# long\n" * 2_000)
+    assert found(tmp_path, "train.py") == ["TL101"], "what is too long to be parsed is read for its imports"
+
+
+def test_an_import_in_a_function(tmp_path: Path) -> None:
+    text = loop("").replace("    opt = ", "    from helpers import back\n    opt = ")
+    write(tmp_path, {"train.py": text, "helpers.py": BACKWARD})
+    assert found(tmp_path, "train.py") == ["TL101"]
+
+
+def test_modules_that_import_each_other(tmp_path: Path) -> None:
+    helpers = "from train import train\nfrom again import back as other\n" + BACKWARD
+    write(tmp_path, {"train.py": loop(), "helpers.py": helpers, "again.py": "from helpers import other as back\n"})
+    assert found(tmp_path, "train.py") == ["TL101"]
+
+
+def test_a_notebook_imports_modules(tmp_path: Path) -> None:
+    cell = {"cell_type": "code", "source": loop().splitlines(keepends=True), "metadata": {}, "outputs": []}
+    write(tmp_path, {"train.ipynb": json.dumps({"nbformat": 4, "cells": [cell]}), "helpers.py": BACKWARD})
+    assert found(tmp_path, "train.ipynb") == ["TL101"]
+
+
+def test_a_root_that_is_not_guessed_is_configured(tmp_path: Path) -> None:
+    write(tmp_path, {"apps/a/train.py": loop(), "vendor/python/helpers.py": BACKWARD})
+    assert found(tmp_path, "apps/a/train.py") == []
+    folders = (str(tmp_path / "vendor/python"),)
+    assert found(tmp_path, "apps/a/train.py", Following(folders=folders, here=str(tmp_path))) == ["TL101"]
+
+
+@pytest.mark.parametrize(
+    "helpers",
+    ["def back(loss:\n", "\0", "def other(loss):\n    loss.backward()\n", "# " + "x" * MAX_BYTES + "\n" + BACKWARD],
+    ids=["no Python", "no text", "no such name", "too large"],
+)
+def test_what_cannot_be_known_is_unknown(helpers: str, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": loop(), "helpers.py": helpers})
+    assert found(tmp_path, "train.py") == []
+
+
+@pytest.mark.parametrize("name", ["torch", "random", "numpy", "lightning"])
+def test_a_file_does_not_stand_for_a_library(name: str, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": loop(f"from {name} import back"), f"{name}.py": BACKWARD})
+    assert found(tmp_path, "train.py") == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_nothing_outside_is_read(tmp_path: Path) -> None:
+    inside = tmp_path / "repository"
+    write(inside, {"train.py": loop(), "pkg/train.py": loop("from ...outside.helpers import back")})
+    write(tmp_path / "outside", {"helpers.py": BACKWARD})
+    os.symlink(tmp_path / "outside/helpers.py", inside / "helpers.py")
+    assert found(inside, "train.py") == []
+    assert found(inside, "pkg/train.py") == []
+    folders = (str(tmp_path / "outside"),)
+    (inside / "helpers.py").unlink()
+    assert found(inside, "train.py", Following(folders=folders, here=str(inside))) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_no_module(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": loop()})
+    os.mkfifo(tmp_path / "helpers.py")
+    assert found(tmp_path, "train.py") == []
+
+
+def test_a_script_goes_before_the_folders_above(tmp_path: Path) -> None:
+    quiet = "def back(loss):\n    print(loss)\n"
+    write(tmp_path, {"helpers.py": quiet, "scripts/train.py": loop(), "scripts/helpers.py": BACKWARD})
+    assert found(tmp_path, "scripts/train.py") == ["TL101"]
+
+
+def test_findings_do_not_depend_on_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"train.py": loop("from pkg.helpers import back"), "pkg/helpers.py": BACKWARD})
+    monkeypatch.chdir(tmp_path / "pkg")
+    assert found(tmp_path, "train.py") == ["TL101"]
+    assert found(tmp_path, "train.py", Following(Sources(), here=str(tmp_path))) == ["TL101"]

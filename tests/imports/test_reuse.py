@@ -1,0 +1,136 @@
+"""What is remembered of a file holds as long as the modules that it imports are what they were."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+
+from tests.imports.programs import BACKWARD, loop, write
+from torchlint.cli import cli
+from torchlint.engine import registry
+from torchlint.engine.following import Following
+from torchlint.files.source import SourceFile
+from torchlint.run import runner
+from torchlint.run.cache import environment
+
+QUIET = "def back(loss):\n    print(loss)\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    monkeypatch.chdir(repository)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return repository
+
+
+def lint(*arguments: str) -> str:
+    return CliRunner().invoke(cli, [".", "--output-format", "concise", "--quiet", *arguments]).stdout
+
+
+def age(folder: Path) -> None:
+    """Files that are older than a moment are known by what the system says of them."""
+    past = time.time() - 60
+    for path in folder.rglob("*.py"):
+        os.utime(path, (past, past))
+
+
+def test_another_body_of_what_is_imported(folder: Path) -> None:
+    write(folder, {"train.py": loop(), "helpers.py": BACKWARD})
+    assert "TL101" in lint()
+    (folder / "helpers.py").write_text(QUIET)
+    assert lint() == ""
+    (folder / "helpers.py").write_text("\n\n\n" + BACKWARD)
+    assert lint() == lint("--no-cache") != ""
+
+
+def test_a_module_that_comes_and_goes(folder: Path) -> None:
+    write(folder, {"train.py": loop()})
+    assert lint() == ""
+    (folder / "helpers.py").write_text(BACKWARD)
+    assert "TL101" in lint()
+    (folder / "helpers.py").rename(folder / "others.py")
+    assert lint() == ""
+
+
+def test_warm_equals_cold_whatever_is_edited(folder: Path) -> None:
+    """Files are written, moved and deleted at random, now and then as if they were old."""
+    random = Random(0)
+    texts = [BACKWARD, QUIET, "from helpers import back\n", "def back(", loop(), loop("from pkg.inner import back")]
+    names = ["train.py", "helpers.py", "pkg/__init__.py", "pkg/inner.py", "pkg/helpers.py", "other.py"]
+    for _ in range(60):
+        path = folder / random.choice(names)
+        if path.exists() and random.random() < 0.3:
+            path.unlink()
+        else:
+            write(folder, {str(path.relative_to(folder)): random.choice(texts)})
+        if random.random() < 0.5:
+            age(folder)
+        assert lint() == lint("--no-cache"), sorted(map(str, folder.rglob("*.py")))
+
+
+def test_the_same_is_found_where_there_is_no_disk(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "pkg/train.py": loop("from .utils import back"),
+        "pkg/utils/__init__.py": "from .inner import back\n",
+        "pkg/utils/inner.py": BACKWARD,
+        "pkg/__init__.py": "",
+    }
+    write(folder, files)
+    selection = registry.Selection(registry.select().rules, following=Following(here=str(folder)))
+    path = Path("pkg/train.py")
+    job = runner.Job(path, selection, source=SourceFile(str(path), (folder / path).read_bytes()))
+    expected = runner._lint(job)
+    shipped = runner._shipped(job)
+    for name in files:
+        (folder / name).unlink()
+    monkeypatch.chdir(tmp_path)
+    (done,) = runner.lint_shipped(environment.environment(), pickle.dumps([shipped]))
+    assert done.linted is not None
+    assert expected.linted is not None
+    assert [item.code for item in done.linted.findings] == ["TL101"]
+    assert done.linted.findings == expected.linted.findings
+
+
+@pytest.mark.slow
+def test_processes_find_the_same(folder: Path) -> None:
+    files = {f"train{number}.py": loop() for number in range(4)}
+    write(folder, {**files, "helpers.py": BACKWARD})
+    assert lint("--no-cache", "--jobs", "2") == lint("--no-cache", "--jobs", "1") != ""
+
+
+def git(*arguments: str) -> None:
+    subprocess.run(["git", *arguments], check=True, capture_output=True)
+
+
+def since(files: Mapping[str, str], folder: Path) -> str:
+    """What is found since the commit before these files were written."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return lint("--since", "HEAD", "--no-cache")
+
+
+@pytest.mark.slow
+def test_a_change_in_another_file_makes_a_finding_new(folder: Path) -> None:
+    (folder / "train.py").write_text(loop())
+    (folder / "helpers.py").write_text(QUIET)
+    (folder / "other.py").write_text("x = 1\n")
+    git("init", "-q")
+    git("add", ".")
+    git("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "-m", "x")
+    assert since({"other.py": "x = 2\n"}, folder) == ""
+    assert "train.py:8:9: TL101" in since({"helpers.py": BACKWARD}, folder)
+    git("add", ".")
+    git("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "-m", "x")
+    assert since({"helpers.py": "\n" + BACKWARD}, folder) == "", "it was there before"

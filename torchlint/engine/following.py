@@ -1,0 +1,68 @@
+"""Imports that are followed: what a file imports of its repository, and which files are worth it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from torchlint import prefilter
+from torchlint.files.first_party import Search, Sources, imports_in, is_below
+from torchlint.pytorch import api, naming
+
+MAX_SHIPPED = 1_000_000
+"""Bytes of other modules that go along with a file to where there is no disk."""
+_LIBRARIES = sys.stdlib_module_names | api.LIBRARIES
+_NAME = re.compile(rb"\w+")
+_USES = re.compile(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True, eq=False)
+class Following:
+    """How imports are followed: in which sources, and from where paths are meant."""
+
+    sources: Sources = field(default_factory=Sources)
+    folders: tuple[str, ...] = ()
+    """Where modules are looked for before all else: absolute paths."""
+    here: str = field(default_factory=os.getcwd)
+    top: str = ""
+    """The folder that is never left, if it is known; else it is looked for."""
+
+    def search(self, path: str) -> Search:
+        """The search for what the file of this path imports."""
+        whole = os.path.normpath(os.path.join(self.here, path))
+        top = self.top or self.sources.top_of(os.path.dirname(whole))
+        folders = tuple(folder for folder in self.folders if is_below(folder, top))
+        return Search(whole, top, self.sources, folders, _LIBRARIES)
+
+    def shipped(self, path: str, code: bytes) -> Following:
+        """For where there is no disk: with the texts of all that a program at this path may import."""
+        search = self.search(path)
+        texts = search.reachable(code, MAX_SHIPPED)
+        return Following(Sources(texts, on_disk=False), self.folders, self.here, search.top)
+
+
+def imported_training(code: bytes, search: Search) -> bytes:
+    """The texts of the modules that a program imports, if it goes backward, or repeats or changes one that does.
+
+    A test is looked into for what it does itself.
+    """
+    if b"import" not in code or naming.TEST_PATH.search(search.inside_top):
+        return b""
+    if prefilter.goes_backward(code):
+        return b"\n".join(search.imported(code))
+    if not _USES.search(code):
+        return b""
+    texts = list(search.imported(code))
+    names = {name for text in texts for name in _training_names(text)}
+    aliases = (pair for text in texts for item in imports_in(text) for pair in item.names) if names else ()
+    names |= {alias.encode() for name, alias in aliases if alias and name.encode() in names}
+    return b"\n".join(texts) if not names.isdisjoint(_NAME.findall(code)) else b""
+
+
+@lru_cache(maxsize=1024)
+def _training_names(text: bytes) -> frozenset[bytes]:
+    """The names of functions and classes of a module that go backward."""
+    return prefilter.training_names(text)

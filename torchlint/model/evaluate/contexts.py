@@ -1,0 +1,79 @@
+"""Context managers that the program defines: as generators, around whose `yield` the block runs, or as classes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from torchlint.model.definitions import FunctionInfo
+from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.part import Part
+from torchlint.model.values import Function, Instance, Plain, Value, resolved
+
+MAX_YIELDS = 2
+"""Places of a context manager that the block of a `with` statement is interpreted at."""
+
+
+class Contexts(Part):
+    """Enters and leaves context managers."""
+
+    def manage(self, item: ast.withitem, block: Callable[[], None]) -> bool:
+        """Run a block inside of a generator that is made for it; whether the item names one that can be followed."""
+        call = item.context_expr
+        function = self._generator(call) if isinstance(call, ast.Call) else None
+        if function is None or not isinstance(call, ast.Call):
+            return False
+        caller, position, ends = self.state.frame, self.state.position, list[bool]()
+
+        def run(value: Value) -> None:
+            if len(ends) == MAX_YIELDS:
+                return
+            state, callee = self.state, self.state.frame
+            here = position._replace(path=state.position.path, passed=state.position.passed)
+            with state.at(here, state.items):
+                state.frame = caller
+                if item.optional_vars is not None:
+                    self.assignments.assign_target(item.optional_vars, value)
+                block()
+                ends.append(state.alive)
+                state.frame = callee
+
+        mode = self.state.mode
+        self.state.entered_from.append(mode)
+        self.functions.inline(function, self.calls.arguments(call), call, run)
+        self.state.entered_from.pop()
+        self.state.mode = mode
+        if not ends:
+            block()
+        elif not any(ends):
+            self.state.alive = False
+        return True
+
+    def _generator(self, call: ast.Call) -> Function | None:
+        """The generator of a context manager that a call makes."""
+        if not isinstance(call.func, (ast.Name, ast.Attribute)):
+            return None
+        callee = resolved(self.expressions.value(call.func))
+        if not isinstance(callee, Function) or not callee.info.is_generator:
+            return None
+        manages = callee.info.has_decorator("contextmanager")
+        return callee if manages and self.functions.can_inline(callee.info) else None
+
+    def entered(self, context: Value, node: ast.AST) -> Value | None:
+        """What `__enter__` of an object returns; None where the program does not define it."""
+        method = self._method(context, "__enter__")
+        if method is None:
+            return None
+        return self.functions.inline(self.functions.bound(method, context), Arguments([], {}, []), node)
+
+    def left(self, context: Value, node: ast.AST) -> None:
+        """Run the `__exit__` of an object, if the block goes on to there."""
+        method = self._method(context, "__exit__")
+        if method is not None and self.state.alive:
+            nothing: list[Value] = [Plain(node, None) for _ in range(3)]
+            self.functions.inline(self.functions.bound(method, context), Arguments(nothing, {}, []), node)
+
+    def _method(self, context: Value, name: str) -> FunctionInfo | None:
+        context = resolved(context)
+        method = context.info.method(name) if isinstance(context, Instance) else None
+        return method if method is not None and self.functions.can_inline(method) else None

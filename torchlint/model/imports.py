@@ -1,0 +1,205 @@
+"""Modules of the repository that a module imports: found and parsed when they are first asked for, never run."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from torchlint.files.first_party import Search
+from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
+from torchlint.pytorch import triggers
+from torchlint.syntax.python_ast import Visit, read
+
+MAX_BYTES = 300_000
+"""Text of other modules that is followed for one that is linted; what more there is, is unknown."""
+SMALL_BYTES = 8_000
+"""A module of which there is more is followed only if it has a word that matters to training."""
+MAX_REEXPORTS = 8
+"""Modules through which one hands on what another defines."""
+MAX_KEPT_BYTES = 500_000
+"""Text of which the trees are kept for the next file; a tree takes some hundred times as much memory."""
+
+
+_WORDS = (
+    *(*triggers.BACKWARD, *triggers.CLEAR, *triggers.NO_GRAD, *triggers.EMPTY_CACHE, *triggers.ANOMALY, *triggers.CLIP),
+    *(b".step(", b"optim.", b"softmax"),
+)
+
+
+class Parsed:
+    """Trees of modules by their content: many files import the same few."""
+
+    def __init__(self) -> None:
+        self.visit = Visit()
+        self._kept: OrderedDict[tuple[str, bytes], Definitions | None] = OrderedDict()
+        self._bytes = 0
+
+    def definitions(self, path: str, data: bytes) -> Definitions | None:
+        """Those of a module's text; None if it is no Python."""
+        key = path, data
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        found = self._kept[key] = self._parse(path, data)
+        self._bytes += len(data)
+        while self._bytes > MAX_KEPT_BYTES and len(self._kept) > 1:
+            (_, old), _ = self._kept.popitem(last=False)
+            self._bytes -= len(old)
+        return found
+
+    def _parse(self, path: str, data: bytes) -> Definitions | None:
+        try:
+            tree = read(SourceFile(path, data))
+        except (SyntaxProblem, SourceError, RecursionError, MemoryError):
+            return None
+        tree.stand_elsewhere(self.visit)
+        return Definitions(tree)
+
+
+_PARSED: WeakKeyDictionary[object, Parsed] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a qualified name stands for: something in a module of the repository, or (`rest` empty) that module."""
+
+    base: str
+    definitions: Definitions | None
+    """None of a folder without a file, and of a file that is no Python."""
+    rest: tuple[str, ...] = ()
+
+
+@dataclass
+class Imports:
+    """Follows the imports of one module, and of what it imports."""
+
+    search: Search
+    own: Definitions | None = None
+    """Those of the linted module, which others may import."""
+    _bytes: int = 0
+    _by_base: dict[str, Definitions | None] = field(default_factory=dict)
+
+    @property
+    def parsed(self) -> Parsed:
+        """The trees that files of this run share."""
+        return _PARSED.setdefault(self.search.sources.kin, Parsed())
+
+    def target(self, qualified: str, importer: Definitions) -> Target | None:
+        """What a qualified name stands for in a module; None if that is none of the repository's, or not followed."""
+        path = self._path_of(importer)
+        for _ in range(MAX_REEXPORTS):
+            base, parts = self._start(qualified, path)
+            if base is None:
+                return None
+            target = self._descend(base, parts)
+            handed_on = self._handed_on(target)
+            if handed_on is None:
+                return target
+            qualified, path = handed_on
+        return None
+
+    def _start(self, qualified: str, path: str) -> tuple[str | None, list[str]]:
+        """The module that a qualified name begins with, and what comes after it."""
+        name = qualified.lstrip(".")
+        level = len(qualified) - len(name)
+        parts = name.split(".") if name else []
+        if level:
+            return self.search.relative(level, path), parts
+        if not parts or parts[0] in self.search.libraries:
+            return None, []
+        return self.search.absolute(parts[0], path), parts[1:]
+
+    def _descend(self, base: str, parts: list[str]) -> Target:
+        """Follow a dotted name from a module into its submodules, where it does not define the name itself."""
+        for number, part in enumerate(parts):
+            definitions = self._definitions(base)
+            if definitions is not None and definitions.binds(part):
+                return Target(base, definitions, tuple(parts[number:]))
+            below = self.search.inside(base, part)
+            if below is None:
+                return Target(base, definitions, tuple(parts[number:]))
+            base = below
+        return Target(base, self._definitions(base))
+
+    def _handed_on(self, target: Target) -> tuple[str, str] | None:
+        """What a package that is not parsed imports under a name, and its path."""
+        path = self.search.sources.file_of(target.base)
+        if target.definitions is not None or not target.rest or path is None:
+            return None
+        imported = self.search.handed_on(target.base, target.rest[0])
+        return None if imported is None else (".".join([imported, *target.rest[1:]]), path)
+
+    def defined(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
+        """What a qualified name stands for in a module, through modules that hand it on."""
+        for _ in range(MAX_REEXPORTS):
+            target = self.target(qualified, importer)
+            if target is None or target.definitions is None or len(target.rest) != 1:
+                return None
+            importer, name = target.definitions, target.rest[0]
+            found = importer.class_names.get(name) or importer.function_named(name)
+            if found is not None:
+                return found
+            imported = importer.imported(name)
+            if imported is None:
+                return None
+            qualified = imported
+        return None
+
+    def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
+        """What a name is that `from module import *` binds, qualified; None if it does not bind it."""
+        target = self.target(module, importer)
+        if name.startswith("_") or target is None or target.definitions is None or target.rest:
+            return None
+        return f"{module}.{name}" if target.definitions.binds(name) else None
+
+    def close(self) -> None:
+        """Let go of what is not asked for any more."""
+        for definitions in self._by_base.values():
+            if definitions is not None:
+                definitions.others = None
+
+    def modules(self, importer: Definitions, words: tuple[bytes, ...]) -> list[Definitions]:
+        """The modules that a module imports at once, of those in whose text one of these words is."""
+        names = [*importer.scopes.anywhere().values(), *importer.scopes.star_imports]
+        bases = dict.fromkeys(base for name in names for base in self._bases(name, importer))
+        texts = {base: self.search.read(base) or b"" for base in bases}
+        found = [self._definitions(base) for base, text in texts.items() if any(word in text for word in words)]
+        return [definitions for definitions in found if definitions is not None and definitions is not importer]
+
+    def _bases(self, qualified: str, importer: Definitions) -> Iterator[str]:
+        """The modules on the way to what a qualified name stands for."""
+        name = qualified.lstrip(".")
+        parts = name.split(".") if name else []
+        dots = qualified[: len(qualified) - len(name)]
+        for end in range(len(parts) + 1):
+            written = dots + ".".join(parts[:end])
+            base = self.search.base_of(written, self._path_of(importer)) if written else None
+            if base is not None:
+                yield base
+
+    def _path_of(self, definitions: Definitions) -> str:
+        return self.search.path if definitions is self.own else definitions.tree.source.path
+
+    def _definitions(self, base: str) -> Definitions | None:
+        if base not in self._by_base:
+            found = self._by_base[base] = self._read(base)
+            if found is not None:
+                found.others = self
+        return self._by_base[base]
+
+    def _read(self, base: str) -> Definitions | None:
+        path = self.search.sources.file_of(base)
+        if path == self.search.path:
+            return self.own
+        data = self.search.read(base)
+        if path is None or data is None or not _is_worth_it(data) or self._bytes + len(data) > MAX_BYTES:
+            return None
+        self._bytes += len(data)
+        return self.parsed.definitions(path, data)
+
+
+def _is_worth_it(data: bytes) -> bool:
+    return len(data) <= SMALL_BYTES or any(word in data for word in _WORDS)

@@ -1,0 +1,144 @@
+"""Which functions are worth interpreting: those that train, or change in place, and those that call them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator
+
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
+from torchlint.model.imports import Imports
+from torchlint.pytorch.api import SET_GRAD_MODE
+from torchlint.pytorch.autograd_table import INPLACE
+from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, Keeps, Steps
+from torchlint.pytorch.table import last_names_with
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, dotted, walk
+
+MAX_MODULES = 3
+"""Modules through which a call leads before something trains."""
+
+_TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnomaly) | {
+    name.rpartition(".")[2] for name in SET_GRAD_MODE
+}
+_WORDS = tuple(sorted(name.encode() for name in _TRAINING))
+_KEEPING = last_names_with(Keeps)
+_SAY_NOTHING = frozenset({"__init__", "forward", "__call__", "__enter__", "__exit__"})
+"""Names under which many functions are called, and none is called by."""
+
+
+class Relevance:
+    """Asks a module, and those of the repository that it imports."""
+
+    def __init__(self, definitions: Definitions, imports: Imports | None = None, within: int = MAX_MODULES) -> None:
+        self.definitions = definitions
+        self.tree = definitions.tree
+        self._imports = imports
+        self._within = within
+
+    def training(self) -> list[FunctionInfo]:
+        """Functions that train or change something in place, here or in a module that is imported."""
+        return self._with_callers([*self._calling(_TRAINING | self._imported_training()), *self._changing()])
+
+    def training_names(self) -> set[str]:
+        """The names of the functions that train."""
+        found = self._with_callers(self._calling(_TRAINING | self._imported_training()))
+        return {info.name for info in found} - _SAY_NOTHING
+
+    def asking(self, calls: Collection[str]) -> list[FunctionInfo]:
+        """Functions that call one of these, or what one of them has made."""
+        return self._with_callers(self._asked_for(calls)) if calls else []
+
+    def inherited(self) -> Iterator[tuple[FunctionInfo, ClassInfo]]:
+        """The methods that train and that a class of this module inherits from another one, if they call its own."""
+        for info in self.definitions.classes.values():
+            for base in list(info.ancestors())[1:] if self._imports is not None and info.methods else ():
+                if isinstance(base, ClassInfo) and base.definitions is not self.definitions:
+                    training = Relevance(base.definitions, self._imports, 1).training_names() & base.methods.keys()
+                    yield from (
+                        (base.methods[name], info)
+                        for name in sorted(training)
+                        if name not in info.methods and _calls_one_of(base.methods[name], info.methods)
+                    )
+
+    def _imported_training(self) -> set[str]:
+        if self._imports is None or not self._within:
+            return set()
+        modules = self._imports.modules(self.definitions, _WORDS)
+        return {
+            name for module in modules for name in Relevance(module, self._imports, self._within - 1).training_names()
+        }
+
+    def _with_callers(self, functions: Iterable[FunctionInfo]) -> list[FunctionInfo]:
+        """Functions and those that call them, in the order of the file."""
+        relevant = set(functions)
+        calls: dict[FunctionInfo, set[str]] = {}
+        for call in self.tree.of_type(ast.Call):
+            function = self.definitions.function_around(call)
+            if function is not None:
+                calls.setdefault(function, set()).add(called_name(call))
+        names = {info.name for info in relevant}
+        while True:
+            callers = {info for info, called in calls.items() if info not in relevant and not called.isdisjoint(names)}
+            if not callers:
+                break
+            relevant |= callers
+            names |= {info.name for info in callers} - {"__init__", "forward"}
+        return [info for info in self.definitions.functions.values() if info in relevant]
+
+    def _calling(self, names: Collection[str]) -> Iterator[FunctionInfo]:
+        for call in self.tree.of_type(ast.Call):
+            if called_name(call) in names:
+                yield from self._functions(call)
+
+    def _changing(self) -> Iterator[FunctionInfo]:
+        """Functions that change something in place, or keep something in a loop."""
+        in_place_modules = b"inplace=True" in self.tree.source.code
+        for call in self.tree.of_type(ast.Call):
+            name = called_name(call)
+            in_place = name in INPLACE or (in_place_modules and _has_keyword(call, "inplace"))
+            if in_place or (name in _KEEPING and self._repeats(call)):
+                yield from self._functions(call)
+        for node in self.tree.of_type(ast.AugAssign):
+            yield from self._functions(node)
+        for node in self.tree.of_type(ast.Assign):
+            if any(isinstance(target, ast.Subscript) for target in node.targets):
+                yield from self._functions(node)
+        if in_place_modules:
+            yield from (info for info in self.definitions.functions.values() if info.name == "forward")
+
+    def _asked_for(self, calls: Collection[str]) -> Iterator[FunctionInfo]:
+        names = set(calls)
+        for node in self.tree.of_type(ast.Assign):
+            if isinstance(node.value, ast.Call) and self._called(node.value) in calls:
+                names.update(dotted(target).rpartition(".")[2] for target in node.targets)
+        for call in self.tree.of_type(ast.Call):
+            if self._called(call) in names:
+                yield from self._functions(call)
+
+    def _called(self, call: ast.Call) -> str:
+        """The last name of what is called, as it is called where it was imported from."""
+        return self.definitions.qualified(dotted(call.func)).rpartition(".")[2]
+
+    def _functions(self, node: ast.AST) -> Iterator[FunctionInfo]:
+        function = self.definitions.function_around(node)
+        if function is not None:
+            yield function
+
+    def _repeats(self, node: ast.AST) -> bool:
+        """Whether a node stands in a loop, or in what a framework calls for each batch."""
+        for item in self.tree.ancestors(node):
+            if isinstance(item, LOOPS):
+                return True
+            if isinstance(item, (*FUNCTIONS, ast.ClassDef)):
+                return item.name == "training_step"
+        return False
+
+
+def _calls_one_of(method: FunctionInfo, names: Collection[str]) -> bool:
+    """Whether a method calls, of its own object, a method of one of these names."""
+    own = method.parameters[0] if method.parameters else ""
+    calls = (node for node in walk(method.node) if isinstance(node, ast.Call))
+    return any(dotted(call.func) == f"{own}.{called_name(call)}" and called_name(call) in names for call in calls)
+
+
+def _has_keyword(call: ast.Call, name: str) -> bool:
+    return any(item.arg == name for item in call.keywords)

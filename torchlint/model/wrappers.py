@@ -1,0 +1,63 @@
+"""Decorators and context managers that are written by hand: the grad mode of what they wrap."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.model.definitions import FunctionInfo, all_parameters
+from torchlint.pytorch.api import GRAD_MODES
+from torchlint.pytorch.effects import GradMode
+from torchlint.syntax.python_ast import FUNCTIONS, dotted, walk
+
+
+def wrapped_mode(wrapper: FunctionInfo) -> GradMode | None:
+    """The grad mode in which a decorator calls what it decorates, or a context manager yields; None: the caller's."""
+    modes = {_mode_around(node, wrapper) for node in _wrapped(wrapper)}
+    return modes.pop() if len(modes) == 1 else GradMode.UNKNOWN if modes else None
+
+
+def _wrapped(wrapper: FunctionInfo) -> Iterator[ast.AST]:
+    """Where a decorator calls a parameter of its own, or a context manager yields."""
+    manages = wrapper.has_decorator("contextmanager")
+    nodes = list(walk(wrapper.node))
+    names = {item.arg for node in nodes if isinstance(node, FUNCTIONS) for item in all_parameters(node)}
+    for node in nodes:
+        if isinstance(node, ast.Yield) if manages else _is_call_of(node, names):
+            yield node
+
+
+def _is_call_of(node: ast.AST, names: set[str]) -> bool:
+    """Whether a node calls one of these functions, or has it called: `fn(x)`, `torch.no_grad()(fn)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name):
+        return node.func.id in names
+    handed = node.args[0] if isinstance(node.func, ast.Call) and len(node.args) == 1 else None
+    return isinstance(handed, ast.Name) and handed.id in names
+
+
+def _mode_around(node: ast.AST, wrapper: FunctionInfo) -> GradMode | None:
+    """The grad mode that the innermost block or decorator around a node switches to; None: it is the caller's."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Call):
+        return _mode_of(node.func, wrapper)
+    for item in wrapper.definitions.tree.ancestors(node):
+        if item is wrapper.node:
+            break
+        contexts: list[ast.expr] = []
+        if isinstance(item, (ast.With, ast.AsyncWith)):
+            contexts = [entered.context_expr for entered in item.items]
+        elif isinstance(item, FUNCTIONS):
+            contexts = item.decorator_list
+        modes = [mode for context in contexts if (mode := _mode_of(context, wrapper)) is not None]
+        if modes:
+            return modes[-1]
+    return None
+
+
+def _mode_of(context: ast.expr, wrapper: FunctionInfo) -> GradMode | None:
+    call = context if isinstance(context, ast.Call) else None
+    name = wrapper.definitions.qualified(dotted(call.func if call is not None else context), context)
+    if name not in GRAD_MODES:
+        return None
+    return GRAD_MODES[name] if call is None or not (call.args or call.keywords) else GradMode.UNKNOWN
