@@ -38,7 +38,7 @@ def findings(case: Path, folder: Path) -> list[Finding]:
     """Those of a copy: what lies below a folder `tests` is taken for a test."""
     shutil.copytree(case, folder, dirs_exist_ok=True)
     following = Following(here=str(folder))
-    selection = registry.Selection(registry.select(preview=True).rules, following=following)
+    selection = registry.select(preview=True, following=following)
     found = (examine(SourceFile.read(path, path.name), selection).findings for path in sorted(folder.glob("*.py")))
     return [finding for each in found for finding in each]
 

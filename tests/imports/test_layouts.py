@@ -41,7 +41,7 @@ LAYOUTS = {
 def found(folder: Path, name: str, following: Following | None = None) -> list[str]:
     """The codes of what is found in a file of a repository, in its order."""
     following = following or Following(here=str(folder))
-    selection = registry.Selection(registry.select().rules, following=following)
+    selection = registry.select(following=following)
     return [item.code for item in examine(SourceFile.read(folder / name, name), selection).findings]
 
 

@@ -88,7 +88,7 @@ def test_the_same_is_found_where_there_is_no_disk(
         "pkg/__init__.py": "",
     }
     write(folder, files)
-    selection = registry.Selection(registry.select().rules, following=Following(here=str(folder)))
+    selection = registry.select(following=Following(here=str(folder)))
     path = Path("pkg/train.py")
     job = runner.Job(path, selection, source=SourceFile(str(path), (folder / path).read_bytes()))
     expected = runner._lint(job)

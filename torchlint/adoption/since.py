@@ -11,7 +11,7 @@ from pathlib import Path
 from torchlint.adoption.line_diff import opcodes
 from torchlint.adoption.repository import EVERYTHING, Change, Repository, top_of
 from torchlint.engine import examination
-from torchlint.engine.following import MAX_SHIPPED
+from torchlint.engine.following import Following
 from torchlint.engine.registry import ABOUT_FILES
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding, Position, Span
@@ -36,23 +36,27 @@ class Changes:
                 by_repository.setdefault(self._repository(target.path), []).append(_real(target.path))
         for repository, paths in by_repository.items():
             self._changes.update(repository.changes(paths))
-        bases = {base for path in self._changes for base in (str(path.with_suffix("")), str(path.parent))}
-        return [target for target in targets if target.problem or self._may_differ(target, bases)]
+        affected = self._affected(targets) if self._changes else set()
+        return [target for target in targets if target.problem or _real(target.path) in affected]
 
-    def _may_differ(self, target: Target, bases: set[str]) -> bool:
-        """Whether a file changed, or a module that it imports did."""
-        path = _real(target.path)
-        if path in self._changes:
-            return True
-        following = target.settings.selection(target.path).following
-        if not self._changes or following is None:
-            return False
-        try:
-            search, code = following.search(str(path)), SourceFile.read(path).code
-        except (OSError, SourceError):
-            return False
-        search.reachable(code, MAX_SHIPPED)
-        return not bases.isdisjoint(search.asked)
+    def _affected(self, targets: Sequence[Target]) -> set[Path]:
+        """The files that changed, and those that import one of them, at once or through others."""
+        importers: dict[Path, set[Path]] = {}
+        followings = {_real(target.path): target.settings.following for target in targets if not target.problem}
+        waiting, seen = list(followings.items()), set(followings)
+        while waiting:
+            path, following = waiting.pop()
+            for imported in map(Path, _imported(path, following)):
+                importers.setdefault(imported, set()).add(path)
+                if imported not in seen:
+                    seen.add(imported)
+                    waiting.append((imported, following))
+        affected, changed = set(self._changes), list(self._changes)
+        while changed:
+            new = importers.get(changed.pop(), set()) - affected
+            affected |= new
+            changed += new
+        return affected
 
     def narrowed(self, outcome: Outcome, targets: Iterable[Target]) -> Outcome:
         """The findings that touch a changed line, or were not there before the change."""
@@ -85,6 +89,16 @@ class Changes:
         if top not in self._repositories:
             self._repositories[top] = Repository(top, self._revision)
         return self._repositories[top]
+
+
+def _imported(path: Path, following: Following | None) -> set[str]:
+    """The modules that a file imports; none of one that cannot be read."""
+    if following is None:
+        return set()
+    try:
+        return following.search(str(path)).direct(SourceFile.read(path).code)
+    except (OSError, SourceError):
+        return set()
 
 
 class _Before:

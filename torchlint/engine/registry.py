@@ -172,10 +172,12 @@ def select(
     *,
     preview: bool = False,
     options: Mapping[str, Mapping[str, OptionValue]] | None = None,
+    following: Following | None = None,
 ) -> Selection:
     """Resolve selectors into a selection; `chosen` of None means the defaults. Raises `UnknownRule`.
 
-    A preview rule takes part only with `preview`, or when it is named by its own name or code.
+    A preview rule takes part only with `preview`, or when it is named by its own name or code. Imports are followed
+    only with `following`.
     """
     explicit: set[str] = set()
 
@@ -201,4 +203,5 @@ def select(
         rules=tuple(rule for rule in rules() if rule.rule_name() in names),
         checks=ABOUT_FILES | {meta.name for meta in ENGINE_CHECKS if meta.name in names},
         options=dict(options or {}),
+        following=following,
     )

@@ -250,6 +250,13 @@ class Search:
                 if descend and os.path.basename(path) == f"{PACKAGE}.py":
                     stack.append((path, self.sources.imports(path, self.top), False))
 
+    def direct(self, code: bytes) -> set[str]:
+        """The paths of the modules that a program imports, and of the packages on the way to them."""
+        bases = list(self._bases_of(imports_in(code), self.path))
+        packages = (above for base in bases for above in _upward(base) if is_below(above, self.top))
+        files = (self.sources.file_of(base) for base in dict.fromkeys([*bases, *packages]))
+        return {path for path in files if path is not None}
+
     def reachable(self, code: bytes, limit: int) -> dict[str, bytes]:
         """The texts, by path, of all modules that a program imports, and that these import, up to so many bytes.
 

@@ -66,6 +66,11 @@ class Settings:
         return tuple(dict.fromkeys(name for names in ignored for name in names))
 
     @cached_property
+    def following(self) -> Following | None:
+        """How imports are followed; None: not at all."""
+        return Following(self.sources, self._folders) if self.follow else None
+
+    @cached_property
     def _folders(self) -> tuple[str, ...]:
         """The folders that `src` names."""
         return tuple(str(path) for pattern in self.src for path in sorted(self.root.glob(pattern)))
@@ -90,10 +95,8 @@ class Settings:
                 self.extend_select,
                 preview=self.preview,
                 options=self.rules,
+                following=self.following,
             )
-            if self.follow:
-                following = Following(self.sources, self._folders)
-                self._selections[ignored] = replace(self._selections[ignored], following=following)
         return self._selections[ignored]
 
 
