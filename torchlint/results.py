@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchlint.files.first_party import Module
 from torchlint.files.source import SourceFile
+from torchlint.files.sources import Module
 from torchlint.finding import Finding, Meta
 
 

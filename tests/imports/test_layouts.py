@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from tests.imports.programs import BACKWARD, loop, write
 from torchlint.engine import registry
 from torchlint.engine.examination import examine
 from torchlint.engine.following import Following
-from torchlint.files.first_party import MAX_BYTES, Sources
 from torchlint.files.source import SourceFile
+from torchlint.files.sources import MAX_BYTES, Sources, imports_in
 
 LAYOUTS = {
     "beside": ("train.py", "helpers.py", loop()),
@@ -23,6 +24,7 @@ LAYOUTS = {
     "renamed": ("train.py", "helpers.py", loop("from helpers import back as go_back", "go_back")),
     "star": ("train.py", "helpers.py", loop("from helpers import *")),
     "relative": ("pkg/train.py", "pkg/helpers.py", loop("from .helpers import back")),
+    "module of the package": ("pkg/train.py", "pkg/helpers.py", loop("from . import helpers", "helpers.back")),
     "sibling package": ("pkg/train.py", "pkg/utils/helpers.py", loop("from .utils.helpers import back")),
     "above": ("pkg/scripts/train.py", "pkg/helpers.py", loop("from ..helpers import back")),
     "dotted": ("train.py", "pkg/utils/helpers.py", loop("import pkg.utils.helpers", "pkg.utils.helpers.back")),
@@ -140,3 +142,67 @@ def test_findings_do_not_depend_on_the_working_folder(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path / "pkg")
     assert found(tmp_path, "train.py") == ["TL101"]
     assert found(tmp_path, "train.py", Following(Sources(), here=str(tmp_path))) == ["TL101"]
+
+
+QUIET = "def back(loss):\n    print(loss)\n"
+
+
+def test_one_dot_is_the_own_package(tmp_path: Path) -> None:
+    text = loop("from . import helpers", "helpers.back")
+    write(tmp_path, {"pkg/train.py": text, "pkg/__init__.py": "", "pkg/helpers.py": QUIET, "helpers.py": BACKWARD})
+    assert found(tmp_path, "pkg/train.py") == []
+
+
+def test_a_module_is_the_one_that_was_imported(tmp_path: Path) -> None:
+    """`engine` of `pkg.x` is that of `pkg/sub`, whatever lies beside the script."""
+    files = {
+        "train.py": loop("from pkg.x import engine", "engine.back"),
+        "pkg/__init__.py": "",
+        "pkg/x.py": "from .sub import engine\n",
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/engine.py": BACKWARD,
+        "sub/engine.py": QUIET,
+    }
+    write(tmp_path, files)
+    assert found(tmp_path, "train.py") == ["TL101"]
+    write(tmp_path, {"pkg/sub/engine.py": QUIET, "sub/engine.py": BACKWARD})
+    assert found(tmp_path, "train.py") == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_each_repository_has_its_own_top(tmp_path: Path) -> None:
+    """What one may read, another one that lies in it may not: in either order."""
+    write(tmp_path, {"train.py": loop("from inner.helpers import back"), "outer.py": BACKWARD, "inner/__init__.py": ""})
+    write(tmp_path / "inner", {"train.py": loop()})
+    os.symlink(tmp_path / "outer.py", tmp_path / "inner/helpers.py")
+    for names in (["train.py", "inner/train.py"], ["inner/train.py", "train.py"]):
+        following = Following(here=str(tmp_path))
+        assert {name: found(tmp_path, name, following) for name in names} == {
+            "train.py": ["TL101"],
+            "inner/train.py": [],
+        }
+
+
+def test_many_modules_that_import_all_others(tmp_path: Path) -> None:
+    names = [f"m{number}" for number in range(60)]
+    body = "".join(f"import {name}\n" for name in names) + "\n\n" + BACKWARD + "\n\ndef go(loss):\n    back(loss)\n"
+    write(tmp_path, {f"{name}.py": body for name in names} | {"train.py": loop("from m0 import go", "go")})
+    start = time.process_time()
+    assert found(tmp_path, "train.py") == ["TL101"]
+    assert time.process_time() - start < 10
+
+
+def test_imports_are_read_in_linear_time() -> None:
+    """Brackets that never close, as in a text about imports."""
+    start = time.process_time()
+    assert len(list(imports_in(b"from a import (b\n" * 40_000))) == 40_000
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_links_in_circles_lead_nowhere(tmp_path: Path) -> None:
+    write(tmp_path, {"pkg/__init__.py": "", "pkg/x.py": "from .a import x\nfrom .b import x\nfrom .a.b import x\n"})
+    for name in ("a", "b"):
+        os.symlink(".", tmp_path / "pkg" / name, target_is_directory=True)
+    search = Following(here=str(tmp_path)).search("train.py")
+    assert len(search.reachable(b"import pkg.x\n", 1_000_000)) < 20

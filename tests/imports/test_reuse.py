@@ -134,3 +134,42 @@ def test_a_change_in_another_file_makes_a_finding_new(folder: Path) -> None:
     git("add", ".")
     git("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "-m", "x")
     assert since({"helpers.py": "\n" + BACKWARD}, folder) == "", "it was there before"
+
+
+def test_what_fixing_looked_for_is_remembered(folder: Path) -> None:
+    clears = "def back(loss, opt):\n    opt.zero_grad()\n    loss.backward()\n"
+    write(folder, {"train.py": loop(call="back").replace("back(loss)", "back(loss, opt)"), "helpers.py": clears})
+    assert lint("--fix") == ""
+    (folder / "helpers.py").write_text(clears.replace("    opt.zero_grad()\n", ""))
+    assert "TL101" in lint()
+
+
+@pytest.mark.parametrize("added", ["src/helpers.py", "pkg/helpers.py"])
+def test_where_is_looked_for_modules_is_remembered(added: str, folder: Path) -> None:
+    write(folder, {"pkg/train.py": loop()})
+    assert lint() == ""
+    write(folder, {added: BACKWARD})
+    assert lint() == lint("--no-cache") != ""
+
+
+def test_another_top_is_another_answer(folder: Path, tmp_path: Path) -> None:
+    (folder / "pkg").mkdir()
+    (folder / "pkg/train.py").write_text(loop())
+    (folder / "helpers.py").write_text(BACKWARD)
+    assert lint() == ""
+    (folder / ".git").mkdir()
+    assert lint() == lint("--no-cache") != ""
+
+
+@pytest.mark.slow
+def test_a_change_beside_what_is_named(folder: Path) -> None:
+    (folder / "scripts").mkdir()
+    (folder / "scripts/train.py").write_text(loop())
+    (folder / "helpers.py").write_text(QUIET)
+    git("init", "-q")
+    git("add", ".")
+    git("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "-m", "x")
+    (folder / "helpers.py").write_text(BACKWARD)
+    (folder / "new.py").write_text(BACKWARD)
+    done = CliRunner().invoke(cli, ["scripts", "--since", "HEAD", "--no-cache", "--output-format", "concise"])
+    assert "train.py:8:9: TL101" in done.stdout

@@ -14,6 +14,7 @@ from torchlint.engine import examination
 from torchlint.engine.following import Following
 from torchlint.engine.registry import ABOUT_FILES
 from torchlint.files.source import SourceError, SourceFile
+from torchlint.files.sources import Texts
 from torchlint.finding import Finding, Position, Span
 from torchlint.project.discovery import Target
 from torchlint.results import LintedFile, Outcome
@@ -30,27 +31,18 @@ class Changes:
 
     def only(self, targets: Sequence[Target]) -> list[Target]:
         """The targets that changed; raises `GitError`. A folder that cannot be read may have."""
+        followings = {_real(target.path): target.settings.following for target in targets if not target.problem}
+        importers = _importers(followings)
         by_repository: dict[Repository, list[Path]] = {}
-        for target in targets:
-            if not target.problem:
-                by_repository.setdefault(self._repository(target.path), []).append(_real(target.path))
+        for path in dict.fromkeys([*followings, *importers]):
+            by_repository.setdefault(self._repository(path), []).append(path)
         for repository, paths in by_repository.items():
             self._changes.update(repository.changes(paths))
-        affected = self._affected(targets) if self._changes else set()
+        affected = self._affected(importers)
         return [target for target in targets if target.problem or _real(target.path) in affected]
 
-    def _affected(self, targets: Sequence[Target]) -> set[Path]:
+    def _affected(self, importers: Mapping[Path, set[Path]]) -> set[Path]:
         """The files that changed, and those that import one of them, at once or through others."""
-        importers: dict[Path, set[Path]] = {}
-        followings = {_real(target.path): target.settings.following for target in targets if not target.problem}
-        waiting, seen = list(followings.items()), set(followings)
-        while waiting:
-            path, following = waiting.pop()
-            for imported in map(Path, _imported(path, following)):
-                importers.setdefault(imported, set()).add(path)
-                if imported not in seen:
-                    seen.add(imported)
-                    waiting.append((imported, following))
         affected, changed = set(self._changes), list(self._changes)
         while changed:
             new = importers.get(changed.pop(), set()) - affected
@@ -73,13 +65,18 @@ class Changes:
             return file.findings
         repository = self._repository(target.path)
         change = self._changes.get(_real(target.path)) or repository.unchanged(_real(target.path))
-        before = _Before(repository, change, target, self._changes)
+        before = _Before(repository, change, target, self._old)
         changed = _ChangedLines(file.source, change, before)
         return tuple(
             finding
             for finding in file.findings
             if finding.name in ABOUT_FILES or changed.touch(finding) or finding.fingerprint not in before.fingerprints
         )
+
+    @cached_property
+    def _old(self) -> dict[str, bytes | None]:
+        """What changed as it was; None of what was not there."""
+        return {str(path): self._repository(path).before(change) for path, change in self._changes.items()}
 
     def _repository(self, path: Path) -> Repository:
         folder = _real(path).parent
@@ -89,6 +86,20 @@ class Changes:
         if top not in self._repositories:
             self._repositories[top] = Repository(top, self._revision)
         return self._repositories[top]
+
+
+def _importers(followings: Mapping[Path, Following | None]) -> dict[Path, set[Path]]:
+    """Which files import a module, by the path of that: of these files, and of all that they lead to."""
+    found: dict[Path, set[Path]] = {}
+    waiting, seen = list(followings.items()), set(followings)
+    while waiting:
+        path, following = waiting.pop()
+        for imported in map(_real, map(Path, _imported(path, following))):
+            found.setdefault(imported, set()).add(path)
+            if imported not in seen:
+                seen.add(imported)
+                waiting.append((imported, following))
+    return found
 
 
 def _imported(path: Path, following: Following | None) -> set[str]:
@@ -104,8 +115,8 @@ def _imported(path: Path, following: Following | None) -> set[str]:
 class _Before:
     """A file as it was, looked at only if it is asked about."""
 
-    def __init__(self, repository: Repository, change: Change, target: Target, changes: Mapping[Path, Change]) -> None:
-        self._changes = changes
+    def __init__(self, repository: Repository, change: Change, target: Target, old: Texts) -> None:
+        self._old = old
         self._repository = repository
         self._change = change
         self._target = target
@@ -122,8 +133,7 @@ class _Before:
             return set()
         selection = self._target.settings.selection(self._target.path)
         if selection.following is not None:
-            old = {str(path): self._repository.before(change) or b"" for path, change in self._changes.items()}
-            following = replace(selection.following, sources=selection.following.sources.again(old))
+            following = replace(selection.following, sources=selection.following.sources.again(self._old))
             selection = replace(selection, following=following)
         return {finding.fingerprint for finding in examination.lint(self.source, selection)}
 

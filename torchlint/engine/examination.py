@@ -29,7 +29,8 @@ from torchlint.syntax.gc_pause import collector_paused
 from torchlint.syntax.spelling import with_plain_names
 
 if TYPE_CHECKING:
-    from torchlint.files.first_party import Module, Search
+    from torchlint.files.first_party import Search
+    from torchlint.files.sources import Module
     from torchlint.syntax.incremental import Pieces
 
 _SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}

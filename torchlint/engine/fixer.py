@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from torchlint.engine.examination import examine
+from torchlint.engine.examination import Examination, examine
 from torchlint.engine.fix_check import with_valid_fixes
 from torchlint.engine.registry import INTERNAL_ERROR, SYNTAX_ERROR, Selection
 from torchlint.files.source import SourceError, SourceFile
+from torchlint.files.sources import Module
 from torchlint.finding import Finding, Safety, Span
 
 MAX_ROUNDS = 50
@@ -32,6 +33,8 @@ class Fixed:
     before: tuple[Finding, ...]
     applied: tuple[Finding, ...]
     looked_into: bool
+    imports: tuple[Module, ...] = ()
+    """The modules that were looked for, in any of the forms."""
 
 
 def is_applicable(finding: Finding, unsafe: bool) -> bool:
@@ -53,11 +56,12 @@ class _Fixing:
     selection: Selection
     unsafe: bool
     applied: list[Finding] = field(default_factory=list)
+    imports: dict[Module, None] = field(default_factory=dict)
     refused: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
     """What did not work, by key, with the internal error that says so."""
 
     def run(self, source: SourceFile) -> Fixed:
-        original, first = source, examine(source, self.selection, checked=False)
+        original, first = source, self._examine(source)
         findings = first.findings
         for _ in range(MAX_ROUNDS):
             chosen = self._chosen(source, findings)
@@ -72,7 +76,12 @@ class _Fixing:
                 self._refuse(source, chosen[0], f"is not stable after {MAX_ROUNDS} rounds")
         left, before = with_valid_fixes(source, findings), with_valid_fixes(original, first.findings)
         every = (*left, *self.refused.values())
-        return Fixed(source, every, tuple(before), tuple(self.applied), first.looked_into)
+        return Fixed(source, every, tuple(before), tuple(self.applied), first.looked_into, tuple(self.imports))
+
+    def _examine(self, source: SourceFile) -> Examination:
+        found = examine(source, self.selection, checked=False)
+        self.imports.update(dict.fromkeys(found.imports))
+        return found
 
     def _chosen(self, source: SourceFile, findings: Iterable[Finding]) -> list[Finding]:
         """Findings whose fixes can be made together, by place; equal fixes are one."""
@@ -113,7 +122,7 @@ class _Fixing:
             fixed = source.edited(edits)
         except SourceError as error:
             return f"cannot be written: {error.message}", source, []
-        left = examine(fixed, self.selection, checked=False).findings
+        left = self._examine(fixed).findings
         if _breaks(fixed, findings, left):
             return "gives code that is not valid Python", source, []
         before, tried = (Counter(self._key(source, item) for item in found) for found in (findings, chosen))

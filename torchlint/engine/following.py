@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from torchlint import prefilter
-from torchlint.files.first_party import Search, Sources, imports_in, is_below
+from torchlint.files.first_party import Search
+from torchlint.files.sources import Sources, imports_in, is_below
 from torchlint.pytorch import api, naming
 
 MAX_SHIPPED = 1_000_000
@@ -62,7 +63,7 @@ def imported_training(code: bytes, search: Search) -> bytes:
     return b"\n".join(texts) if not names.isdisjoint(_NAME.findall(code)) else b""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _training_names(text: bytes) -> frozenset[bytes]:
     """The names of functions and classes of a module that go backward."""
     return prefilter.training_names(text)

@@ -184,11 +184,11 @@ class _Owned:
 
     def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Place]:
         imports = Imports(search)
-        found = rule(Model(read(source), rule.calls, imports), lambda: None, self._options.get(rule.rule_name()))
         with suppress(Exception):  # that is said when the file itself is linted
+            found = rule(Model(read(source), rule.calls, imports), lambda: None, self._options.get(rule.rule_name()))
             _answer(found)
+            yield from (report.place for report in found.reports)
         imports.close()
-        yield from (report.place for report in found.reports)
 
 
 def _is_loop_elsewhere(place: Place) -> bool:

@@ -79,6 +79,8 @@ class Imports:
     search: Search
     own: Definitions | None = None
     """Those of the linted module, which others may import."""
+    training: dict[tuple[Definitions, int], set[str]] = field(default_factory=dict)
+    """The names of the functions of a module that train, within so many modules."""
     _bytes: int = 0
     _by_base: dict[str, Definitions | None] = field(default_factory=dict)
 
@@ -89,16 +91,23 @@ class Imports:
 
     def target(self, qualified: str, importer: Definitions) -> Target | None:
         """What a qualified name stands for in a module; None if that is none of the repository's, or not followed."""
-        path = self._path_of(importer)
+        base, parts = self._start(qualified, self._path_of(importer))
+        return None if base is None else self._followed(self._descend(base, parts))
+
+    def member(self, base: str, name: str) -> Target | None:
+        """What a module of the repository binds a name to."""
+        return self._followed(self._descend(base, [name]))
+
+    def _followed(self, target: Target) -> Target | None:
+        """Where a target leads to, through packages that hand it on."""
         for _ in range(MAX_REEXPORTS):
-            base, parts = self._start(qualified, path)
-            if base is None:
-                return None
-            target = self._descend(base, parts)
             handed_on = self._handed_on(target)
             if handed_on is None:
                 return target
-            qualified, path = handed_on
+            base, parts = self._start(*handed_on)
+            if base is None:
+                return None
+            target = self._descend(base, parts)
         return None
 
     def _start(self, qualified: str, path: str) -> tuple[str | None, list[str]]:

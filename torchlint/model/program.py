@@ -118,6 +118,7 @@ class Program:
         if imports is not None:
             imports.own = self.definitions
         self.interpreter = Interpreter(self.definitions, imports)
+        self.interpreter.visit.at = None
         self.observations = self.interpreter.observations
         self.is_test = bool(naming.TEST_PATH.search(tree.source.path))
         """Whether the file is a test: some habits are right there."""

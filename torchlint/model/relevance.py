@@ -62,10 +62,13 @@ class Relevance:
     def _imported_training(self) -> set[str]:
         if self._imports is None or not self._within:
             return set()
-        modules = self._imports.modules(self.definitions, _WORDS)
-        return {
-            name for module in modules for name in Relevance(module, self._imports, self._within - 1).training_names()
-        }
+        found: set[str] = set()
+        for module in self._imports.modules(self.definitions, _WORDS):
+            key = module, self._within - 1
+            if key not in self._imports.training:
+                self._imports.training[key] = Relevance(module, self._imports, self._within - 1).training_names()
+            found |= self._imports.training[key]
+        return found
 
     def _with_callers(self, functions: Iterable[FunctionInfo]) -> list[FunctionInfo]:
         """Functions and those that call them, in the order of the file."""

@@ -79,7 +79,8 @@ def imported_by(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
             yield (alias.asname, alias.name) if alias.asname is not None else (first, first)
             continue
         base = "." * node.level + (node.module or "")
-        yield ("*", base) if alias.name == "*" else (alias.asname or alias.name, f"{base}.{alias.name}")
+        dot = "" if base.endswith(".") else "."
+        yield ("*", base) if alias.name == "*" else (alias.asname or alias.name, f"{base}{dot}{alias.name}")
 
 
 def _body(function: FunctionNode) -> Sequence[ast.AST]:

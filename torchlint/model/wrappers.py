@@ -17,14 +17,19 @@ def wrapped_mode(wrapper: FunctionInfo) -> GradMode | None:
     return modes.pop() if len(modes) == 1 else GradMode.UNKNOWN if modes else None
 
 
+def yields_of(generator: FunctionInfo) -> Iterator[ast.AST]:
+    """Where a generator yields."""
+    return (node for node in walk(generator.node) if isinstance(node, (ast.Yield, ast.YieldFrom)))
+
+
 def _wrapped(wrapper: FunctionInfo) -> Iterator[ast.AST]:
     """Where a decorator calls a parameter of its own, or a context manager yields."""
-    manages = wrapper.has_decorator("contextmanager")
+    if wrapper.has_decorator("contextmanager"):
+        yield from yields_of(wrapper)
+        return
     nodes = list(walk(wrapper.node))
     names = {item.arg for node in nodes if isinstance(node, FUNCTIONS) for item in all_parameters(node)}
-    for node in nodes:
-        if isinstance(node, ast.Yield) if manages else _is_call_of(node, names):
-            yield node
+    yield from (node for node in nodes if _is_call_of(node, names))
 
 
 def _is_call_of(node: ast.AST, names: set[str]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from torchlint.engine import registry
 from torchlint.files import regular
 from torchlint.files.checkout import real_path
-from torchlint.files.first_party import Sources
+from torchlint.files.sources import Sources
 from torchlint.project.settings import Overrides, Settings
 from torchlint.project.toml_lines import MAX_PARTS, line_of, line_of_error, line_of_long_key
 from torchlint.rule import OptionValue, Rule

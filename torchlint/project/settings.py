@@ -12,7 +12,7 @@ from pathlib import Path
 from torchlint.engine import registry
 from torchlint.engine.following import Following
 from torchlint.engine.registry import Selection
-from torchlint.files.first_party import Sources
+from torchlint.files.sources import Sources
 from torchlint.project.patterns import Patterns
 from torchlint.rule import OptionValue
 
@@ -52,7 +52,7 @@ class Settings:
                 self.rules,
                 ignored,
                 self.follow,
-                self.src,
+                self._folders,
             )
             self._choices[ignored] = json.dumps(parts, sort_keys=True)
         return self._choices[ignored]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from torchlint.engine import registry
 from torchlint.engine.registry import Selection
-from torchlint.files.first_party import Module
 from torchlint.files.source import SourceError, SourceFile, Unread
+from torchlint.files.sources import Module
 from torchlint.project.discovery import Target
 from torchlint.results import LintedFile, Outcome
 from torchlint.run.fingerprint import Stamp, digest_of, status_of
@@ -146,7 +146,7 @@ def lint_source(source: SourceFile, selection: Selection, fixing: Fixing | None 
 
     fixed = fix(source, selection, unsafe=fixing.unsafe)
     before = LintedFile(source, fixed.before) if fixed.applied else None
-    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into)
+    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into, fixed.imports)
 
 
 def _job(target: Target, fixing: Fixing | None, means: Means) -> Job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import traceback
 from asyncio import StreamWriter
 from collections.abc import Callable
@@ -135,7 +136,7 @@ class TorchlintServer(LanguageServer):
 
     def _importers(self, uri: str) -> list[str]:
         """The open documents that looked for the module that a document is."""
-        path = Path(to_fs_path(uri) or "")
+        path = Path(to_fs_path(uri) or os.curdir).absolute()
         names = {str(path.with_suffix("")), str(path.parent)}
         return [
             other for other in self.documents if other != uri and not names.isdisjoint(self._imports.get(other, ()))

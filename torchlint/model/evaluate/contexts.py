@@ -8,10 +8,9 @@ from collections.abc import Callable
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
-from torchlint.model.values import Function, Instance, Plain, Value, resolved
-
-MAX_YIELDS = 2
-"""Places of a context manager that the block of a `with` statement is interpreted at."""
+from torchlint.model.values import Function, Instance, Plain, Unknown, Value, resolved
+from torchlint.model.wrappers import wrapped_mode, yields_of
+from torchlint.syntax.python_ast import walk
 
 
 class Contexts(Part):
@@ -23,36 +22,46 @@ class Contexts(Part):
         function = self._generator(call) if isinstance(call, ast.Call) else None
         if function is None or not isinstance(call, ast.Call):
             return False
-        caller, position, ends = self.state.frame, self.state.position, list[bool]()
+        mode = self.state.mode
+        self.state.entered_from.append(mode)
+        if len(list(yields_of(function.info))) == 1:
+            self._run_around(function, call, item, block)
+        else:
+            arguments = self.calls.arguments(call)
+            self.state.mode = wrapped_mode(function.info) or mode
+            if item.optional_vars is not None:
+                value = Unknown(item, "call", arguments.all(), "", function, mode)
+                self.assignments.assign_target(item.optional_vars, self.state.stamp(value))
+            block()
+        self.state.entered_from.pop()
+        self.state.mode = mode
+        return True
+
+    def _run_around(self, function: Function, call: ast.Call, item: ast.withitem, block: Callable[[], None]) -> None:
+        """Interpret a generator with one `yield`, and the block there."""
+        state, caller, position, goes_on = self.state, self.state.frame, self.state.position, list[bool]()
 
         def run(value: Value) -> None:
-            if len(ends) == MAX_YIELDS:
-                return
-            state, callee = self.state, self.state.frame
+            callee = state.frame
             here = position._replace(path=state.position.path, passed=state.position.passed)
             with state.at(here, state.items):
                 state.frame = caller
                 if item.optional_vars is not None:
                     self.assignments.assign_target(item.optional_vars, value)
                 block()
-                ends.append(state.alive)
+                goes_on.append(state.alive)
                 state.frame = callee
 
-        mode = self.state.mode
-        self.state.entered_from.append(mode)
         self.functions.inline(function, self.calls.arguments(call), call, run)
-        self.state.entered_from.pop()
-        self.state.mode = mode
-        if not ends:
+        if not goes_on:
             block()
-        elif not any(ends):
-            self.state.alive = False
-        return True
+        elif not goes_on[0]:
+            state.alive = False
 
     def _generator(self, call: ast.Call) -> Function | None:
         """The generator of a context manager that a call makes."""
-        if not isinstance(call.func, (ast.Name, ast.Attribute)):
-            return None
+        if not all(isinstance(node, (ast.Name, ast.Attribute)) for node in walk(call.func)):
+            return None  # what is called on the way is not to be interpreted twice
         callee = resolved(self.expressions.value(call.func))
         if not isinstance(callee, Function) or not callee.info.is_generator:
             return None

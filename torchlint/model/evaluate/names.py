@@ -49,7 +49,8 @@ class Names(Part):
 
     def member(self, owner: SourceModule, name: str, node: ast.AST | None) -> Value | None:
         """An attribute of a module of the repository; None where it is not known."""
-        return self._of_repository(f"{owner.name}.{name}", node)
+        target = self._imports.member(owner.base, name) if self._imports is not None else None
+        return self._found(target, f"{owner.name}.{name}", node)
 
     def _global(self, name: str, node: ast.AST | None) -> Value:
         here = self.definitions
@@ -75,11 +76,12 @@ class Names(Part):
 
     def _of_repository(self, qualified: str, node: ast.AST | None) -> Value | None:
         target = self._imports.target(qualified, self.definitions) if self._imports is not None else None
+        return self._found(target, qualified, node)
+
+    def _found(self, target: Target | None, qualified: str, node: ast.AST | None) -> Value | None:
         if target is None:
             return None
-        if not target.rest:
-            return SourceModule(node, qualified, target.base)
-        return self._part(target, node)
+        return self._part(target, node) if target.rest else SourceModule(node, qualified, target.base)
 
     def _part(self, target: Target, node: ast.AST | None) -> Value | None:
         """What a module defines under a name, and an attribute of that."""

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchlint.engine.registry import INTERNAL_ERROR, UNREADABLE_FILE
-from torchlint.files.first_party import Module
 from torchlint.files.source import SourceError, SourceFile
+from torchlint.files.sources import Module
 from torchlint.finding import Finding
 from torchlint.project.discovery import Target
 from torchlint.results import LintedFile

@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any
 
 from torchlint.files import regular
-from torchlint.files.first_party import Module
+from torchlint.files.sources import Module
 from torchlint.run.fingerprint import Status, digest_of
 
 MAX_FILES = 100_000
@@ -88,7 +88,7 @@ def _read(path: Path) -> dict[str, Entry]:
         if head != _head(body):
             return {}
         modules, entries = json.loads(body)
-        known = [Module(base, top, tuple(status), digest) for base, top, status, digest in modules]
+        known = [Module(base, top, kind, tuple(status), digest) for base, top, kind, status, digest in modules]
         return {name: _entry(known, *values) for name, values in entries.items()}
     except Exception:
         return {}
@@ -115,7 +115,7 @@ def _write(path: Path, entries: dict[str, Entry]) -> None:
         ]
         for name, entry in entries.items()
     }
-    modules = [[module.base, module.top, module.status, module.digest] for module in numbers]
+    modules = [[item.base, item.top, item.kind, item.status, item.digest] for item in numbers]
     body = json.dumps([modules, values], separators=(",", ":")).encode()
     if len(body) > MAX_BYTES:
         return

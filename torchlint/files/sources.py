@@ -1,0 +1,291 @@
+"""The modules of a repository, as they lie on disk or were sent: what there is in folders, and what stands in files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from torchlint.files import regular
+
+MAX_BYTES = 1_000_000
+"""A larger file is generated data: what it defines is unknown."""
+MAX_KEPT_BYTES = 50_000_000
+"""Text that is kept for the next file that imports it."""
+PACKAGE = "__init__"
+FILE, FOLDER, NOTHING, PATH = "file", "folder", "", "path"
+"""What there is under the name of a module; a folder may have no file of its own. `PATH`: see `Module`."""
+
+_MARKS = frozenset({".git", ".hg"})
+_PROJECTS = frozenset({"pyproject.toml", "setup.py", "setup.cfg", "torchlint.toml"})
+_SOURCE_FOLDERS = ("", "src", "lib")
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^()]*\)|[^\n#;]*)|import[ \t]+([^\n#;]+))", re.MULTILINE
+)
+_IMPORTED = re.compile(r"([.\w]+)(?:\s+as\s+(\w+))?")
+_COMMENT = re.compile(r"#[^\n]*")
+
+Texts = Mapping[str, "bytes | None"]
+"""What stands in the place of files on disk, by path; None: there is no such file."""
+
+
+class Import(NamedTuple):
+    """What is written in an import: `from module import names`, or the names of modules; each with its alias."""
+
+    module: str
+    names: list[tuple[str, str]]
+
+
+def imports_in(code: bytes) -> Iterator[Import]:
+    """The imports of a program, read without a parser."""
+    for found in _IMPORT.finditer(code):
+        module, names, plain = (part.decode(errors="replace") if part else "" for part in found.groups())
+        written = _IMPORTED.finditer(_COMMENT.sub("", names or plain))
+        yield Import(module, [(item[1], item[2] or "") for item in written])
+
+
+@dataclass(frozen=True)
+class Module:
+    """What there was under the name of a module: of a file its status and digest.
+
+    Of the kind `PATH` it is where is looked for what the files of a folder import: the digest names the folders.
+    """
+
+    base: str
+    top: str
+    kind: str
+    status: tuple[int, ...] = ()
+    digest: str = ""
+
+
+class _Kin:
+    """An object of its own."""
+
+
+class Sources:
+    """What lies in folders and files: each looked at once. With `texts` these stand in the place of what is on disk.
+
+    What is sent to another process is looked at there again, unless it is not `on_disk`.
+    """
+
+    def __init__(self, texts: Texts | None = None, *, on_disk: bool = True, run: str = "", kin: object = None) -> None:
+        self._texts: Texts = {} if texts is None else texts
+        self._on_disk = on_disk
+        self._run = run or os.urandom(8).hex()
+        self.kin = _Kin() if kin is None else kin
+        """What those have in common that are looked at one after the other."""
+        self._names: dict[str, frozenset[str]] = {}
+        self._read: dict[tuple[str, str], bytes | None] = {}
+        self._bytes = 0
+        self._tops: dict[str, str] = {}
+        self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._found: dict[tuple[tuple[str, ...], str], tuple[str | None, tuple[str, ...]]] = {}
+        self._imports: dict[tuple[str, str], list[Import]] = {}
+        self._modules: dict[tuple[str, str], Module] = {}
+        self._unchanged: dict[Module, bool] = {}
+
+    def again(self, texts: Texts) -> Sources:
+        """The same, to be looked at again: something may have changed."""
+        return Sources(texts, on_disk=self._on_disk, kin=self.kin)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_run, (self._run, tuple(self._texts.items()), self._on_disk)
+
+    # -- folders ------------------------------------------------------------------------------------
+
+    def names(self, folder: str) -> frozenset[str]:
+        """The names in a folder; none of what cannot be listed."""
+        known = self._names.get(folder)
+        if known is None:
+            known = self._names[folder] = frozenset(self._list(folder))
+        return known
+
+    def _list(self, folder: str) -> set[str]:
+        prefix = os.path.join(folder, "")
+        below = {path[len(prefix) :]: text for path, text in self._texts.items() if path.startswith(prefix)}
+        sent = {path.partition(os.sep)[0] for path, text in below.items() if text is not None}
+        gone = {path for path, text in below.items() if text is None}
+        try:
+            return sent.union(os.listdir(folder)) - gone if self._on_disk else sent
+        except (OSError, ValueError):
+            return sent
+
+    def file_of(self, base: str) -> str | None:
+        """The path of a module's file; None of a folder that has none."""
+        folder, name = os.path.split(base)
+        if f"{PACKAGE}.py" in self.names(base):
+            return os.path.join(base, f"{PACKAGE}.py")
+        return f"{base}.py" if f"{name}.py" in self.names(folder) else None
+
+    def kind(self, base: str) -> str:
+        """What there is under the name of a module."""
+        if self.file_of(base) is not None:
+            return FILE
+        folder, name = os.path.split(base)
+        return FOLDER if name in self.names(folder) and self.names(base) else NOTHING
+
+    def top_of(self, folder: str) -> str:
+        """The folder of the repository: with `.git`, else the project's, else the one that holds the package."""
+        known = self._tops.get(folder)
+        if known is None:
+            known = self._tops[folder] = self._find_top(folder)
+        return known
+
+    def _find_top(self, folder: str) -> str:
+        project = ""
+        for above in upward(folder):
+            names = self.names(above)
+            if not names.isdisjoint(_MARKS):
+                return above
+            if not project and not names.isdisjoint(_PROJECTS):
+                project = above
+        return project or self._package_root(folder)
+
+    def _package_root(self, folder: str) -> str:
+        """The folder that holds the outermost package that a folder belongs to; the folder itself, if to none."""
+        return next((above for above in upward(folder) if f"{PACKAGE}.py" not in self.names(above)), folder)
+
+    # -- where is looked for modules ----------------------------------------------------------------
+
+    def path_of(self, folder: str, top: str) -> tuple[str, ...]:
+        """Where is looked for what the files of a folder import."""
+        known = self._paths.get((folder, top))
+        if known is None:
+            known = self._paths[folder, top] = tuple(self._guessed_path(folder, top))
+        return known
+
+    def _guessed_path(self, folder: str, top: str) -> Iterator[str]:
+        """Where Python may look: a script beside itself, a package where its outermost one lies, then the folders
+        above, up to that of the repository."""
+        root = self._package_root(folder)
+        inner = [above for above in upward(folder) if is_below(above, root) and above != root]
+        outer = [above for above in upward(root) if is_below(above, top)]
+        for above in (*outer, *inner):
+            for name in _SOURCE_FOLDERS:
+                if not name or name in self.names(above):
+                    yield os.path.join(above, name) if name else above
+
+    def find(self, name: str, folders: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+        """The base of a top-level module that is looked for in these folders, and all that there were to look at."""
+        known = self._found.get((folders, name))
+        if known is None:
+            known = self._found[folders, name] = self._find(name, folders)
+        return known
+
+    def _find(self, name: str, folders: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+        found, asked = None, []
+        for folder in folders:
+            base = os.path.join(folder, name)
+            kind = self.kind(base)
+            asked.append(base)
+            if kind == FILE:
+                return base, tuple(asked)
+            if kind == FOLDER and found is None:
+                found = base  # what comes later on the path goes first, if it has a file
+        return found, tuple(asked)
+
+    # -- files --------------------------------------------------------------------------------------
+
+    def read(self, path: str, top: str) -> bytes | None:
+        """The content of a file below `top`; None of what is none, is too large, or lies behind a link that leaves."""
+        key = path, top
+        if key not in self._read:
+            if self._bytes > MAX_KEPT_BYTES:
+                self._read.clear()
+                self._bytes = 0
+            self._read[key] = self._content(path, top)
+            self._bytes += len(self._read[key] or b"")
+        return self._read[key]
+
+    def _content(self, path: str, top: str) -> bytes | None:
+        if path in self._texts:
+            return self._texts[path]
+        if not self._on_disk or not is_below(os.path.realpath(path), os.path.realpath(top)):
+            return None
+        try:
+            return regular.read(path, MAX_BYTES)
+        except (OSError, ValueError):
+            return None
+
+    def imports(self, path: str, top: str) -> list[Import]:
+        """What is written in the imports of a module."""
+        known = self._imports.get((path, top))
+        if known is None:
+            known = self._imports[path, top] = list(imports_in(self.read(path, top) or b""))
+        return known
+
+    # -- what is remembered -------------------------------------------------------------------------
+
+    def module(self, base: str, top: str) -> Module:
+        """What there is under the name of a module, to be compared with what there is later."""
+        known = self._modules.get((base, top))
+        if known is None:
+            path = self.file_of(base)
+            if path is None:
+                known = Module(base, top, self.kind(base))
+            else:
+                known = Module(base, top, FILE, self._status(path), self._digest(path, top))
+            self._modules[base, top] = known
+        return known
+
+    def search_path(self, folder: str, top: str) -> Module:
+        """Where is looked for what the files of a folder import, to be compared with where it is later."""
+        return Module(folder, top, PATH, digest=os.pathsep.join(self.path_of(folder, top)))
+
+    def top(self, folder: str) -> Module:
+        """Which repository a folder belongs to, likewise."""
+        return Module(folder, "", PATH, digest=self.top_of(folder))
+
+    def is_unchanged(self, module: Module) -> bool:
+        """Whether a module is what it was."""
+        known = self._unchanged.get(module)
+        if known is None:
+            known = self._unchanged[module] = self._compare(module)
+        return known
+
+    def _compare(self, module: Module) -> bool:
+        if module.kind == PATH:
+            now = self.search_path(module.base, module.top) if module.top else self.top(module.base)
+            return module == now
+        path = self.file_of(module.base)
+        if path is None or module.kind != FILE:
+            return module.kind == self.kind(module.base)
+        return (module.status == self._status(path) != ()) or module.digest == self._digest(path, module.top)
+
+    def _digest(self, path: str, top: str) -> str:
+        import hashlib  # not worth its time in a run without a cache
+
+        return hashlib.blake2b(self.read(path, top) or b"", digest_size=16).hexdigest()
+
+    def _status(self, path: str) -> tuple[int, ...]:
+        """What changes when a file is written; nothing where that is not known."""
+        if path in self._texts:
+            return ()
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError):
+            return ()
+        return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+@lru_cache(maxsize=1)
+def _of_run(run: str, texts: tuple[tuple[str, bytes | None], ...], on_disk: bool) -> Sources:
+    return Sources(dict(texts), on_disk=on_disk, run=run)
+
+
+def upward(folder: str) -> Iterator[str]:
+    """A folder and all above it."""
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def is_below(path: str, top: str) -> bool:
+    """Whether a path is a folder, or leads to what lies in it."""
+    return path == top or path.startswith(os.path.join(top, ""))
