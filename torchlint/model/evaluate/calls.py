@@ -146,7 +146,7 @@ class Calls(Part):
         return first if first is not None else Plain(node)
 
     def _call_any(self, callee: Phi, arguments: Arguments, node: ast.Call) -> Value:
-        """One of several callees: where all are modules or all are functions of this module, else unknown."""
+        """One of several callees: where all are modules or all are functions of the program, else unknown."""
         inputs = [item for item in inputs_of(callee) if not (isinstance(item, Plain) and item.is_none)]
         alike = any(all(isinstance(item, kind) for item in inputs) for kind in (Module, Function))
         if 0 < len(inputs) <= MAX_CALLEES and alike:

@@ -1,4 +1,4 @@
-"""Classes of this module: their objects, what `__init__` stores in them, and what `forward` returns."""
+"""Classes of the program: their objects, what `__init__` stores in them, and what `forward` returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of this module where they are called: their bodies are interpreted in place, with the caller's values."""
+"""Functions where they are called: their bodies are interpreted in place, with the caller's values."""
 
 from __future__ import annotations
 
