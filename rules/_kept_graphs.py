@@ -44,6 +44,12 @@ class KeptGraph:
     framework: bool = False
 
     @property
+    def is_used_inside(self) -> bool:
+        """Whether the call that keeps the tensor also goes backward through it, or stands in another file."""
+        through = self.backward.calls if self.backward is not None else ()
+        return self.keep.site.inner is not None or (self.site != self.keep.site and self.site in through)
+
+    @property
     def holds_activations(self) -> bool:
         if self.backward is None:
             return not self.framework

@@ -111,5 +111,5 @@ class UndetachedAccumulation(Rule):
             else "use `.detach()`, or `.item()` for a number",
             severity=Severity.ERROR if kept.holds_activations else Severity.WARNING,
             confidence=Confidence.HIGH if kept.backward is not None or kept.framework else Confidence.MEDIUM,
-            fix=repairs.detach(self.model, self.nodes, kept) if kept.keep.site.inner is None else None,
+            fix=None if kept.is_used_inside else repairs.detach(self.model, self.nodes, kept),
         )
