@@ -22,7 +22,7 @@ class LintedFile:
     looked_into: bool = True
     """Whether it was parsed, since a rule might have found something."""
     imports: tuple[Module, ...] = ()
-    """The modules of the repository that were looked for, there or not."""
+    """The modules of the repository that were looked for, there or not, if that is of interest."""
 
 
 @dataclass(frozen=True)

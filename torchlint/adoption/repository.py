@@ -59,14 +59,6 @@ class Repository:
         except GitError as error:
             raise self._incomparable(str(error)) from None
 
-    def unchanged(self, path: Path) -> Change:
-        """No change of the file at a real path."""
-        with self._store.view() as objects:
-            old = dict(
-                _files(objects.run("ls-tree", "-z", "--full-tree", self._base, os.path.relpath(path, self._top)))
-            )
-        return Change((), next(iter(old.values()), None))
-
     def before(self, change: Change) -> bytes | None:
         """The content of a file at the time; None if it was not there. Raises `GitError`."""
         if change.old is None:

@@ -7,17 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchlint.adoption.line_diff import opcodes
 from torchlint.adoption.repository import EVERYTHING, Change, Repository, top_of
 from torchlint.engine import examination
-from torchlint.engine.following import Following
 from torchlint.engine.registry import ABOUT_FILES
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.files.sources import Texts
 from torchlint.finding import Finding, Position, Span
 from torchlint.project.discovery import Target
 from torchlint.results import LintedFile, Outcome
+
+if TYPE_CHECKING:
+    from torchlint.engine.following import Following
 
 
 class Changes:
@@ -63,9 +66,8 @@ class Changes:
     def _touched(self, file: LintedFile, target: Target) -> tuple[Finding, ...]:
         if target.problem:
             return file.findings
-        repository = self._repository(target.path)
-        change = self._changes.get(_real(target.path)) or repository.unchanged(_real(target.path))
-        before = _Before(repository, change, target, self._old)
+        before = _Before(self, target, file.source)
+        change = self._changes.get(_real(target.path), Change(()))
         changed = _ChangedLines(file.source, change, before)
         return tuple(
             finding
@@ -73,10 +75,15 @@ class Changes:
             if finding.name in ABOUT_FILES or changed.touch(finding) or finding.fingerprint not in before.fingerprints
         )
 
+    def before(self, path: Path, now: bytes) -> bytes | None:
+        """The content of a file at the time: what it is now, if it did not change; None if it was not there."""
+        change = self._changes.get(_real(path))
+        return now if change is None else self._repository(path).before(change)
+
     @cached_property
-    def _old(self) -> dict[str, bytes | None]:
-        """What changed as it was; None of what was not there."""
-        return {str(path): self._repository(path).before(change) for path, change in self._changes.items()}
+    def old(self) -> Texts:
+        """All that changed as it was, by real path; None of what was not there."""
+        return {str(path): self.before(path, b"") for path in self._changes}
 
     def _repository(self, path: Path) -> Repository:
         folder = _real(path).parent
@@ -115,16 +122,15 @@ def _imported(path: Path, following: Following | None) -> set[str]:
 class _Before:
     """A file as it was, looked at only if it is asked about."""
 
-    def __init__(self, repository: Repository, change: Change, target: Target, old: Texts) -> None:
-        self._old = old
-        self._repository = repository
-        self._change = change
+    def __init__(self, changes: Changes, target: Target, now: SourceFile) -> None:
+        self._changes = changes
         self._target = target
+        self._now = now
 
     @cached_property
     def source(self) -> SourceFile | None:
         """None if it was not there."""
-        data = self._repository.before(self._change)
+        data = self._changes.before(self._target.path, self._now.data)
         return None if data is None else SourceFile(str(self._target.path), data)
 
     @cached_property
@@ -133,7 +139,7 @@ class _Before:
             return set()
         selection = self._target.settings.selection(self._target.path)
         if selection.following is not None:
-            following = replace(selection.following, sources=selection.following.sources.again(self._old))
+            following = replace(selection.following, sources=selection.following.sources.again(self._changes.old))
             selection = replace(selection, following=following)
         return {finding.fingerprint for finding in examination.lint(self.source, selection)}
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchlint import prefilter
 from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.engine.fix_check import with_valid_fixes
 from torchlint.engine.following import imported_training
@@ -30,7 +29,6 @@ from torchlint.syntax.spelling import with_plain_names
 
 if TYPE_CHECKING:
     from torchlint.files.first_party import Search
-    from torchlint.files.sources import Module
     from torchlint.syntax.incremental import Pieces
 
 _SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}
@@ -43,8 +41,8 @@ class Examination:
     findings: list[Finding]
     looked_into: bool
     """If not, no rule could fire, and the file was not even parsed."""
-    imports: tuple[Module, ...] = ()
-    """The modules that were looked for."""
+    search: Search | None = None
+    """Knows which modules were looked for."""
 
 
 def lint(source: SourceFile, selection: Selection) -> list[Finding]:
@@ -70,10 +68,10 @@ def examine(
     search = selection.following.search(source.path) if selection.following is not None else None
     try:
         source.text  # noqa: B018 - raises when the bytes are no text
-        imported = imported_training(source.code, search) if search is not None else b""
-        active = looking(selection.rules, source.code, imported)
-        trains = active and (imported or prefilter.goes_backward(source.code))
-        findings = _Linting(selection, active, always_parse, search if trains else None).lint_valid(source, pieces)
+        imported = imported_training(source.code, search) if search is not None else None
+        active = looking(selection.rules, source.code, imported or b"")
+        followed = search if imported is not None else None
+        findings = _Linting(selection, active, always_parse, followed).lint_valid(source, pieces)
         if checked:
             findings = with_valid_fixes(source, findings)
     except SourceError as error:
@@ -82,8 +80,7 @@ def examine(
         findings = [file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
     except Exception as error:
         findings = [internal_finding(source, "torchlint", error)]
-    imports = search.modules() if search is not None else ()
-    return Examination(_finished(findings, source), bool(active or findings) or always_parse, imports)
+    return Examination(_finished(findings, source), bool(active or findings) or always_parse, search)
 
 
 @dataclass(frozen=True)

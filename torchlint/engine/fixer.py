@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from torchlint.engine.examination import Examination, examine
 from torchlint.engine.fix_check import with_valid_fixes
 from torchlint.engine.registry import INTERNAL_ERROR, SYNTAX_ERROR, Selection
+from torchlint.files.first_party import Search
 from torchlint.files.source import SourceError, SourceFile
-from torchlint.files.sources import Module
 from torchlint.finding import Finding, Safety, Span
 
 MAX_ROUNDS = 50
@@ -33,8 +33,8 @@ class Fixed:
     before: tuple[Finding, ...]
     applied: tuple[Finding, ...]
     looked_into: bool
-    imports: tuple[Module, ...] = ()
-    """The modules that were looked for, in any of the forms."""
+    searches: tuple[Search, ...] = ()
+    """They know which modules were looked for, in each of the forms."""
 
 
 def is_applicable(finding: Finding, unsafe: bool) -> bool:
@@ -56,7 +56,7 @@ class _Fixing:
     selection: Selection
     unsafe: bool
     applied: list[Finding] = field(default_factory=list)
-    imports: dict[Module, None] = field(default_factory=dict)
+    searches: list[Search] = field(default_factory=list)
     refused: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
     """What did not work, by key, with the internal error that says so."""
 
@@ -76,11 +76,12 @@ class _Fixing:
                 self._refuse(source, chosen[0], f"is not stable after {MAX_ROUNDS} rounds")
         left, before = with_valid_fixes(source, findings), with_valid_fixes(original, first.findings)
         every = (*left, *self.refused.values())
-        return Fixed(source, every, tuple(before), tuple(self.applied), first.looked_into, tuple(self.imports))
+        return Fixed(source, every, tuple(before), tuple(self.applied), first.looked_into, tuple(self.searches))
 
     def _examine(self, source: SourceFile) -> Examination:
         found = examine(source, self.selection, checked=False)
-        self.imports.update(dict.fromkeys(found.imports))
+        if found.search is not None:
+            self.searches.append(found.search)
         return found
 
     def _chosen(self, source: SourceFile, findings: Iterable[Finding]) -> list[Finding]:

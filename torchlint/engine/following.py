@@ -45,22 +45,23 @@ class Following:
         return Following(Sources(texts, on_disk=False), self.folders, self.here, search.top)
 
 
-def imported_training(code: bytes, search: Search) -> bytes:
+def imported_training(code: bytes, search: Search) -> bytes | None:
     """The texts of the modules that a program imports, if it goes backward, or repeats or changes one that does.
 
-    A test is looked into for what it does itself.
+    None: its imports are not followed. A test is looked into for what it does itself.
     """
-    if b"import" not in code or naming.TEST_PATH.search(search.inside_top):
-        return b""
+    if b"import" not in code:
+        return None
+    is_test = naming.TEST_PATH.search(search.inside_top) is not None
     if prefilter.goes_backward(code):
-        return b"\n".join(search.imported(code))
-    if not _USES.search(code):
-        return b""
+        return b"" if is_test else b"\n".join(search.imported(code))
+    if is_test or not _USES.search(code):
+        return None
     texts = list(search.imported(code))
     names = {name for text in texts for name in _training_names(text)}
     aliases = (pair for text in texts for item in imports_in(text) for pair in item.names) if names else ()
     names |= {alias.encode() for name, alias in aliases if alias and name.encode() in names}
-    return b"\n".join(texts) if not names.isdisjoint(_NAME.findall(code)) else b""
+    return None if names.isdisjoint(_NAME.findall(code)) else b"\n".join(texts)
 
 
 @lru_cache(maxsize=256)

@@ -30,7 +30,6 @@ class Search:
     libraries: frozenset[str] = frozenset()
     """Packages that no file of the repository stands for, whatever its name."""
     _asked: set[str] = field(default_factory=set)
-    """All bases at which something was looked for."""
     _asked_from: set[str] = field(default_factory=set)
     """The folders of the files that asked for top-level modules."""
 
@@ -47,6 +46,11 @@ class Search:
         """The path of the file from the folder of the repository."""
         return os.path.relpath(self.path, self.top)
 
+    @property
+    def asked(self) -> frozenset[str]:
+        """All bases at which something was looked for."""
+        return frozenset(self._asked)
+
     def modules(self) -> tuple[Module, ...]:
         """All that was asked for, and what decided where it was looked for, as it is."""
         found = [self.sources.top(os.path.dirname(self.path))] if self._asked else []
@@ -57,27 +61,30 @@ class Search:
 
     def base_of(self, name: str, importer: str) -> str | None:
         """The base of a module by its dotted name, as a file imports it; None if it is none of the repository's."""
-        inner = name.lstrip(".")
-        parts = inner.split(".") if inner else []
-        level = len(name) - len(inner)
-        if level:
-            base = self.relative(level, importer)
-        else:
-            base = None if parts[0] in self.libraries else self.absolute(parts.pop(0), importer)
+        base, parts = self.start(name, importer)
         for part in parts:
             base = self.inside(base, part) if base is not None else None
         return base
 
-    def absolute(self, name: str, importer: str) -> str | None:
-        """The base of a top-level module, as the file at the path `importer` would import it."""
+    def start(self, name: str, importer: str) -> tuple[str | None, list[str]]:
+        """The base that a dotted name begins with, as the file at the path `importer` imports it, and the rest."""
+        inner = name.lstrip(".")
+        parts = inner.split(".") if inner else []
+        if level := len(name) - len(inner):
+            return self._relative(level, importer), parts
+        if not parts or parts[0] in self.libraries:
+            return None, []
+        return self._absolute(parts[0], importer), parts[1:]
+
+    def _absolute(self, name: str, importer: str) -> str | None:
         folder = os.path.dirname(importer)
         self._asked_from.add(folder)
         found, asked = self.sources.find(name, (*self.folders, *self.sources.path_of(folder, self.top)))
         self._asked.update(asked)
         return found
 
-    def relative(self, level: int, importer: str) -> str | None:
-        """The base of the package that `level` dots stand for in the file at the path `importer`."""
+    def _relative(self, level: int, importer: str) -> str | None:
+        """The base of the package that so many dots stand for."""
         folder = os.path.dirname(importer)
         for _ in range(level - 1):
             folder = os.path.dirname(folder)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from torchlint.files import regular
+from torchlint.files.fingerprint import Status, digest_of, status_of
 
 MAX_BYTES = 1_000_000
 """A larger file is generated data: what it defines is unknown."""
@@ -57,7 +58,7 @@ class Module:
     base: str
     top: str
     kind: str
-    status: tuple[int, ...] = ()
+    status: Status = ()
     digest: str = ""
 
 
@@ -256,19 +257,14 @@ class Sources:
         return (module.status == self._status(path) != ()) or module.digest == self._digest(path, module.top)
 
     def _digest(self, path: str, top: str) -> str:
-        import hashlib  # not worth its time in a run without a cache
+        return digest_of(self.read(path, top) or b"")
 
-        return hashlib.blake2b(self.read(path, top) or b"", digest_size=16).hexdigest()
-
-    def _status(self, path: str) -> tuple[int, ...]:
-        """What changes when a file is written; nothing where that is not known."""
-        if path in self._texts:
-            return ()
+    def _status(self, path: str) -> Status:
+        """What the system says of a file; nothing where that is not known."""
         try:
-            found = os.stat(path)
+            return () if path in self._texts else status_of(path)
         except (OSError, ValueError):
             return ()
-        return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 @lru_cache(maxsize=1)

@@ -91,7 +91,7 @@ class Imports:
 
     def target(self, qualified: str, importer: Definitions) -> Target | None:
         """What a qualified name stands for in a module; None if that is none of the repository's, or not followed."""
-        base, parts = self._start(qualified, self._path_of(importer))
+        base, parts = self.search.start(qualified, self._path_of(importer))
         return None if base is None else self._followed(self._descend(base, parts))
 
     def member(self, base: str, name: str) -> Target | None:
@@ -104,22 +104,11 @@ class Imports:
             handed_on = self._handed_on(target)
             if handed_on is None:
                 return target
-            base, parts = self._start(*handed_on)
+            base, parts = self.search.start(*handed_on)
             if base is None:
                 return None
             target = self._descend(base, parts)
         return None
-
-    def _start(self, qualified: str, path: str) -> tuple[str | None, list[str]]:
-        """The module that a qualified name begins with, and what comes after it."""
-        name = qualified.lstrip(".")
-        level = len(qualified) - len(name)
-        parts = name.split(".") if name else []
-        if level:
-            return self.search.relative(level, path), parts
-        if not parts or parts[0] in self.search.libraries:
-            return None, []
-        return self.search.absolute(parts[0], path), parts[1:]
 
     def _descend(self, base: str, parts: list[str]) -> Target:
         """Follow a dotted name from a module into its submodules, where it does not define the name itself."""

@@ -151,6 +151,15 @@ class State:
         return self.at(self.position.in_loop(loop), loop.body)
 
     @contextmanager
+    def block(self) -> Iterator[None]:
+        """In a `with` block: behind it the grad mode is what it was."""
+        mode = self.mode
+        self.entered_from.append(mode)
+        yield
+        self.entered_from.pop()
+        self.mode = mode
+
+    @contextmanager
     def aside(self, calls: tuple[Site, ...]) -> Iterator[None]:
         """Interpret something that is no part of the program, in a state of its own, and go on as before."""
         before = self.frame, self.heap, self.mode, self.alive

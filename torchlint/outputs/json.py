@@ -11,7 +11,7 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Elsewhere, Finding, Fix, Severity, Span
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import json_text, printable
-from torchlint.outputs.places import absolute, utf16_range
+from torchlint.outputs.places import absolute, range_elsewhere, utf16_range
 from torchlint.results import LintedFile, Outcome
 
 Location = dict[str, Any]
@@ -35,7 +35,7 @@ def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str
         "message": printable(finding.message),
         "relatedInformation": [
             *({"location": locate(item.span), "message": printable(item.message)} for item in finding.related),
-            *({"location": _location_of(item), "message": printable(item.message)} for item in finding.elsewhere),
+            *({"location": _elsewhere(item), "message": printable(item.message)} for item in finding.elsewhere),
         ],
         "data": {
             "name": finding.name,
@@ -70,22 +70,19 @@ def _published(file: LintedFile) -> Iterator[dict[str, Any]]:
         yield {"uri": uri, "diagnostics": diagnostics}
 
 
-def _location_of(place: Elsewhere) -> Location:
-    start, end = place.utf16.start, place.utf16.end
-    return {
-        "uri": absolute(place.path).as_uri(),
-        "range": {
-            "start": {"line": start.line - 1, "character": start.column},
-            "end": {"line": end.line - 1, "character": end.column},
-        },
-    }
-
-
 def _location(source: SourceFile, span: Span) -> Location:
-    start, end = utf16_range(source, span)
     cell = source.place(span.start).cell
+    uri = absolute(source.path).as_uri() + ("" if cell is None else f"#cell{cell}")
+    return _ranged(uri, *utf16_range(source, span))
+
+
+def _elsewhere(place: Elsewhere) -> Location:
+    return _ranged(absolute(place.path).as_uri(), *range_elsewhere(place))
+
+
+def _ranged(uri: str, start: tuple[int, int], end: tuple[int, int]) -> Location:
     return {
-        "uri": absolute(source.path).as_uri() + ("" if cell is None else f"#cell{cell}"),
+        "uri": uri,
         "range": {
             "start": {"line": start[0], "character": start[1]},
             "end": {"line": end[0], "character": end[1]},

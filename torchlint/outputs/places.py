@@ -47,6 +47,12 @@ def utf16_range(source: SourceFile, span: Span) -> tuple[tuple[int, int], tuple[
     return (start.line - 1, columns[0]), (end.line - 1, columns[1])
 
 
+def range_elsewhere(place: Elsewhere) -> tuple[tuple[int, int], tuple[int, int]]:
+    """A place in another file as `utf16_range` gives a span."""
+    start, end = place.utf16.start, place.utf16.end
+    return (start.line - 1, start.column), (end.line - 1, end.column)
+
+
 def repository_path(path: str) -> str:
     """A path with forward slashes as services know it: from the root of the repository; outside of it absolute."""
     return _path_inside(path) or absolute(path).as_posix()

@@ -11,7 +11,7 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Safety, Severity, Span
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import json_text, sarif_text
-from torchlint.outputs.places import placed, repository_uri, utf16_range
+from torchlint.outputs.places import placed, range_elsewhere, repository_uri, utf16_range
 from torchlint.results import LintedFile, Outcome
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -119,16 +119,15 @@ def _related(source: SourceFile, finding: Finding) -> Iterator[tuple[dict[str, A
     for item in finding.related:
         yield _location(source, item.span), sarif_text(placed(item.message, source, item.span.start))
     for place in finding.elsewhere:
-        start, end = place.utf16.start, place.utf16.end
-        region = _columns((start.line - 1, start.column), (end.line - 1, end.column))
-        yield (
-            {"physicalLocation": {"artifactLocation": _artifact(place.path), "region": region}},
-            sarif_text(place.message),
-        )
+        yield _physical(place.path, _columns(*range_elsewhere(place))), sarif_text(place.message)
 
 
 def _location(source: SourceFile, span: Span) -> dict[str, Any]:
-    return {"physicalLocation": {"artifactLocation": _artifact(source.path), "region": _region(source, span)}}
+    return _physical(source.path, _region(source, span))
+
+
+def _physical(path: str, region: dict[str, int]) -> dict[str, Any]:
+    return {"physicalLocation": {"artifactLocation": _artifact(path), "region": region}}
 
 
 def _region(source: SourceFile, span: Span) -> dict[str, int]:

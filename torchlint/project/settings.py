@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchlint.engine import registry
-from torchlint.engine.following import Following
 from torchlint.engine.registry import Selection
 from torchlint.files.sources import Sources
 from torchlint.project.patterns import Patterns
 from torchlint.rule import OptionValue
+
+if TYPE_CHECKING:
+    from torchlint.engine.following import Following
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,8 @@ class Settings:
     @cached_property
     def following(self) -> Following | None:
         """How imports are followed; None: not at all."""
+        from torchlint.engine.following import Following  # what a run in which nothing has changed does not need
+
         return Following(self.sources, self._folders) if self.follow else None
 
     @cached_property

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 
 from torchlint.engine import registry
 from torchlint.engine.registry import Selection
+from torchlint.files.fingerprint import Stamp, digest_of, status_of
 from torchlint.files.source import SourceError, SourceFile, Unread
 from torchlint.files.sources import Module
 from torchlint.project.discovery import Target
 from torchlint.results import LintedFile, Outcome
-from torchlint.run.fingerprint import Stamp, digest_of, status_of
 from torchlint.run.process_pool import are_safe, processes_that_pay
 
 if TYPE_CHECKING:  # what a run in which nothing has changed does not need
     from concurrent.futures import Executor
 
     from torchlint.engine.fixer import Fixing
+    from torchlint.files.first_party import Search
     from torchlint.run.cache import Cache
     from torchlint.run.scheduler import Crew
 
@@ -130,23 +131,32 @@ def lint_file(job: Job) -> LintedFile:
     """Read and lint one file; that it cannot be read is a finding. Never raises."""
     job = job.read()
     if job.source is not None:
-        return lint_source(job.source, job.selection, job.fixing)
+        return lint_source(job.source, job.selection, job.fixing, stamped=job.stamped)
     assert job.problem is not None, "what was read has either a source or a problem"
     return _unread(job, job.problem)
 
 
-def lint_source(source: SourceFile, selection: Selection, fixing: Fixing | None = None) -> LintedFile:
-    """Lint, and fix, what has been read already."""
+def lint_source(
+    source: SourceFile, selection: Selection, fixing: Fixing | None = None, *, stamped: bool = False
+) -> LintedFile:
+    """Lint, and fix, what has been read already; `stamped` if it is of interest which modules were looked for."""
     if fixing is None:
         from torchlint.engine.examination import examine
 
         found = examine(source, selection)
-        return LintedFile(source, tuple(found.findings), looked_into=found.looked_into, imports=found.imports)
+        imports = _modules([found.search] if stamped and found.search is not None else [])
+        return LintedFile(source, tuple(found.findings), looked_into=found.looked_into, imports=imports)
     from torchlint.engine.fixer import fix
 
     fixed = fix(source, selection, unsafe=fixing.unsafe)
     before = LintedFile(source, fixed.before) if fixed.applied else None
-    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into, fixed.imports)
+    imports = _modules(fixed.searches if stamped else [])
+    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into, imports)
+
+
+def _modules(searches: Iterable[Search]) -> tuple[Module, ...]:
+    """The modules that were looked for, each once."""
+    return tuple(dict.fromkeys(module for search in searches for module in search.modules()))
 
 
 def _job(target: Target, fixing: Fixing | None, means: Means) -> Job:

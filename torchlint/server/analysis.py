@@ -48,7 +48,7 @@ class Analysis:
         """Lint a document; `pieces` are what is left of its earlier forms."""
         source = document.source(name)
         found = examine(source, selection, pieces, always_parse=True)
-        imports = frozenset(module.base for module in found.imports)
+        imports = found.search.asked if found.search is not None else frozenset()
         return cls(document, source, selection, columns, tuple(found.findings), imports)
 
     @cached_property

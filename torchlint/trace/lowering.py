@@ -60,9 +60,9 @@ def trace(source: SourceFile, rules: Iterable[type[Rule]] = (), following: Follo
     try:
         with collector_paused():
             search = following.search(source.path) if following is not None else None
-            imported = imported_training(source.code, search) if search is not None else b""
-            active = looking(rules, source.code, imported)
-            imports = Imports(search) if search is not None else None
+            imported = imported_training(source.code, search) if search is not None else None
+            active = looking(rules, source.code, imported or b"")
+            imports = Imports(search) if search is not None and imported is not None else None
             return with_deep_stack(lambda: _Lowering(read(source), active, imports).file())
     except (RecursionError, MemoryError):
         raise SourceError("code is nested too deeply to be read") from None

@@ -22,20 +22,23 @@ class Contexts(Part):
         function = self._generator(call) if isinstance(call, ast.Call) else None
         if function is None or not isinstance(call, ast.Call):
             return False
-        mode = self.state.mode
-        self.state.entered_from.append(mode)
-        if len(list(yields_of(function.info))) == 1:
-            self._run_around(function, call, item, block)
-        else:
-            arguments = self.calls.arguments(call)
-            self.state.mode = wrapped_mode(function.info) or mode
-            if item.optional_vars is not None:
-                value = Unknown(item, "call", arguments.all(), "", function, mode)
-                self.assignments.assign_target(item.optional_vars, self.state.stamp(value))
-            block()
-        self.state.entered_from.pop()
-        self.state.mode = mode
+        with self.state.block():
+            if len(list(yields_of(function.info))) == 1:
+                self._run_around(function, call, item, block)
+            else:
+                self._run_in_one_mode(function, call, item, block)
         return True
+
+    def _run_in_one_mode(
+        self, function: Function, call: ast.Call, item: ast.withitem, block: Callable[[], None]
+    ) -> None:
+        """Run the block once, in the mode of all places where a generator yields, or in an unknown one."""
+        arguments, mode = self.calls.arguments(call), self.state.mode
+        self.state.mode = wrapped_mode(function.info) or mode
+        if item.optional_vars is not None:
+            value = Unknown(item, "call", arguments.all(), "", function, mode)
+            self.assignments.assign_target(item.optional_vars, self.state.stamp(value))
+        block()
 
     def _run_around(self, function: Function, call: ast.Call, item: ast.withitem, block: Callable[[], None]) -> None:
         """Interpret a generator with one `yield`, and the block there."""

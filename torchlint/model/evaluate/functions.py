@@ -103,8 +103,7 @@ class Functions(Part):
 
     def read_property(self, method: FunctionInfo, owner: Value, node: ast.AST) -> Value:
         """What a property gives: another value at each reading."""
-        function = self.functions.bound(method, owner)
-        return self.inline(function, Arguments([], {}, []), node)
+        return self.inline(self.bound(method, owner), Arguments([], {}, []), node)
 
     def _return_to(self, caller: Frame) -> None:
         """Merge the states at every `return` and at the end of the body into the caller's."""

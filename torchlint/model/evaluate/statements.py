@@ -65,23 +65,19 @@ class Statements(Part):
         item, inner = items[0], items[1:]
         if self.contexts.manage(item, lambda: self._enter(inner, node)):
             return
-        state = self.state
-        mode = state.mode
-        state.entered_from.append(mode)
-        context = self.expressions.value(item.context_expr)
-        entered = self.contexts.entered(context, item)
-        if isinstance(context, Context):
-            state.mode = context.mode
-        elif entered is None and may_switch_gradients(context):
-            state.mode = GradMode.UNKNOWN
-        if item.optional_vars is not None:
-            bound = entered or (context if not isinstance(context, Context) else Plain(item))
-            self.assignments.assign_target(item.optional_vars, bound)
-        self._enter(inner, node)
-        if entered is not None:
-            self.contexts.left(context, item)
-        state.entered_from.pop()
-        state.mode = mode
+        with self.state.block():
+            context = self.expressions.value(item.context_expr)
+            entered = self.contexts.entered(context, item)
+            if isinstance(context, Context):
+                self.state.mode = context.mode
+            elif entered is None and may_switch_gradients(context):
+                self.state.mode = GradMode.UNKNOWN
+            if item.optional_vars is not None:
+                bound = entered or (context if not isinstance(context, Context) else Plain(item))
+                self.assignments.assign_target(item.optional_vars, bound)
+            self._enter(inner, node)
+            if entered is not None:
+                self.contexts.left(context, item)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         info = self.definitions.functions[node]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchlint.engine.registry import INTERNAL_ERROR, UNREADABLE_FILE
+from torchlint.files.fingerprint import Stamp, Status, digest_of, status_of
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.files.sources import Module
 from torchlint.finding import Finding
@@ -19,7 +20,6 @@ from torchlint.run.cache.environment import key_of
 from torchlint.run.cache.folder import CacheError
 from torchlint.run.cache.index import Entry, Index
 from torchlint.run.cache.serialize import finding_of, plain
-from torchlint.run.fingerprint import Stamp, Status, digest_of, status_of
 
 __all__ = ["Cache", "CacheError"]
 

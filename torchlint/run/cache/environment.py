@@ -10,7 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 
 from torchlint.engine.plugins import plugins, version_of
-from torchlint.run.fingerprint import digest_of
+from torchlint.files.fingerprint import digest_of
 
 
 @cache

@@ -12,8 +12,8 @@ from types import NoneType
 from typing import Any
 
 from torchlint.files import regular
+from torchlint.files.fingerprint import Status, digest_of
 from torchlint.files.sources import Module
-from torchlint.run.fingerprint import Status, digest_of
 
 MAX_FILES = 100_000
 MAX_BYTES = 50_000_000

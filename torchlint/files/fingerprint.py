@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 Status = tuple[int, ...]
 
@@ -17,7 +16,7 @@ class Stamp:
     digest: str
 
 
-def status_of(path: Path) -> Status:
+def status_of(path: str | os.PathLike[str]) -> Status:
     """What changes when a file is written, even if its size and modification time are set back."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
