@@ -121,3 +121,17 @@ def test_trace_shows_what_was_followed() -> None:
     shown = CliRunner().invoke(cli, ["trace", "train.py"]).stdout
     assert "follow    back(loss)" in shown
     assert "backward  back(loss)" in shown
+    assert "Followed into: utils/helpers.py." in shown.replace("\\", "/")
+
+
+def test_trace_shows_what_was_not_followed(repository: Path) -> None:
+    imports = "from long import a\nfrom utils.helpers import back\nimport broken"
+    calls = "        a(model)\n        broken.b(model)\n        back(loss)\n"
+    text = loop(imports).replace("        back(loss)\n", calls)
+    write(repository, {"train.py": text, "broken.py": "def b(model:\n", "long.py": "def a(model):\n    pass\n" * 400})
+    assert calls in text
+    shown = " ".join(CliRunner().invoke(cli, ["trace", "train.py"]).stdout.split())
+    assert "Followed into: utils/helpers.py." in shown.replace("\\", "/")
+    assert "Not followed (not Python that can be read): broken.py." in shown
+    assert "Not followed (longer than 8 kB, and has no word that matters to training): long.py." in shown
+    assert "ollowed" not in CliRunner().invoke(cli, ["trace", "utils/helpers.py"]).stdout

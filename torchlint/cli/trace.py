@@ -48,8 +48,9 @@ Exit codes:
 def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, everything: bool, color: str) -> None:
     """Show what torchlint sees in files: to find out why it is silent, or why it is not.
 
-    FILE is a .py file or a notebook; `-` reads standard input. Calls of functions of the same file are followed with
-    the caller's values, and what they do stands below the call.
+    FILE is a .py file or a notebook; `-` reads standard input. Calls of functions of the same file, and of modules of
+    the repository that it imports, are followed with the caller's values, and what they do stands below the call. Which
+    modules were followed, and which were not and why, stands at the end.
 
     \b
     A line has its place, what happens there, the source, and what that means:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from weakref import WeakKeyDictionary
 
 from torchlint.files.first_party import Search
@@ -27,6 +28,15 @@ _WORDS = (
     *(*triggers.BACKWARD, *triggers.CLEAR, *triggers.NO_GRAD, *triggers.EMPTY_CACHE, *triggers.ANOMALY, *triggers.CLIP),
     *(b".step(", b"optim.", b"softmax"),
 )
+
+
+class Stop(Enum):
+    """Why a module of the repository is not followed."""
+
+    UNREAD = "cannot be read, lies outside the repository or is larger than 1 MB"
+    WORDLESS = "longer than 8 kB, and has no word that matters to training"
+    TOTAL = "with it there is more than 300 kB to follow"
+    SYNTAX = "not Python that can be read"
 
 
 class Parsed:
@@ -81,6 +91,8 @@ class Imports:
     """Those of the linted module, which others may import."""
     training: dict[tuple[Definitions, int], set[str]] = field(default_factory=dict)
     """The names of the functions of a module that train, within so many modules."""
+    stops: dict[str, Stop | None] = field(default_factory=dict)
+    """By path each module that was asked for; None: it is followed."""
     _bytes: int = 0
     _by_base: dict[str, Definitions | None] = field(default_factory=dict)
 
@@ -190,13 +202,24 @@ class Imports:
 
     def _read(self, base: str) -> Definitions | None:
         path = self.search.sources.file_of(base)
-        if path == self.search.path:
-            return self.own
+        if path is None or path == self.search.path:
+            return self.own if path else None
         data = self.search.read(base)
-        if path is None or data is None or not _is_worth_it(data) or self._bytes + len(data) > MAX_BYTES:
+        self.stops[path] = self._stop(data)
+        if data is None or self.stops[path]:
             return None
         self._bytes += len(data)
-        return self.parsed.definitions(path, data)
+        found = self.parsed.definitions(path, data)
+        self.stops[path] = None if found is not None else Stop.SYNTAX
+        return found
+
+    def _stop(self, data: bytes | None) -> Stop | None:
+        """Why a module of this text is not even parsed."""
+        if data is None:
+            return Stop.UNREAD
+        if not _is_worth_it(data):
+            return Stop.WORDLESS
+        return Stop.TOTAL if self._bytes + len(data) > MAX_BYTES else None
 
 
 def _is_worth_it(data: bytes) -> bool:

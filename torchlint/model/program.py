@@ -13,6 +13,7 @@ from torchlint.model.evaluate.interpreter import Interpreter
 from torchlint.model.events import Event, Inlined, Item, Keep, Loop, Mutate, Read, events_in, items_in
 from torchlint.model.imports import Imports
 from torchlint.model.relevance import Relevance
+from torchlint.model.state import MAX_ELSEWHERE
 from torchlint.model.values import (
     Frame,
     Value,
@@ -137,8 +138,9 @@ class Program:
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether there is more to interpret than is worth the time."""
-        return self.interpreter.state.budget <= 0
+        """Whether there is more to interpret, here or in what is imported, than is worth the time."""
+        state = self.interpreter.state
+        return state.budget <= 0 or state.elsewhere >= MAX_ELSEWHERE
 
     def tests(self, trace: Trace) -> bool:
         """Whether what a trace begins with is a test, in a file of tests."""

@@ -63,6 +63,11 @@ class FileTrace:
     """The functions that were not interpreted."""
     cut_short: bool
     """Whether the model has given up following calls, since there was too much to interpret."""
+    modules: Mapping[str, str] | None
+    """The modules of the repository that were asked for, by the way to them from the file, and why one is not followed.
+
+    It is "" of those that are. None: imports of this file are not followed.
+    """
 
     def json(self) -> str:
         """One JSON object, with a line for each row and each value."""
@@ -76,6 +81,7 @@ class FileTrace:
                 "[]", (_text({"name": name, "at": place(self.source, span)}) for name, span in self.skipped)
             ),
             "cut_short": _text(self.cut_short),
+            **({} if self.modules is None else {"modules": _text(self.modules)}),
         }
         return "{" + ",\n".join(f'"{name}":{text}' for name, text in parts.items()) + "}"
 

@@ -75,6 +75,7 @@ class _Lowering:
         self.tree = tree
         self.source = tree.source
         self.rules = rules
+        self.imports = imports
         self.model = Model(tree, {name for rule in rules for name in rule.calls}, imports)
         self.program = self.model.program
         self._places: dict[Site, str] = {}
@@ -86,7 +87,14 @@ class _Lowering:
         skipped = tuple((_name(info), self.tree.span(site_of(info.node))) for info in self._skipped())
         cut_short = self.program.is_cut_short
         is_test = self.program.is_test
-        return FileTrace(self.source, names, is_test, functions, self.values.facts, skipped, cut_short)
+        facts, modules = self.values.facts, self._modules()
+        return FileTrace(self.source, names, is_test, functions, facts, skipped, cut_short, modules)
+
+    def _modules(self) -> dict[str, str] | None:
+        if self.imports is None:
+            return None
+        way_to, stops = self.imports.search.way_to, self.imports.stops
+        return {way_to(path): stop.value if stop is not None else "" for path, stop in sorted(stops.items())}
 
     def _skipped(self) -> list[FunctionInfo]:
         """Functions that were not interpreted, not even for what they store or return."""

@@ -48,9 +48,16 @@ def _about_the_rest(trace: FileTrace, told: Sequence[FunctionText]) -> Iterator[
     if hidden := sum(text.hidden for text in told):
         yield from wrapped(f"Not shown, for they decide nothing: {counted(hidden, 'event')}. --all shows them.")
     if trace.cut_short:
-        yield from wrapped(
-            "There is more to follow than torchlint takes on: some calls of local functions are unknown."
-        )
+        yield from wrapped("There is more to follow than torchlint takes on: some calls are unknown.")
+    yield from _about_modules(trace)
+
+
+def _about_modules(trace: FileTrace) -> Iterator[str]:
+    """What was followed of what the file imports, and what was not."""
+    modules = {printable(way): why for way, why in (trace.modules or {}).items()}
+    yield from _named("Followed into", [way for way, why in modules.items() if not why])
+    for reason in dict.fromkeys(filter(None, modules.values())):
+        yield from _named(f"Not followed ({reason})", [way for way, why in modules.items() if why == reason])
 
 
 def _named(what: str, names: Sequence[str]) -> list[str]:
