@@ -26,6 +26,7 @@ from torchlint.model.tracking import Tracking, called_like_module, has_parameter
 from torchlint.model.values import (
     Answer,
     Container,
+    External,
     Instance,
     Module,
     Optimizer,
@@ -397,9 +398,10 @@ def _module_like(item: Value) -> bool:
     if not isinstance(item, Unknown):
         return is_module(item) is Answer.YES
     call = result_of_call(item)
-    makers = (call.callee, *call.parents[:1]) if call is not None and call.origin == "call" else ()
-    if any(maker is not None and _module_like(maker) for maker in makers):
-        return False  # what a module, or a method of one, returns is a tensor
+    receiver = call.parents[:1] if call is not None and not isinstance(call.callee, External) else ()
+    makers = (call.callee, *receiver) if call is not None and call.origin == "call" else ()
+    if any(maker is not None and _module_like(maker) and not naming.is_class_name(maker.label) for maker in makers):
+        return False  # what a module, or a method of one, returns is a tensor; a method of a class makes a module
     return is_module(item) is Answer.YES or item.origin == "super" or bool(naming.MODULE.search(item.label))
 
 
