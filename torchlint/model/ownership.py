@@ -254,9 +254,13 @@ class Ownership:
             return True
         if isinstance(item, Instance):
             return self._holds(item, optimizer)
-        if isinstance(item, Optimizer) or _module_like(item):
+        if isinstance(item, Optimizer) or (_module_like(item) and not self._is_data(item)):
             return self.clears(item, optimizer) is not Answer.NO
         return False
+
+    def _is_data(self, item: Value) -> bool:
+        """Whether a value is part of what a loader gives, whatever its name."""
+        return isinstance(item, Unknown) and self.tracking.tracked(item) is Answer.NO
 
     def _only_computes(self, event: MayClear, item: Value) -> bool:
         """A method of a module whose name has nothing to do with gradients."""

@@ -63,7 +63,10 @@ _MODULE_WORDS = (
     r"learner predictor classifier extractor transformer unet "
     r"vae vgg resnet bert gpt (?:^|_)(?:gen|dis|disc|netd|netg|agent|trainer)(?:$|_) ^(?:d|g|q|pi|ac)\d*$"
 )
-MODULE = _any_of(_MODULE_WORDS)
+_ABOUT_A_MODULE = (
+    "name path dir file url id type version size len length dim width depth input output pred prediction score"
+).replace(" ", "|")
+MODULE = LazyPattern(rf"^(?!.*_(?:{_ABOUT_A_MODULE})s?$)(?=.*?(?:{'|'.join(_MODULE_WORDS.split())}))", re.IGNORECASE)
 _CALLED = _any_of(
     _MODULE_WORDS
     + r" (?:^|_)(?:layers?|linear|lin|fc|conv|head|cell|block|embed(?:ding)?|proj|mlp|rnn|lstm|gru|attn)\d*$"
@@ -110,7 +113,7 @@ _HARMLESS_TO_MODEL = _verbs(
     "seed time loss criterion forward encode decode "
     r"run_eval act offload select_action choose_action init initialize register add append avg mpi grad_?clip\w* "
     r"regulari[sz]\w* penalty odeint accumulate no_sync autocast device "
-    r"num embed extract render greedy translate beam"
+    r"num embed extract render greedy translate beam from"
 )
 _ONLY_COMPUTES = _verbs(
     _TO_OPTIMIZER + " eval evaluate evaluation valid validate validation test predict infer inference sample generate "
