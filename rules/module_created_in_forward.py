@@ -124,25 +124,29 @@ class ModuleCreatedInForward(Rule):
                 yield MadeInForward(python_ast.site_of(call), last, "parameter", function.name)
             return
         owned = stateful_modules.owned(last, call)
-        whole = self._with_surroundings(call)
-        if owned and self._is_called(whole, function):
-            yield MadeInForward(python_ast.site_of(call), last, owned, function.name)
+        whole = self._in_sequential(call)
+        if owned and self._is_called(self._moved(whole), function):
+            name = python_ast.called_name(whole) if whole is not call else last
+            yield MadeInForward(python_ast.site_of(whole), name, owned, function.name)
 
     # -- layers ----------------------------------------------------------------------------------------
 
-    def _with_surroundings(self, call: ast.Call) -> ast.expr:
-        """A layer, the `Sequential` that it is a part of, or what moves it: `nn.Linear(2, 3).to(x.device)`."""
+    def _in_sequential(self, call: ast.Call) -> ast.Call:
+        """A layer, or the outermost `Sequential` that it is a part of."""
+        parent = self.model.tree.parent(call)
+        if isinstance(parent, ast.Call) and call in parent.args and self._is_sequential(parent):
+            return self._in_sequential(parent)
+        return call
+
+    def _moved(self, node: ast.expr) -> ast.expr:
+        """`layer.cuda()` of `layer`, `nn.Linear(2, 3).to(x.device)` of `nn.Linear(2, 3)`."""
         tree = self.model.tree
-        node: ast.expr = call
-        while True:
-            parent = tree.parent(node)
-            above = tree.parent(parent) if isinstance(parent, ast.Attribute) and parent.attr in _SAME_MODULE else None
-            if isinstance(above, ast.Call) and above.func is parent:
-                node = above
-            elif isinstance(parent, ast.Call) and node in parent.args and self._is_sequential(parent):
-                node = parent
-            else:
-                return node
+        while isinstance(parent := tree.parent(node), ast.Attribute) and parent.attr in _SAME_MODULE:
+            call = tree.parent(parent)
+            if not isinstance(call, ast.Call) or call.func is not parent:
+                break
+            node = call
+        return node
 
     def _is_sequential(self, call: ast.Call) -> bool:
         return self._qualified(call.func) == "torch.nn.Sequential"
@@ -159,7 +163,7 @@ class ModuleCreatedInForward(Rule):
 
     def _use_of_layer(self, load: ast.Name) -> str:
         tree = self.model.tree
-        node = self._with_surroundings_of_name(load)
+        node = self._moved(load)
         parent = tree.parent(node)
         if isinstance(parent, ast.Call) and parent.func is node:
             return "call"
@@ -167,17 +171,6 @@ class ModuleCreatedInForward(Rule):
             return "other"
         stays = isinstance(parent, ast.Expr) or _name_bound(parent, node) == load.id
         return "move" if stays else "other"
-
-    def _with_surroundings_of_name(self, load: ast.Name) -> ast.expr:
-        """`layer.cuda()` of `layer`."""
-        tree = self.model.tree
-        node: ast.expr = load
-        while isinstance(parent := tree.parent(node), ast.Attribute) and parent.attr in _SAME_MODULE:
-            above = tree.parent(parent)
-            if not isinstance(above, ast.Call) or above.func is not parent:
-                break
-            node = above
-        return node
 
     # -- parameters ------------------------------------------------------------------------------------
 
@@ -214,7 +207,9 @@ class ModuleCreatedInForward(Rule):
 
     def _is_computed_with(self, node: ast.expr) -> bool:
         tree = self.model.tree
-        parent = tree.parent(node)
+        parent, statement = tree.parent(node), tree.statement(node)
+        if isinstance(statement, ast.Assign) and any(not isinstance(item, ast.Name) for item in statement.targets):
+            return False  # what is made of it may be kept
         if isinstance(parent, ast.Attribute):
             call = tree.parent(parent)
             is_call = isinstance(call, ast.Call) and call.func is parent
