@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, prefilter
-from torchlint.model.queries import torch_classes
 from torchlint.pytorch import api, stateful_modules
 from torchlint.syntax import python_ast
 
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
-_CREATORS = api.CREATORS - frozenset("tensor from_numpy as_tensor load from_dlpack frombuffer asarray".split())
+_OF_DATA = frozenset("tensor from_numpy as_tensor load from_dlpack frombuffer asarray".split())
+"""Functions that make a tensor of what is there."""
 _SAME_MODULE = frozenset("to cuda cpu half float double bfloat16 train eval".split())
 _SAME_DATA = frozenset("to cuda cpu half float double bfloat16 view reshape unsqueeze".split())
 _OTHER_TRAINING = frozenset("backward grad step".split())
@@ -103,7 +103,9 @@ class ModuleCreatedInForward(Rule):
 
     def _is_of_forward(self, function: FunctionInfo) -> bool:
         """Whether a function is the `forward` of a module, or a method that only that calls."""
-        if function.owner is None or not torch_classes.is_module_class(function.owner):
+        from torchlint.model.queries.torch_classes import is_module_class
+
+        if function.owner is None or not is_module_class(function.owner):
             return False
         if function.has_decorator("staticmethod") or function.has_decorator("property"):
             return False
@@ -184,7 +186,7 @@ class ModuleCreatedInForward(Rule):
                 node = node.left if isinstance(node.right, ast.Constant) else node.right
                 continue
             name = self._qualified(node.func)
-            if name.startswith("torch.") and name.rpartition(".")[2] in _CREATORS:
+            if name.startswith("torch.") and name.rpartition(".")[2] in api.CREATORS - _OF_DATA:
                 return True
             is_method = isinstance(node.func, ast.Attribute) and node.func.attr in _SAME_DATA
             if is_method:
