@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.values import Function, Module, Value
+from torchlint.model.values import Function, Module, Unknown, Value
 from torchlint.pytorch.effects import GradMode
 
 
@@ -36,5 +36,7 @@ class Observations:
     """The module that overwrites its argument, by its result."""
     openings: dict[Value, Module] = field(default_factory=dict)
     """The module that opens a `Sequential` and overwrites its argument, by its result."""
+    checkpoints: list[Unknown] = field(default_factory=list)
+    """Results of calls that checkpoint activations."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
     """Values that are layers of PyTorch, and in which arms of branches."""

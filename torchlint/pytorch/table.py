@@ -221,6 +221,8 @@ def _of(entry: Api, effects: tuple[type[Effect], ...]) -> Effect | None:
     return next((effect for effect in entry.effects if isinstance(effect, effects)), None)
 
 
+CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"})
+"""Functions that run a block without keeping its activations, and again in the backward pass."""
 ACTING_METHODS = methods_with(Clears, GoesBackward, Steps, EvaluatesModule, Unscales) | {"train", "update"}
 """Methods that are called for what they do: to name one does nothing."""
 _AUTOCASTS = {f"torch.{module}autocast" for module in ("", "amp.", "amp.autocast_mode.", "cuda.amp.", "cpu.amp.")}
