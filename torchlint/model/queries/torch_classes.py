@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torchlint.model.definitions import ClassInfo
 
-_FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _MODULE = frozenset({"LightningModule", "PreTrainedModel"})
 """Classes of other packages that are modules, by their last name."""
 
@@ -13,8 +12,3 @@ def is_module_class(info: ClassInfo) -> bool:
     """Whether objects of a class are surely modules."""
     bases = (item for item in info.ancestors() if isinstance(item, str))
     return any(base.startswith("torch.nn.") or base.rpartition(".")[2] in _MODULE for base in bases)
-
-
-def is_function_class(info: ClassInfo) -> bool:
-    """Whether a class is a function of autograd, and no subclass of another one of the program."""
-    return any(info.definitions.qualified(base, info.node) in _FUNCTION for base in info.bases)
