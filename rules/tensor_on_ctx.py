@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, TypeGuard
 
 from torchlint import Category, Rule
@@ -142,10 +143,9 @@ def _differentiated(function: AutogradFunction) -> Iterator[str]:
     from torchlint.model.queries.autograd_functions import returns_of
 
     for value in returns_of(function.backward):
-        given = value.elts if isinstance(value, ast.Tuple) else [value]
-        if any(isinstance(item, ast.Starred) for item in given):
-            continue
-        for parameter, item in zip(function.inputs or (), given, strict=False):
+        given = value.elts if isinstance(value, ast.Tuple) else [value] if len(function.inputs or ()) == 1 else []
+        written = takewhile(lambda item: not isinstance(item, ast.Starred), given)
+        for parameter, item in zip(function.inputs or (), written, strict=False):
             is_number = python_ast.dotted(parameter.annotation) in _NO_TENSORS
             if item is not None and not python_ast.is_literal(item, None) and not is_number:
                 yield parameter.arg

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, Safety, edits
+from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.model import events, values
 from torchlint.pytorch import api, naming, table, triggers
 from torchlint.syntax import python_ast
@@ -99,7 +99,7 @@ class UncalledMethod(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return _uncalled().search(data) is not None
+        return _unentered().search(data) is not None or prefilter.stands_alone(data, _uncalled())
 
     def ask(self) -> Iterator[Named | Unentered]:
         for trace in self.model.program.traces:
@@ -178,11 +178,16 @@ class UncalledMethod(Rule):
 
 @lru_cache
 def _uncalled() -> re.Pattern[bytes]:
-    """A line that ends in the name of such a method and binds nothing, or a context manager before a colon."""
+    """The name of such a method at the end of a statement."""
     methods = b"|".join(sorted(map(str.encode, table.ACTING_METHODS)))
+    return re.compile(rb"\.\s*(?:%s)[ \t)]*(?:[;#\r\n]|\Z)" % methods)
+
+
+@lru_cache
+def _unentered() -> re.Pattern[bytes]:
+    """The name of a context manager before what may end an item of a `with`."""
     contexts = b"|".join(sorted({name.rpartition(".")[2].encode() for name in table.CONTEXTS}))
-    statement = rb"(?:^|[\r;:])(?![ \t]*return\b)[^=#\r\n]*\.\s*(?:%s)[ \t)]*(?:[;#\r\n]|\Z)" % methods
-    return re.compile(rb"%s|\b(?:%s)[ \t]*(?:[:,)\\]|as\b)" % (statement, contexts), re.MULTILINE)
+    return re.compile(rb"(?:%s)[ \t]*(?:[:,)\\]|as\b)" % contexts)
 
 
 def _methods_of(owner: values.Value) -> Collection[str]:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.values import Function, Module, Unknown, Value
+from torchlint.model.values import Function, Module, Tensor, Unknown, Value
 from torchlint.pytorch.effects import GradMode
 
 
@@ -38,5 +38,7 @@ class Observations:
     """The module that opens a `Sequential` and overwrites its argument, by its result."""
     checkpoints: list[Unknown] = field(default_factory=list)
     """Results of calls that checkpoint activations."""
+    discarded: list[Tensor] = field(default_factory=list)
+    """Results of calls that are statements of their own."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
     """Values that are layers of PyTorch, and in which arms of branches."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.imports import Imports
-from torchlint.pytorch.api import SET_GRAD_MODE
+from torchlint.pytorch.api import OUT_OF_PLACE, SET_GRAD_MODE
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, Keeps, Steps
 from torchlint.pytorch.table import ACTING_METHODS, last_names_with
@@ -110,9 +110,12 @@ class Relevance:
             yield from (info for info in self.definitions.functions.values() if info.name == "forward")
 
     def _naming(self) -> Iterator[FunctionInfo]:
-        """Functions that name a method that acts, without calling it."""
+        """Functions with a statement that does nothing: it names a method that acts, or calls one that only returns."""
         for statement in self.tree.of_type(ast.Expr):
-            if isinstance(statement.value, ast.Attribute) and statement.value.attr in ACTING_METHODS:
+            node, names = statement.value, ACTING_METHODS
+            if isinstance(node, ast.Call):
+                node, names = node.func, OUT_OF_PLACE
+            if isinstance(node, ast.Attribute) and node.attr in names:
                 yield from self._functions(statement)
 
     def _asked_for(self, calls: Collection[str]) -> Iterator[FunctionInfo]:

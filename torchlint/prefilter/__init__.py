@@ -16,6 +16,7 @@ from functools import lru_cache
 from torchlint.prefilter import searches
 from torchlint.prefilter.changes import Changes
 from torchlint.prefilter.outline import Outline
+from torchlint.prefilter.statements import stands_alone
 from torchlint.pytorch.triggers import BACKWARD, holds
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "may_change_saved_tensor",
     "may_empty_cache_in_loop",
     "may_keep_graph",
+    "stands_alone",
     "training_names",
 ]
 

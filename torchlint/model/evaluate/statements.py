@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Exit, Returned, Uncalled
 from torchlint.model.scopes import imported_by
-from torchlint.model.values import Class, Context, Function, Phi, Plain, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import Class, Context, Function, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import naming
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.table import ACTING_METHODS
@@ -58,7 +58,9 @@ class Statements(Part):
             self.attributes.read(owner, node.value.attr, node.value)
             self.state.emit(Uncalled(site_of(node.value), node.value.attr, owner))
             return
-        self.expressions.value(node.value)
+        value = self.expressions.value(node.value)
+        if isinstance(value, Tensor) and isinstance(node.value, ast.Call):
+            self.observations.discarded.append(value)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> None:
         self._enter(list(node.items), node)
