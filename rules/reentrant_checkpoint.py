@@ -17,17 +17,22 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _OPTION = "use_reentrant"
+_OWN_OPTIONS = frozenset(
+    {_OPTION, "function", "functions", "segments", "input", "preserve_rng_state", "determinism_check"}
+)
+"""What the reentrant form takes by keyword; `context_fn`, `debug` and arguments of the block it does not."""
 
 
 @dataclass(frozen=True)
 class Reentrant:
-    """A call takes the reentrant form: since it is not told which to take, or (`told`) since it is told so."""
+    """A call takes the reentrant form, for it is told so, or not told which."""
 
     call: Site
     name: str
-    told: bool
     inputs: str
     """An input, if surely none of them requires grad."""
+    keyword: str
+    """A keyword argument for the block, if there is one."""
 
 
 class ReentrantCheckpoint(Rule):
@@ -35,7 +40,8 @@ class ReentrantCheckpoint(Rule):
 
     ## What it does
     Finds calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` without the argument
-    `use_reentrant`. Where no input of the block can require grad, it also finds `use_reentrant=True`.
+    `use_reentrant`. It also finds `use_reentrant=True` where no input of the block can require grad, and where the
+    block is given a keyword argument, which raises.
 
     ## Why is this bad?
     Without the argument PyTorch warns and takes the reentrant form, and it has announced another default. The reentrant
@@ -82,11 +88,10 @@ class ReentrantCheckpoint(Rule):
                 continue
             option = next((item.value for item in call.keywords if item.arg == _OPTION), None)
             untracked = self._untracked.get(python_ast.site_of(call), "")
-            if option is None:
-                if not self._has_other_form(call):
-                    yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], False, untracked)
-            elif python_ast.is_literal(option, True) and untracked:
-                yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], True, untracked)
+            keyword = next((str(item.arg) for item in call.keywords if item.arg not in _OWN_OPTIONS), "")
+            told = option is not None and python_ast.is_literal(option, True)
+            if (option is None and not self._has_other_form(call)) or (told and (untracked or keyword)):
+                yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], untracked, keyword)
 
     def _qualified(self, call: ast.Call) -> str:
         return self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
@@ -134,7 +139,9 @@ class ReentrantCheckpoint(Rule):
 
     def report_Reentrant(self, reentrant: Reentrant) -> None:
         name, given = reentrant.name, reentrant.inputs
-        if given:
+        if reentrant.keyword:
+            message = f"a reentrant `{name}` takes no `{reentrant.keyword}`: the call raises"
+        elif given:
             message = f"`{given}` requires no grad, so that a reentrant `{name}` gives the block's weights no gradient"
         else:
             message = f"`{name}` without `{_OPTION}` is reentrant: the block learns only if an input requires grad"
