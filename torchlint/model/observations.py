@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.values import Function, Module, Tensor, Unknown, Value
 from torchlint.pytorch.effects import GradMode
+from torchlint.syntax.python_ast import Site
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Observations:
     """The module that opens a `Sequential` and overwrites its argument, by its result."""
     checkpoints: list[Unknown] = field(default_factory=list)
     """Results of calls that checkpoint activations."""
+    direct_forwards: list[tuple[Site, Value]] = field(default_factory=list)
+    """Calls of methods that are named `forward`, each with the object."""
     discarded: list[Tensor] = field(default_factory=list)
     """Results of calls that are statements of their own."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
