@@ -83,7 +83,6 @@ class MissingZeroGrad(Rule):
 
     def report_StaleGradients(self, stale: StaleGradients) -> None:
         name, statement, manual = self._words.name(stale.step), self._words.statement(stale), stale.step.manual
-        optimizer = self._words.optimizer(stale.step)
         when = _when(stale.cleared_elsewhere, stale.loop is not None)
         whose = "already used for its update" if manual else "of its previous step"
         self.report(
@@ -91,7 +90,7 @@ class MissingZeroGrad(Rule):
             f"gradients of `{name}` are {when}: this `backward` adds to those {whose}",
             related=[(stale.step.site, f"`{name}` has already used the old gradients here")],
             help=_help(name, statement, manual),
-            fix=repairs.missing_clear(self.model, self.nodes, stale, optimizer=optimizer, statement=statement),
+            fix=repairs.missing_clear(self.model, self.nodes, stale, statement=statement),
         )
 
 

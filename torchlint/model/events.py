@@ -77,6 +77,14 @@ class MayClear(Event):
 
 
 @dataclass(eq=False, repr=False)
+class Uncalled(Event):
+    """A method of this name is named as a statement, and not called."""
+
+    name: str
+    owner: Value
+
+
+@dataclass(eq=False, repr=False)
 class Yield(Event):
     """A generator hands control to its consumer, who may do anything before the next value."""
 

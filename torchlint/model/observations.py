@@ -6,8 +6,9 @@ import ast
 from dataclasses import dataclass, field
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.values import Function, Module, Value
+from torchlint.model.values import Function, Module, Tensor, Unknown, Value
 from torchlint.pytorch.effects import GradMode
+from torchlint.syntax.python_ast import Site
 
 
 @dataclass
@@ -36,5 +37,11 @@ class Observations:
     """The module that overwrites its argument, by its result."""
     openings: dict[Value, Module] = field(default_factory=dict)
     """The module that opens a `Sequential` and overwrites its argument, by its result."""
+    checkpoints: list[Unknown] = field(default_factory=list)
+    """Results of calls that checkpoint activations."""
+    direct_forwards: list[tuple[Site, Value]] = field(default_factory=list)
+    """Calls of methods that are named `forward`, each with the object."""
+    discarded: list[Tensor] = field(default_factory=list)
+    """Results of calls that are statements of their own."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
     """Values that are layers of PyTorch, and in which arms of branches."""

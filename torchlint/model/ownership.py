@@ -19,6 +19,7 @@ from torchlint.model.events import (
     Loop,
     MayClear,
     Step,
+    Uncalled,
     Yield,
 )
 from torchlint.model.program import Program, Trace
@@ -41,14 +42,19 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import naming
+from torchlint.pytorch.effects import Clears, GoesBackward
+from torchlint.pytorch.table import methods_with
 from torchlint.syntax.python_ast import site_of
 
 MAX_OPTIMIZERS = 50
 """Of how many optimizers a loop or function is asked; not of all, or time would grow with their square."""
-TOUCHING = (Step, Backward, Clear, Fresh, MayClear, Yield, GradRead)
+TOUCHING = (Step, Backward, Clear, Fresh, MayClear, Uncalled, Yield, GradRead)
 """What may happen to the gradients of an optimizer."""
-GIVING = (Backward, GradRead, Grad, Yield, Clear, MayClear, Call)
+GIVING = (Backward, GradRead, Grad, Yield, Clear, MayClear, Uncalled, Call)
 """What may give an optimizer gradients."""
+_CLEARING = methods_with(Clears)
+_GOING_BACKWARD = methods_with(GoesBackward)
+"""Methods that are meant to clear, and to go backward, also where the call is forgotten: that is another defect."""
 
 
 class Ownership:
@@ -155,7 +161,7 @@ class Ownership:
     def may_clear(self, event: Event, optimizer: Value) -> bool:
         """Whether an event clears the gradients of an optimizer, or cannot be told not to."""
         if not isinstance(event, (Clear, Fresh, MayClear)):
-            return isinstance(event, Yield)
+            return isinstance(event, Yield) or (isinstance(event, Uncalled) and event.name in _CLEARING)
         key = (event, optimizer)
         if key not in self._cleared:
             self._cleared[key] = self._may_clear(event, optimizer)
@@ -214,6 +220,8 @@ class Ownership:
             return True
         if isinstance(event, MayClear):
             return self.is_handed(event, optimizer)
+        if isinstance(event, Uncalled):
+            return event.name in _GOING_BACKWARD
         if isinstance(event, Call):
             return self.may_go_backward(event)
         return False

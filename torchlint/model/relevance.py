@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Iterator
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.imports import Imports
-from torchlint.pytorch.api import SET_GRAD_MODE
+from torchlint.pytorch.api import OUT_OF_PLACE, SET_GRAD_MODE
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, Keeps, Steps
-from torchlint.pytorch.table import last_names_with
+from torchlint.pytorch.table import ACTING_METHODS, last_names_with
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, dotted, walk
 
 MAX_MODULES = 3
@@ -36,7 +36,8 @@ class Relevance:
 
     def training(self) -> list[FunctionInfo]:
         """Functions that train or change something in place, here or in a module that is imported."""
-        return self._with_callers([*self._calling(_TRAINING | self._imported_training()), *self._changing()])
+        training = self._calling(_TRAINING | self._imported_training())
+        return self._with_callers([*training, *self._changing(), *self._naming()])
 
     def training_names(self) -> set[str]:
         """The names of the functions that train."""
@@ -107,6 +108,15 @@ class Relevance:
                 yield from self._functions(node)
         if in_place_modules:
             yield from (info for info in self.definitions.functions.values() if info.name == "forward")
+
+    def _naming(self) -> Iterator[FunctionInfo]:
+        """Functions with a statement that does nothing: it names a method that acts, or calls one that only returns."""
+        for statement in self.tree.of_type(ast.Expr):
+            node, names = statement.value, ACTING_METHODS
+            if isinstance(node, ast.Call):
+                node, names = node.func, OUT_OF_PLACE
+            if isinstance(node, ast.Attribute) and node.attr in names:
+                yield from self._functions(statement)
 
     def _asked_for(self, calls: Collection[str]) -> Iterator[FunctionInfo]:
         names = set(calls)

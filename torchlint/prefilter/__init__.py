@@ -10,19 +10,23 @@ It must not say no where the model finds something: what it does not understand 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from torchlint.prefilter import searches
 from torchlint.prefilter.changes import Changes
 from torchlint.prefilter.outline import Outline
+from torchlint.prefilter.statements import stands_alone
 from torchlint.pytorch.triggers import BACKWARD, holds
 
 __all__ = [
+    "calls_in_method",
     "goes_backward",
     "may_change_leaf",
     "may_change_saved_tensor",
     "may_empty_cache_in_loop",
     "may_keep_graph",
+    "stands_alone",
     "training_names",
 ]
 
@@ -50,6 +54,11 @@ def training_names(data: bytes) -> frozenset[bytes]:
 def may_empty_cache_in_loop(data: bytes) -> bool:
     """Whether a file may empty the cache in every iteration of a loop."""
     return goes_backward(data) or searches.repeats(Outline.of(data), "empty_cache")
+
+
+def calls_in_method(data: bytes, method: str, names: Iterable[str]) -> bool:
+    """Whether a method of this name, or something that it calls at once, mentions one of these names."""
+    return searches.calls_in_method(Outline.of(data), method, names)
 
 
 def may_keep_graph(data: bytes) -> bool:

@@ -58,6 +58,18 @@ def repeats(outline: Outline, name: str) -> bool:
     return "__call__" in names
 
 
+def calls_in_method(outline: Outline, method: str, names: Iterable[str]) -> bool:
+    """Whether a method of this name, or something that it calls at once, mentions one of these names."""
+    users = {function for name in names for function in outline.users(name) if function is not None}
+    nested = b"def " + method.encode()
+    return any(
+        function.name == method
+        or nested in outline.text(function)
+        or any(caller is not None and caller.name == method for caller in outline.callers(function.name))
+        for function in users
+    )
+
+
 def _repeats_in(outline: Outline, part: Function | None, names: Set[str]) -> bool:
     """Whether a loop of a part calls something of these names in every iteration, and computes or steps."""
 

@@ -70,6 +70,18 @@ _NOT_ONLY_TENSORS = frozenset(
 )
 _FUNCTIONS = frozenset(OPERATORS) | VIEWS | MAYBE_VIEWS | NOT_DIFFERENTIABLE | INPLACE
 TENSOR_METHODS = _FUNCTIONS - _NOT_ONLY_TENSORS
+MOVING = frozenset("to cuda cpu float double half bfloat16".split())
+"""Methods that change a module in place, and give another tensor."""
+OUT_OF_PLACE = (
+    frozenset(name for name in TENSOR_METHODS if f"{name}_" in INPLACE)
+    | frozenset(
+        (
+            "clone contiguous detach expand expand_as flatten movedim permute reshape swapaxes transpose type_as "
+            "unfold unsqueeze view view_as"
+        ).split()
+    )
+) - frozenset("dropout eq fill log normal put resize_as round t threshold".split())
+"""Methods that leave a tensor what it is, which people call as if they did not; few other objects have them."""
 # Not in derivatives.yaml under this name, yet functions or methods that hand their input's graph on.
 PASSING_METHODS = frozenset(
     ("to cuda cpu float double half bfloat16 type type_as contiguous clone requires_grad_ retain_grad sum mean").split()

@@ -221,6 +221,19 @@ def _of(entry: Api, effects: tuple[type[Effect], ...]) -> Effect | None:
     return next((effect for effect in entry.effects if isinstance(effect, effects)), None)
 
 
+CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"})
+"""Functions that run a block without keeping its activations, and again in the backward pass."""
+ACTING_METHODS = methods_with(Clears, GoesBackward, Steps, EvaluatesModule, Unscales) | {"train", "update"}
+"""Methods that are called for what they do: to name one does nothing."""
+_AUTOCASTS = {f"torch.{module}autocast" for module in ("", "amp.", "amp.autocast_mode.", "cuda.amp.", "cpu.amp.")}
+CONTEXTS = frozenset(
+    name
+    for name in functions_with(SwitchesGradMode, DetectsAnomaly).keys() | _AUTOCASTS
+    if name.startswith("torch.") and not name.rpartition(".")[2].startswith(("set_", "_set"))
+)
+"""Classes of context managers, an object of which is made by calling them: `with torch.no_grad():`."""
+
+
 def words(*effects: type[Effect]) -> tuple[bytes, ...]:
     """Bytes without which a file holds no call with one of these effects: the shortest parts of how it is written."""
     return shortest(name for entry in (*FUNCTIONS, *METHODS) if _of(entry, effects) for name in _written(entry))

@@ -14,7 +14,7 @@ from torchlint.pytorch.effects import (
     Steps,
     SwitchesGradMode,
 )
-from torchlint.pytorch.table import functions_with, shortest, words
+from torchlint.pytorch.table import ACTING_METHODS, CONTEXTS, functions_with, shortest, words
 
 BACKWARD = words(GoesBackward)
 STEP = words(Steps)
@@ -22,6 +22,8 @@ CLEAR = words(Clears)
 CLIP = words(Clips)
 EVAL = words(EvaluatesModule)
 KEEP = words(Keeps)
+ACTING = shortest(ACTING_METHODS | {name.rpartition(".")[2] for name in CONTEXTS})
+"""Methods that act, and context managers, also where the brackets behind them are missing."""
 EMPTY_CACHE = words(FreesCache)
 ANOMALY = words(DetectsAnomaly)
 NO_GRAD = shortest(

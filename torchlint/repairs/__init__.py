@@ -14,16 +14,15 @@ if TYPE_CHECKING:
 
 
 def missing_clear(
-    model: Model, nodes: Nodes | None, uncleared: UnclearedStep, *, optimizer: str, statement: str | None
+    model: Model, nodes: Nodes | None, uncleared: UnclearedStep, *, statement: str | None
 ) -> Change | None:
     """The clearing that is missing between two steps; None where its place cannot be told.
 
-    `optimizer` is how it is written at the step (empty: nowhere), `statement` what clears its gradients, if that is
-    known.
+    `statement` clears its gradients, if one is known.
     """
     from torchlint.repairs.missing_clear import MissingClear
 
-    return MissingClear(model, nodes, optimizer, statement).change(uncleared) if nodes is not None else None
+    return MissingClear(model, nodes, statement).change(uncleared) if nodes is not None else None
 
 
 def detach(model: Model, nodes: Nodes | None, kept: KeptTensor) -> Change | None:

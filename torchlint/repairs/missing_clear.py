@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.model import Model
 from torchlint.model.events import Backward, Step
-from torchlint.syntax.edits import Append, Change, InsertAfter, InsertBefore
+from torchlint.syntax.edits import Change, InsertAfter, InsertBefore
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import FUNCTIONS, arguments, site_of, walk
 
@@ -34,9 +34,8 @@ class UnclearedStep(Protocol):
 class MissingClear:
     """Looks for the place of a clearing that is missing."""
 
-    def __init__(self, model: Model, nodes: Nodes, optimizer: str, statement: str | None) -> None:
-        """The optimizer is told as it is written at the step (empty: nowhere), with the statement that clears."""
-        self.optimizer = optimizer
+    def __init__(self, model: Model, nodes: Nodes, statement: str | None) -> None:
+        """`statement` clears, if one is known."""
         self.statement = statement
         self.program = model.program
         self.tracking = model.tracking
@@ -49,8 +48,6 @@ class MissingClear:
         step = stale.step
         if step.manual:
             return self._after_update(step)
-        if (uncalled := self._uncalled(step)) is not None:
-            return Change(f"call `{self.tree.code(uncalled)}`", [Append(uncalled, "()")])
         statement = self.statement
         if statement is None:
             return None
@@ -60,17 +57,6 @@ class MissingClear:
         if written is None or step.site in stale.backward.calls or not self._is_statement(written):
             return None
         return Change(f"insert `{statement}` after the step", [InsertAfter(written, statement)])
-
-    def _uncalled(self, step: Step) -> cst.Attribute | None:
-        """`optimizer.zero_grad` without brackets, in the function of the step."""
-        name, function = self.optimizer, self._function(self.python.node(step.site))
-        for statement in self.python.of_type(ast.Expr):
-            found = statement.value
-            if isinstance(found, ast.Attribute) and found.attr == "zero_grad" and self._function(found) is function:
-                if self.python.code(site_of(found.value)) == name:
-                    written: cst.Attribute | None = self.nodes.at(site_of(found))
-                    return written
-        return None
 
     def _forward(self, stale: UnclearedStep) -> cst.CSTNode | None:
         """With what the forward pass of the loss begins, in the block of `backward`.

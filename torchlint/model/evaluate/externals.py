@@ -237,7 +237,10 @@ class Externals(Part):
         callee = External(node, name)
         if root in api.HARMLESS_PACKAGES or last[:1].isupper():
             kind = "object" if last[:1].isupper() else "call"
-            return self.state.stamp(Unknown(node, kind, arguments.all(), last, callee, self.state.mode))
+            result = self.state.stamp(Unknown(node, kind, arguments.all(), last, callee, self.state.mode))
+            if name in table.CHECKPOINTS:
+                self.observations.checkpoints.append(result)
+            return result
         return self.calls.unresolved(callee, last, arguments.all(), node)
 
     def _deque(self, arguments: Arguments, node: ast.Call) -> Value:

@@ -23,6 +23,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE, VIEWS
+from torchlint.syntax.python_ast import site_of
 
 
 class Methods(Part):
@@ -39,6 +40,8 @@ class Methods(Part):
     def call(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """The result of `receiver.name(arguments)`."""
         receiver = resolved(receiver)
+        if name == "forward":
+            self.observations.direct_forwards.append((site_of(node), receiver))
         if isinstance(receiver, (Instance, Module, Optimizer)):
             local = self._local_method(receiver, name, arguments, node)
             if local is not None:

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Exit, Returned
+from torchlint.model.events import Exit, Returned, Uncalled
 from torchlint.model.scopes import imported_by
-from torchlint.model.values import Class, Context, Function, Phi, Plain, Unknown, Value, inputs_of
+from torchlint.model.values import Class, Context, Function, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import naming
 from torchlint.pytorch.effects import GradMode
+from torchlint.pytorch.table import ACTING_METHODS
 from torchlint.syntax.python_ast import dotted, site_of
 
 
@@ -52,7 +53,14 @@ class Statements(Part):
                 handler(statement)
 
     def _expression(self, node: ast.Expr) -> None:
-        self.expressions.value(node.value)
+        if isinstance(node.value, ast.Attribute) and node.value.attr in ACTING_METHODS:
+            owner = resolved(self.expressions.value(node.value.value))
+            self.attributes.read(owner, node.value.attr, node.value)
+            self.state.emit(Uncalled(site_of(node.value), node.value.attr, owner))
+            return
+        value = self.expressions.value(node.value)
+        if isinstance(value, Tensor) and isinstance(node.value, ast.Call):
+            self.observations.discarded.append(value)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> None:
         self._enter(list(node.items), node)

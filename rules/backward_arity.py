@@ -1,0 +1,279 @@
+"""Functions of autograd whose `backward` does not fit their `forward`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
+
+from torchlint import Category, Rule, edits
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import FunctionInfo
+    from torchlint.model.queries.autograd_functions import AutogradFunction
+    from torchlint.syntax.python_ast import Site
+
+_ONE_TENSOR = frozenset(
+    (
+        "abs clone contiguous cuda cpu detach div double exp expand expand_as flatten float half log masked_fill "
+        "matmul mm mul neg permute pow reshape sign sqrt squeeze sub sum t to transpose type_as unsqueeze view "
+        "view_as"
+    ).split()
+)
+"""Methods that make one tensor of a tensor."""
+_NUMBERS = frozenset({"int", "float", "bool", "str"})
+
+
+@dataclass(frozen=True)
+class WrongGradients:
+    """A `return` of `backward` gives so many gradients, for so many inputs of `forward`."""
+
+    site: Site
+    function: str
+    given: int
+    inputs: int
+    forward: Site
+    may_pad: bool
+    """Whether what is missing is only gradients of numbers, which have none."""
+
+
+@dataclass(frozen=True)
+class WrongOutputs:
+    """A `backward` takes so many gradients, while `forward` returns so many outputs."""
+
+    site: Site
+    function: str
+    taken: int
+    outputs: int
+    forward: Site
+
+
+@dataclass(frozen=True)
+class OldStyle:
+    """Objects of a function whose method is not static are called."""
+
+    site: Site
+    function: str
+    method: str
+    made: Site
+
+
+class BackwardArity(Rule):
+    """`backward` of an autograd function does not fit its `forward`, and raises.
+
+    ## What it does
+    Finds classes that derive from `torch.autograd.Function` where `backward` returns fewer gradients than `forward` has
+    inputs, or more that are not None; where it takes another number of gradients than `forward` returns outputs; and
+    old functions, whose methods are not static and whose objects are called. It speaks only where both numbers are
+    written out: no `*args`, no tuple that is put together.
+
+    ## Why is this bad?
+    The forward pass works, and the backward pass raises: "returned an incorrect number of gradients". An input that is
+    no tensor counts as well: its gradient is None. PyTorch no longer calls objects of old functions at all.
+
+    ## Example
+    ```python
+    from torch.autograd import Function
+
+    class Scale(Function):
+        @staticmethod
+        def forward(ctx, x, factor):
+            ctx.factor = factor
+            return x * factor
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.factor
+    ```
+
+    Use instead:
+    ```python
+    from torch.autograd import Function
+
+    class Scale(Function):
+        @staticmethod
+        def forward(ctx, x, factor):
+            ctx.factor = factor
+            return x * factor
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.factor, None
+    ```
+
+    ## Fix safety
+    `None` is added only for inputs that are annotated as numbers, flags or strings. It is unsafe: the order of what is
+    returned may be wrong, too.
+
+    ## References
+    - [torch.autograd.Function.backward](https://docs.pytorch.org/docs/stable/generated/torch.autograd.Function.backward.html):
+      "it should return as many tensors, as there were inputs to `forward`"
+    """
+
+    code = "TL305"
+    category = Category.CORRECTNESS
+    triggers = ((b"Function",), (b"backward",), (b"autograd",))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return b"class " in data and b"forward" in data
+
+    def ask(self) -> Iterator[WrongGradients | WrongOutputs | OldStyle]:
+        from torchlint.model.queries.autograd_functions import autograd_functions
+
+        for function in autograd_functions(self.model.program.definitions):
+            old = self._old_style(function)
+            if old is not None:
+                yield old
+                continue
+            yield from self._wrong_gradients(function)
+            yield from self._wrong_outputs(function)
+
+    def _wrong_gradients(self, function: AutogradFunction) -> Iterator[WrongGradients]:
+        from torchlint.model.queries.autograd_functions import nodes_of
+
+        inputs = function.inputs
+        returns = [node for node in nodes_of(function.backward) if isinstance(node, ast.Return)]
+        values = [_elements(node.value, function) for node in returns]
+        if inputs is None or any(value is None for value in values):
+            return
+        required = len(inputs) - len(function.forward.node.args.defaults)
+        for node, value in zip(returns, values, strict=True):
+            given = value or []
+            too_many = any(_is_tensor(item, function.backward, or_none=False) for item in given[len(inputs) :])
+            if len(given) < required or too_many:
+                missing = inputs[len(given) : required]
+                may_pad = all(python_ast.dotted(item.annotation) in _NUMBERS for item in missing) and not too_many
+                site, forward = python_ast.site_of(node), python_ast.site_of(function.forward.node)
+                count = required if len(given) < required else len(inputs)
+                yield WrongGradients(site, function.info.name, len(given), count, forward, may_pad)
+
+    def _wrong_outputs(self, function: AutogradFunction) -> Iterator[WrongOutputs]:
+        from torchlint.model.queries.autograd_functions import returns_of
+
+        gradients, returns = function.gradients, returns_of(function.forward)
+        counts = {len(item.elts) if _is_written_out(item) else _one(item) for item in returns}
+        if gradients is None or len(counts) != 1 or None in counts:
+            return
+        outputs = counts.pop()
+        assert outputs is not None
+        required = len(gradients) - len(function.backward.node.args.defaults)
+        if outputs > len(gradients) or outputs < required:
+            site, forward = python_ast.site_of(function.backward.node), python_ast.site_of(function.forward.node)
+            yield WrongOutputs(site, function.info.name, len(gradients), outputs, forward)
+
+    def _old_style(self, function: AutogradFunction) -> OldStyle | None:
+        """A function with a method that is not static, if an object of it is made, and `apply` not called."""
+        methods = (function.forward, function.backward)
+        method = next((item for item in methods if not item.has_decorator("staticmethod")), None)
+        name, tree = function.info.name, self.model.tree
+        if method is None or _is_made_static(function):
+            return None
+        applied = any(node.attr == "apply" for node in tree.of_type(ast.Attribute))
+        calls = (call for call in tree.of_type(ast.Call) if isinstance(call.func, ast.Name) and call.func.id == name)
+        made = next(calls, None)
+        if applied or made is None:
+            return None
+        return OldStyle(python_ast.site_of(method.node), name, method.name, python_ast.site_of(made))
+
+    # -- report ----------------------------------------------------------------------------------------
+
+    def report_WrongGradients(self, wrong: WrongGradients) -> None:
+        count = f"{wrong.given} gradient{'s' * (wrong.given != 1)} for {wrong.inputs} input{'s' * (wrong.inputs != 1)}"
+        self.report(
+            wrong.site,
+            f"`backward` of `{wrong.function}` returns {count} of `forward`: the backward pass raises",
+            related=[(wrong.forward, "the inputs are here")],
+            help="return one gradient for each input, None for what needs none",
+            fix=self._fix(wrong) if wrong.may_pad else None,
+        )
+
+    def report_WrongOutputs(self, wrong: WrongOutputs) -> None:
+        taken = f"{wrong.taken} gradient{'s' * (wrong.taken != 1)}"
+        outputs = f"returns {wrong.outputs} output{'s' * (wrong.outputs != 1)}"
+        self.report(
+            wrong.site,
+            f"`backward` of `{wrong.function}` takes {taken}, and `forward` {outputs}: the backward pass raises",
+            related=[(wrong.forward, "the outputs are returned here")],
+            help="take one gradient for each output",
+        )
+
+    def report_OldStyle(self, old: OldStyle) -> None:
+        self.report(
+            old.site,
+            f"`{old.method}` of `{old.function}` is not static: PyTorch no longer calls objects of such functions",
+            related=[(old.made, "an object is made here")],
+            help=f"make `forward` and `backward` static, and call `{old.function}.apply`",
+        )
+
+    def _fix(self, wrong: WrongGradients) -> edits.Change | None:
+        statement = self.model.tree.node(wrong.site)
+        value = statement.value if isinstance(statement, ast.Return) else None
+        node = self.nodes.at(python_ast.site_of(value)) if self.nodes is not None and value is not None else None
+        if node is None or value is None:
+            return None
+        code, none = self.model.tree.code(value), ", None" * (wrong.inputs - wrong.given)
+        if "\n" in code or node.lpar:
+            return None
+        return edits.Change("return None for the other inputs", [edits.Replace(node, f"{code}{none}")])
+
+
+def _elements(value: ast.expr | None, function: AutogradFunction) -> list[ast.expr] | None:
+    """The gradients that are returned, if that can be told: a tuple that is written out, or one tensor."""
+    if value is None or python_ast.is_literal(value, None):
+        return [ast.Constant(None)]
+    if _is_written_out(value):
+        return value.elts
+    return [value] if _is_tensor(value, function.backward, or_none=True) else None
+
+
+def _is_written_out(value: ast.expr | None) -> TypeGuard[ast.Tuple]:
+    return isinstance(value, ast.Tuple) and not any(isinstance(item, ast.Starred) for item in value.elts)
+
+
+def _is_tensor(value: ast.expr, backward: FunctionInfo, *, or_none: bool, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether an expression of `backward` is one tensor for sure: it is computed from a gradient that is taken."""
+    if isinstance(value, ast.BinOp):
+        return any(_is_tensor(item, backward, or_none=False, seen=seen) for item in (value.left, value.right))
+    if isinstance(value, ast.UnaryOp):
+        return not isinstance(value.op, ast.Not) and _is_tensor(value.operand, backward, or_none=False, seen=seen)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        receiver = value.func.value
+        return value.func.attr in _ONE_TENSOR and _is_tensor(receiver, backward, or_none=False, seen=seen)
+    if not isinstance(value, ast.Name) or value.id in seen:
+        return False
+    made = _assigned(value.id, backward)
+    known = [item for item in made if not (or_none and item is not None and python_ast.is_literal(item, None))]
+    if not known:
+        return value.id in backward.parameters[1:] and not made
+    seen |= {value.id}
+    return all(item is not None and _is_tensor(item, backward, or_none=or_none, seen=seen) for item in known)
+
+
+def _assigned(name: str, function: FunctionInfo) -> list[ast.expr | None]:
+    """What a name of a function is bound to; None for what cannot be told."""
+    found: list[ast.expr | None] = []
+    plain: set[ast.expr] = set()
+    for node in python_ast.walk(function.node):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and python_ast.dotted(node.targets[0]) == name:
+            plain.add(node.targets[0])
+            found += [node.value] if isinstance(node.targets[0], ast.Name) else []
+        elif isinstance(node, ast.AugAssign):
+            plain.add(node.target)
+        elif isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) and node not in plain:
+            found.append(None)
+    return found
+
+
+def _is_made_static(function: AutogradFunction) -> bool:
+    """`forward = staticmethod(forward)` in the class."""
+    assigns = (item for item in function.info.node.body if isinstance(item, ast.Assign))
+    return any(python_ast.dotted(target) in ("forward", "backward") for item in assigns for target in item.targets)
+
+
+def _one(value: ast.expr | None) -> int | None:
+    """1 for an expression that is one tensor: arithmetic, and no tuples that are joined."""
+    is_number = isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Sub, ast.Div, ast.MatMult, ast.Pow))
+    return 1 if is_number or isinstance(value, (ast.UnaryOp, ast.Compare)) else None

@@ -1,0 +1,208 @@
+"""Methods of tensors whose result is thrown away."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import values
+from torchlint.pytorch import api
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_SEVERAL = re.compile(
+    r"split|chunk|unbind|max$|min$|sort|topk|median|mode|where|nonzero|unique|meshgrid|broadcast_tensors"
+)
+"""Functions that may return several tensors."""
+_TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
+_CELL = re.compile(r"^# ?(?:%%|In\[)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Discarded:
+    """The result of a method of a tensor, which leaves the tensor what it is, is used by nobody."""
+
+    site: Site
+    receiver: Site
+    method: str
+
+
+class DiscardedResult(Rule):
+    """A method that returns a new tensor is called for nothing.
+
+    ## What it does
+    Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)`, where `x` is
+    surely a tensor: the result of arithmetic with tensors, of a function of PyTorch, or of one of its layers. Modules,
+    which `to` and `cuda` do change, are not meant; nor are objects of unknown classes.
+
+    ## Why is this bad?
+    These methods leave the tensor what it is and return another one. The line has no effect: gradients still flow
+    through `x`, values are not clamped, the tensor is still on the other device.
+
+    ## Example
+    ```python
+    import torch
+
+    def perturb(x, epsilon):
+        adversarial = x + epsilon * torch.randn_like(x)
+        adversarial.clamp(0, 1)
+        return adversarial
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def perturb(x, epsilon):
+        adversarial = x + epsilon * torch.randn_like(x)
+        adversarial = adversarial.clamp(0, 1)
+        return adversarial
+    ```
+
+    ## Fix safety
+    Binding the result is unsafe: what follows then computes with it.
+
+    ## References
+    - [torch.Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html): "Returns a new
+      Tensor, detached from the current graph"
+    """
+
+    code = "TL115"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"torch",), (b"(",))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return prefilter.stands_alone(data, _calls())
+
+    def ask(self) -> Iterator[Discarded]:
+        if self.model.program.is_test:
+            return
+        for result in self.model.program.observations.discarded:
+            node = self.model.tree.node(result.site) if result.site is not None and result.site.inner is None else None
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
+                continue
+            is_method = node.func.attr in api.OUT_OF_PLACE | api.MOVING and not self._is_function(node)
+            if is_method and self._is_tensor(result.parents[0]) and not self._is_meant(node):
+                yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
+
+    def _is_function(self, call: ast.Call) -> bool:
+        """`F.relu(x, inplace=True)`, or what writes elsewhere by `out=`."""
+        name = self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
+        return name.startswith("torch.") or any(item.arg in ("out", "inplace") for item in call.keywords)
+
+    def _is_tensor(self, value: values.Value, seen: frozenset[values.Value] = frozenset()) -> bool:
+        """Whether a value is one tensor of PyTorch for sure, whatever the operands are that nobody knows."""
+        value = values.resolved(value)
+        if value in seen:
+            return False
+        seen |= {value}
+        if isinstance(value, values.Phi):
+            return all(self._is_tensor(item, seen) for item in values.inputs_of(value))
+        if isinstance(value, values.Unknown):
+            return value.origin == "parameter" and self._is_annotated(value)
+        if not isinstance(value, values.Tensor) or value.site is None or value.site.inner is not None:
+            return False
+        return self._is_made(value, self.model.tree.node(value.site), seen)
+
+    def _is_made(self, value: values.Tensor, node: ast.AST, seen: frozenset[values.Value]) -> bool:
+        """Whether an expression makes a tensor."""
+        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.AugAssign)):
+            return any(self._is_tensor(item, seen) for item in value.parents)
+        if not isinstance(node, ast.Call):
+            return False
+        name = self.model.program.definitions.qualified(python_ast.dotted(node.func), node)
+        last = python_ast.called_name(node)
+        if name.startswith("torch."):
+            is_made = api.operator_name(name) is not None or (last in api.CREATORS and last != "load")
+            return is_made and not _SEVERAL.search(last)
+        if value.op == "module":
+            module = values.resolved(value.parents[0])
+            return isinstance(module, values.Module) and _returns_tensor(module)
+        is_method = isinstance(node.func, ast.Attribute) and last in api.OUT_OF_PLACE | api.MOVING
+        return is_method and bool(value.parents) and self._is_tensor(value.parents[0], seen)
+
+    def _is_annotated(self, parameter: values.Unknown) -> bool:
+        """Whether a parameter is annotated as a tensor."""
+        node = (
+            self.model.tree.node(parameter.site)
+            if parameter.site is not None and parameter.site.inner is None
+            else None
+        )
+        function = self.model.program.definitions.functions.get(node) if node is not None else None
+        if function is None:
+            return False
+        found = (item for item in python_ast.walk(function.node.args) if isinstance(item, ast.arg))
+        annotation = next((item.annotation for item in found if item.arg == parameter.label), None)
+        return function.definitions.qualified(python_ast.dotted(annotation), function.node) in _TENSORS
+
+    # -- what may be meant -----------------------------------------------------------------------------
+
+    def _is_meant(self, call: ast.Call) -> bool:
+        """Whether a statement is there for what it shows, raises or costs: in a cell, a `try`, a `with` of its own."""
+        for item in self.model.tree.ancestors(call):
+            if isinstance(item, (*python_ast.FUNCTIONS, ast.ClassDef)):
+                return False
+            if isinstance(item, python_ast.TRIES) or (isinstance(item, ast.With) and not self._is_of_torch(item)):
+                return True
+        return self._is_shown(call)
+
+    def _is_of_torch(self, block: ast.With) -> bool:
+        """Whether the contexts of a block are PyTorch's, and not `pytest.raises(...)` or a clock."""
+        calls = [item.context_expr for item in block.items]
+        functions = [item.func if isinstance(item, ast.Call) else item for item in calls]
+        names = [self.model.program.definitions.qualified(python_ast.dotted(item), item) for item in functions]
+        return all(name.startswith("torch.") and "profiler" not in name for name in names)
+
+    def _is_shown(self, call: ast.Call) -> bool:
+        """Whether a statement ends a cell, which shows its value."""
+        tree, statement = self.model.tree, self.model.tree.statement(call)
+        body = tree.module.body
+        if statement not in body:
+            return False
+        if not tree.source.path.endswith(".ipynb"):
+            return _CELL.search(tree.source.text) is not None
+        following = body[body.index(statement) + 1 :]
+        lines = [item.lineno for item in (statement, *following[:1]) if isinstance(item, ast.stmt)]
+        return len({tree.source.cell(line) for line in lines}) != 1 or not following
+
+    # -- report ----------------------------------------------------------------------------------------
+
+    def report_Discarded(self, discarded: Discarded) -> None:
+        receiver = python_ast.dotted(self.model.tree.node(discarded.receiver))
+        self.report(
+            discarded.site,
+            f"`{discarded.method}` returns another tensor, which nobody uses: "
+            f"{f'`{receiver}`' if receiver else 'the tensor'} stays what it is",
+            help=f"bind the result: `{receiver or 'x'} = {receiver or 'x'}.{discarded.method}(...)`",
+            fix=self._fix(discarded),
+        )
+
+    def _fix(self, discarded: Discarded) -> edits.Change | None:
+        node = self.nodes.at(discarded.site) if self.nodes is not None else None
+        target = self.model.tree.node(discarded.receiver)
+        if node is None or not python_ast.dotted(target) or isinstance(target, ast.Subscript):
+            return None
+        return edits.Change("bind the result", [edits.Prepend(node, f"{python_ast.dotted(target)} = ")])
+
+
+@lru_cache
+def _calls() -> re.Pattern[bytes]:
+    """A call of such a method, at the end of a line or going on."""
+    methods = b"|".join(sorted(map(str.encode, api.OUT_OF_PLACE | api.MOVING)))
+    return re.compile(rb"\.[ \t]*(?:%s)[ \t]*\((?:[^\r\n]*\)[ \t]*(?:[;#\r\n]|\Z)|[^()\r\n]*[\r\n])" % methods)
+
+
+def _returns_tensor(module: values.Module) -> bool:
+    """Whether a layer of PyTorch returns one tensor."""
+    last = module.name.rpartition(".")[2]
+    known = module.info is None and module.name.startswith("torch.nn.")
+    return known and not re.search(r"RNN|LSTM|GRU|Multihead|AdaptiveLog|Pool|Sequential|Module|Transformer", last)

@@ -1,0 +1,263 @@
+"""Layers and parameters that `forward` makes anew at every call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, prefilter
+from torchlint.pytorch import api, stateful_modules
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import FunctionInfo
+    from torchlint.syntax.python_ast import Site
+
+_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+_OF_DATA = frozenset("tensor from_numpy as_tensor load from_dlpack frombuffer asarray".split())
+"""Functions that make a tensor of what is there."""
+_SAME_MODULE = frozenset("to cuda cpu half float double bfloat16 train eval".split())
+_SAME_DATA = frozenset("to cuda cpu half float double bfloat16 view reshape unsqueeze".split())
+_OTHER_TRAINING = frozenset("backward grad step".split())
+"""Calls that say that what is made here is optimized here."""
+
+
+@dataclass(frozen=True)
+class MadeInForward:
+    """A layer or parameter is made and used in a `forward`; it owns "weights" or "statistics", or is a "parameter"."""
+
+    site: Site
+    name: str
+    owned: str
+    method: str
+
+
+class ModuleCreatedInForward(Rule):
+    """A layer or parameter is made in `forward`: it is new at every call.
+
+    ## What it does
+    Finds layers of `torch.nn` with weights or running statistics, and `nn.Parameter`s, that the `forward` of a module
+    (or a method that only `forward` calls) makes and uses, and does not keep. Layers without state (`nn.ReLU`,
+    `nn.Softmax`, losses, pooling, norms without `affine`) may be made anywhere.
+
+    ## Why is this bad?
+    Every call computes with other random weights. The optimizer, made before from `model.parameters()`, does not know
+    them, so that they are never trained; `state_dict` does not save them, and `model.to(device)` does not move them.
+
+    ## Example
+    ```python
+    from torch import nn
+
+    class Mixer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 8)
+
+        def forward(self, x):
+            return nn.Linear(8, 4)(self.inner(x))
+    ```
+
+    Use instead:
+    ```python
+    from torch import nn
+
+    class Mixer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 8)
+            self.outer = nn.Linear(8, 4)
+
+        def forward(self, x):
+            return self.outer(self.inner(x))
+    ```
+
+    ## References
+    - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
+    """
+
+    code = "TL308"
+    category = Category.CORRECTNESS
+    triggers = (
+        (b"forward",),
+        (b"torch",),
+        (b"Parameter", b"Norm", *sorted(map(str.encode, stateful_modules.WEIGHTED))),
+    )
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        names = (name for name in _NAMES if name.encode() in data)
+        return prefilter.calls_in_method(data, "forward", names)
+
+    def ask(self) -> Iterator[MadeInForward]:
+        definitions = self.model.program.definitions
+        if self.model.program.is_test:
+            return
+        for call in self.model.tree.of_type(ast.Call):
+            name = definitions.qualified(python_ast.dotted(call.func), call)
+            if name.startswith("torch.nn."):
+                function = definitions.function_around(call)
+                if function is not None and self._is_of_forward(function):
+                    yield from self._made(call, name, function)
+
+    def _is_of_forward(self, function: FunctionInfo) -> bool:
+        """Whether a function is the `forward` of a module, or a method that only that calls."""
+        from torchlint.model.queries.torch_classes import is_module_class
+
+        if function.owner is None or not is_module_class(function.owner):
+            return False
+        if function.has_decorator("staticmethod") or function.has_decorator("property"):
+            return False
+        return function.name == "forward" or self._is_only_called_by_forward(function)
+
+    def _is_only_called_by_forward(self, method: FunctionInfo) -> bool:
+        definitions = self.model.program.definitions
+        mentions = [node for node in self.model.tree.of_type(ast.Attribute) if node.attr == method.name]
+        callers = [definitions.function_around(node) for node in mentions]
+        return bool(callers) and all(
+            caller is not None and caller.name == "forward" and caller.owner is method.owner for caller in callers
+        )
+
+    def _made(self, call: ast.Call, name: str, function: FunctionInfo) -> Iterator[MadeInForward]:
+        last = name.rpartition(".")[2]
+        if name in _PARAMETERS:
+            if self._is_fresh(call) and not _trains(function) and self._is_operand(call, function):
+                yield MadeInForward(python_ast.site_of(call), last, "parameter", function.name)
+            return
+        owned = stateful_modules.owned(last, call)
+        whole = self._in_sequential(call)
+        if owned and self._is_called(self._moved(whole), function):
+            name = python_ast.called_name(whole) if whole is not call else last
+            yield MadeInForward(python_ast.site_of(whole), name, owned, function.name)
+
+    # -- layers ----------------------------------------------------------------------------------------
+
+    def _in_sequential(self, call: ast.Call) -> ast.Call:
+        """A layer, or the outermost `Sequential` that it is a part of."""
+        parent = self.model.tree.parent(call)
+        if isinstance(parent, ast.Call) and call in parent.args and self._is_sequential(parent):
+            return self._in_sequential(parent)
+        return call
+
+    def _moved(self, node: ast.expr) -> ast.expr:
+        """`layer.cuda()` of `layer`, `nn.Linear(2, 3).to(x.device)` of `nn.Linear(2, 3)`."""
+        tree = self.model.tree
+        while isinstance(parent := tree.parent(node), ast.Attribute) and parent.attr in _SAME_MODULE:
+            call = tree.parent(parent)
+            if not isinstance(call, ast.Call) or call.func is not parent:
+                break
+            node = call
+        return node
+
+    def _is_sequential(self, call: ast.Call) -> bool:
+        return self._qualified(call.func) == "torch.nn.Sequential"
+
+    def _is_called(self, made: ast.expr, function: FunctionInfo) -> bool:
+        """Whether a layer is called, at once or by a local name that is used for nothing else."""
+        parent = self.model.tree.parent(made)
+        if isinstance(parent, ast.Call):
+            return parent.func is made
+        name = _name_bound(parent, made)
+        loads = _loads(name, function) if name else []
+        kinds = [self._use_of_layer(load) for load in loads]
+        return "call" in kinds and "other" not in kinds
+
+    def _use_of_layer(self, load: ast.Name) -> str:
+        tree = self.model.tree
+        node = self._moved(load)
+        parent = tree.parent(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            return "call"
+        if node is load:
+            return "other"
+        stays = isinstance(parent, ast.Expr) or _name_bound(parent, node) == load.id
+        return "move" if stays else "other"
+
+    # -- parameters ------------------------------------------------------------------------------------
+
+    def _is_fresh(self, call: ast.Call) -> bool:
+        """Whether a parameter is made of new numbers, and may be trained."""
+        if len(call.args) != 1 or not all(python_ast.is_literal(item.value, True) for item in call.keywords):
+            return False
+        node: ast.expr = call.args[0]
+        while isinstance(node, (ast.Call, ast.BinOp)):
+            if isinstance(node, ast.BinOp):
+                node = node.left if isinstance(node.right, ast.Constant) else node.right
+                continue
+            name = self._qualified(node.func)
+            if name.startswith("torch.") and name.rpartition(".")[2] in api.CREATORS - _OF_DATA:
+                return True
+            is_method = isinstance(node.func, ast.Attribute) and node.func.attr in _SAME_DATA
+            if is_method:
+                assert isinstance(node.func, ast.Attribute)
+                node = node.func.value
+            elif name.startswith("torch.nn.init.") and node.args:
+                node = node.args[0]
+            else:
+                return False
+        return False
+
+    def _is_operand(self, made: ast.expr, function: FunctionInfo) -> bool:
+        """Whether a parameter is computed with, at once or by a local name that is used for nothing else."""
+        parent = self.model.tree.parent(made)
+        name = _name_bound(parent, made)
+        if not name:
+            return self._is_computed_with(made)
+        loads = _loads(name, function)
+        return bool(loads) and all(map(self._is_computed_with, loads))
+
+    def _is_computed_with(self, node: ast.expr) -> bool:
+        tree = self.model.tree
+        parent, statement = tree.parent(node), tree.statement(node)
+        if isinstance(statement, ast.Assign) and any(not isinstance(item, ast.Name) for item in statement.targets):
+            return False  # what is made of it may be kept
+        if isinstance(parent, ast.Attribute):
+            call = tree.parent(parent)
+            is_call = isinstance(call, ast.Call) and call.func is parent
+            return is_call and parent.attr in api.TENSOR_METHODS and not parent.attr.endswith("_")
+        while isinstance(parent, (ast.List, ast.Tuple)):
+            node, parent = parent, tree.parent(parent)
+        if isinstance(parent, ast.Call):
+            return parent.func is not node and api.operator_name(self._qualified(parent.func)) is not None
+        return isinstance(parent, (ast.BinOp, ast.UnaryOp)) and not isinstance(node, (ast.List, ast.Tuple))
+
+    def _qualified(self, node: ast.expr) -> str:
+        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
+
+    def report_MadeInForward(self, made: MadeInForward) -> None:
+        kind = "parameter is" if made.owned == "parameter" else f"{made.owned} are"
+        self.report(
+            made.site,
+            f"`{made.name}` is made at each call of `{made.method}`: its {kind} new each time, never trained nor saved",
+            help="make it in `__init__`, and keep it on `self`",
+        )
+
+
+_NAMES = ("Parameter", *sorted(stateful_modules.WEIGHTED | stateful_modules.NORMS.keys()))
+
+
+def _name_bound(statement: ast.AST | None, value: ast.expr) -> str:
+    """The one local name that a statement or expression binds to a value."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target: ast.expr = statement.targets[0]
+    elif isinstance(statement, (ast.AnnAssign, ast.NamedExpr)) and statement.value is value:
+        target = statement.target
+    else:
+        return ""
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def _loads(name: str, function: FunctionInfo) -> list[ast.Name]:
+    """Where a function reads a name; none of a name that is not its own."""
+    nodes = list(python_ast.walk(function.node))
+    if any(isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names for node in nodes):
+        return []
+    names = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    return [node for node in names if isinstance(node.ctx, ast.Load)]
+
+
+def _trains(function: FunctionInfo) -> bool:
+    """Whether a function goes backward or steps itself, so that what it makes may be optimized in it."""
+    calls = (node for node in python_ast.walk(function.node) if isinstance(node, ast.Call))
+    return any(python_ast.called_name(call) in _OTHER_TRAINING for call in calls)

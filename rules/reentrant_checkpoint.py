@@ -1,0 +1,173 @@
+"""Activation checkpointing that is not told which of its forms to take."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits
+from torchlint.model import values
+from torchlint.pytorch import api, table
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_OPTION = "use_reentrant"
+_OWN_OPTIONS = frozenset(
+    {_OPTION, "function", "functions", "segments", "input", "preserve_rng_state", "determinism_check"}
+)
+"""What the reentrant form takes by keyword; `context_fn`, `debug` and arguments of the block it does not."""
+
+
+@dataclass(frozen=True)
+class Reentrant:
+    """A call takes the reentrant form, for it is told so, or not told which."""
+
+    call: Site
+    name: str
+    inputs: str
+    """An input, if surely none of them requires grad."""
+    keyword: str
+    """A keyword argument for the block, if there is one."""
+
+
+class ReentrantCheckpoint(Rule):
+    """Checkpointing without `use_reentrant` takes the reentrant form.
+
+    ## What it does
+    Finds calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` without the argument
+    `use_reentrant`. It also finds `use_reentrant=True` where no input of the block can require grad, and where the
+    block is given a keyword argument, which raises.
+
+    ## Why is this bad?
+    Without the argument PyTorch warns and takes the reentrant form, and it has announced another default. The reentrant
+    form gives the weights of the block no gradient if no input requires one, as in the first block of a network; it
+    does not work with `torch.autograd.grad`, keyword arguments, or tensors in nested structures.
+
+    ## Example
+    ```python
+    from torch.utils.checkpoint import checkpoint
+
+    def forward(block, x):
+        return checkpoint(block, x)
+    ```
+
+    Use instead:
+    ```python
+    from torch.utils.checkpoint import checkpoint
+
+    def forward(block, x):
+        return checkpoint(block, x, use_reentrant=False)
+    ```
+
+    ## Fix safety
+    `use_reentrant=False` is unsafe: weights may get gradients that had none, and the block runs in another way.
+
+    ## References
+    - [torch.utils.checkpoint](https://docs.pytorch.org/docs/stable/checkpoint.html): "If `use_reentrant` is not passed
+      explicitly, a warning is raised"
+    """
+
+    code = "TL205"
+    category = Category.SUSPICIOUS
+    triggers = ((b"checkpoint",), (b"torch",))
+    calls = frozenset({"checkpoint", "checkpoint_sequential"})
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return b"utils" in data
+
+    def ask(self) -> Iterator[Reentrant]:
+        for call in self.model.tree.of_type(ast.Call):
+            name = self._qualified(call)
+            if name not in table.CHECKPOINTS or any(item.arg is None for item in call.keywords):
+                continue
+            option = next((item.value for item in call.keywords if item.arg == _OPTION), None)
+            untracked = self._untracked.get(python_ast.site_of(call), "")
+            keyword = next((str(item.arg) for item in call.keywords if item.arg not in _OWN_OPTIONS), "")
+            told = option is not None and python_ast.is_literal(option, True)
+            if (option is None and not self._has_other_form(call)) or (told and (untracked or keyword)):
+                yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], untracked, keyword)
+
+    def _qualified(self, call: ast.Call) -> str:
+        return self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
+
+    @cached_property
+    def _untracked(self) -> dict[Site, str]:
+        """Calls all inputs of which are surely without a graph, each with how one of them is written."""
+        found: dict[Site, str] = {}
+        for result in self.model.program.observations.checkpoints:
+            if result.site is not None and result.site.inner is None:
+                first = self._first_untracked(self.model.tree.node(result.site), result)
+                found[result.site] = first if found.get(result.site, first) else ""
+        return found
+
+    def _first_untracked(self, call: ast.AST, result: values.Unknown) -> str:
+        """An input of a call, if none of its inputs can have a graph, and gradients are on."""
+        assert isinstance(call, ast.Call)
+        if result.mode is not api.GradMode.ON or any(isinstance(item, ast.Starred) for item in call.args):
+            return ""
+        skipped = 1 if python_ast.called_name(call) == "checkpoint" else 2
+        inputs = [
+            (node, values.resolved(value))
+            for node, value in zip(call.args[skipped:], result.parents[skipped:], strict=False)
+            if not isinstance(value, values.Plain)
+        ]
+        untracked = [node for node, value in inputs if self._is_untracked(value)]
+        return self.model.tree.code(untracked[0]) if untracked and len(untracked) == len(inputs) else ""
+
+    def _is_untracked(self, value: values.Value) -> bool:
+        is_tensor = isinstance(value, values.Tensor) and not value.leaf
+        return is_tensor and self.model.tracking.tracked(value) is values.Answer.NO
+
+    def _has_other_form(self, call: ast.Call) -> bool:
+        """Whether another version of PyTorch decides: beside the call, a branch or `try` makes it with the argument."""
+        for item in self.model.tree.ancestors(call):
+            if isinstance(item, (*python_ast.FUNCTIONS, ast.ClassDef)):
+                return False
+            if isinstance(item, (ast.If, ast.IfExp, *python_ast.TRIES)):
+                calls = (node for node in python_ast.walk(item) if isinstance(node, ast.Call) and node is not call)
+                if any(keyword.arg == _OPTION for node in calls for keyword in node.keywords):
+                    return True
+        return False
+
+    # -- report ----------------------------------------------------------------------------------------
+
+    def report_Reentrant(self, reentrant: Reentrant) -> None:
+        name, given = reentrant.name, reentrant.inputs
+        if reentrant.keyword:
+            message = f"a reentrant `{name}` takes no `{reentrant.keyword}`: the call raises"
+        elif given:
+            message = f"`{given}` requires no grad, so that a reentrant `{name}` gives the block's weights no gradient"
+        else:
+            message = f"`{name}` without `{_OPTION}` is reentrant: the block learns only if an input requires grad"
+        self.report(
+            reentrant.call,
+            message,
+            help=f"pass `{_OPTION}=False`",
+            fix=self._fix(self.model.tree.node(reentrant.call)),
+        )
+
+    def _fix(self, call: ast.AST) -> edits.Change | None:
+        """The argument behind all others, or in the place of the one that says otherwise."""
+        assert isinstance(call, ast.Call)
+        told = next((item.value for item in call.keywords if item.arg == _OPTION), None)
+        last = told or max((*call.args, *(item.value for item in call.keywords)), key=_end, default=None)
+        if isinstance(last, ast.Starred):
+            last = last.value
+        node = self.nodes.at(python_ast.site_of(last)) if self.nodes is not None and last is not None else None
+        if node is None or last is None:
+            return None
+        code = self.model.tree.code(last)
+        if told is None and ("\n" in code or node.lpar or isinstance(last, ast.GeneratorExp)):
+            return None
+        new = "False" if told is not None else f"{code}, {_OPTION}=False"
+        return edits.Change(f"pass `{_OPTION}=False`", [edits.Replace(node, new)])
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0

@@ -1,0 +1,214 @@
+"""Methods of training that are named, and not called."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, Safety, edits, prefilter
+from torchlint.model import events, values
+from torchlint.pytorch import api, naming, table, triggers
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import ClassInfo
+    from torchlint.syntax.python_ast import Site
+
+_UNMISTAKABLE = frozenset({"zero_grad", "backward", "unscale_"})
+"""Names that only such methods have."""
+_WITHOUT_ARGUMENTS = frozenset({"no_grad", "enable_grad", "inference_mode", "detect_anomaly"})
+_CONSEQUENCES = {
+    "step": "nothing is updated",
+    "zero_grad": "no gradient is cleared",
+    "backward": "no gradient is computed",
+    "eval": "the mode stays what it is",
+    "train": "the mode stays what it is",
+    "unscale_": "gradients stay scaled",
+    "update": "the scale stays what it is",
+}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A method is named as a statement, and so does nothing."""
+
+    site: Site
+    name: str
+    takes_nothing: bool
+    """Whether brackets are all that is missing."""
+
+
+@dataclass(frozen=True)
+class Unentered:
+    """A class of context managers stands in a `with`, where an object of it belongs."""
+
+    site: Site
+    name: str
+
+
+class UncalledMethod(Rule):
+    """A method of training is named but not called: it does nothing.
+
+    ## What it does
+    Finds statements that are only `optimizer.step`, `optimizer.zero_grad`, `loss.backward`, `model.eval`,
+    `model.train`, `scheduler.step`, `scaler.update` or `scaler.unscale_`, and `with torch.no_grad:` and its kin.
+
+    ## Why is this bad?
+    Without brackets Python looks the method up and throws it away. Nothing complains: the optimizer never steps,
+    gradients add up over all batches, dropout stays on while the model is evaluated. `with torch.no_grad:` raises.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    Calling the method is what the line is there for, and safe. It is unsafe for `backward`, which may raise where
+    another pass has freed the graph.
+
+    ## References
+    - [torch.optim: Taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
+    """
+
+    code = "TL114"
+    category = Category.CORRECTNESS
+    triggers = (triggers.ACTING, (b"torch",))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return _unentered().search(data) is not None or prefilter.stands_alone(data, _uncalled())
+
+    def ask(self) -> Iterator[Named | Unentered]:
+        for trace in self.model.program.traces:
+            for event in trace.of(events.Uncalled):
+                if self._acts(event.owner, event.name) and not self._is_probe(event.site):
+                    yield Named(event.site, event.name, self._takes_nothing(event))
+        yield from self._contexts()
+
+    def _acts(self, owner: values.Value, name: str) -> bool:
+        """Whether a value surely has a method of this name that acts, and no property."""
+        if isinstance(owner, values.Phi):
+            parts = [item for item in values.inputs_of(owner) if not (isinstance(item, values.Plain) and item.is_none)]
+            return bool(parts) and all(self._acts(item, name) for item in parts)
+        if name in _methods_of(owner):
+            return not _is_data(getattr(owner, "info", None), name)
+        is_unknown = isinstance(owner, values.Unknown) and not isinstance(owner, values.Utility)
+        return is_unknown and self._is_of_unknown(owner, name)
+
+    def _is_of_unknown(self, owner: values.Value, name: str) -> bool:
+        """By a name that only such a method has, or by what else is done with the object, and what it is called."""
+        if name in _UNMISTAKABLE:
+            return True
+        if name == "step":
+            return owner.has_use("zero_grad") or naming.looks_like_optimizer(owner.label)
+        if name in ("eval", "train"):
+            return owner.has_use(*(set(api.MODULE_EVIDENCE) - {name})) or bool(naming.MODULE.search(owner.label))
+        return name == "update" and owner.has_use("unscale_", "scale")
+
+    def _is_probe(self, site: Site) -> bool:
+        """Whether the statement tries out if there is such a method: `try: model.eval` with an `except`."""
+        tree = self.model.tree
+        statement = tree.statement(tree.node(site))
+        around = tree.parent(statement)
+        return isinstance(around, python_ast.TRIES) and statement in around.body and len(around.body) == 1
+
+    def _takes_nothing(self, event: events.Uncalled) -> bool:
+        owner = event.owner
+        steps_for_others = values.is_kind(owner, values.Kind.SCALER, values.Kind.ENGINE) and event.name != "update"
+        return not (steps_for_others or event.name in ("unscale_", "manual_backward"))
+
+    def _contexts(self) -> Iterator[Unentered]:
+        definitions = self.model.program.definitions
+        for statement in self.model.tree.of_type(ast.With, ast.AsyncWith):
+            for item in statement.items:
+                node = item.context_expr
+                is_name = isinstance(node, (ast.Name, ast.Attribute))
+                name = definitions.qualified(python_ast.dotted(node), node) if is_name else ""
+                if name in table.CONTEXTS:
+                    yield Unentered(python_ast.site_of(node), name.rpartition(".")[2])
+
+    # -- report ----------------------------------------------------------------------------------------
+
+    def report_Named(self, named: Named) -> None:
+        code = self.model.tree.code(named.site)
+        safety = Safety.UNSAFE if named.name == "backward" else Safety.SAFE
+        self.report(
+            named.site,
+            f"`{code}` is not called: {_CONSEQUENCES.get(named.name, 'nothing happens')}",
+            help="write the brackets",
+            fix=self._fix(named.site, "call the method", safety) if named.takes_nothing else None,
+        )
+
+    def report_Unentered(self, unentered: Unentered) -> None:
+        is_enough = unentered.name in _WITHOUT_ARGUMENTS
+        self.report(
+            unentered.site,
+            f"`{unentered.name}` is a class, and `with` wants an object of it: the line raises an error",
+            help="write the brackets",
+            fix=self._fix(unentered.site, "call it", Safety.SAFE) if is_enough else None,
+        )
+
+    def _fix(self, site: Site, message: str, safety: Safety) -> edits.Change | None:
+        node = self.nodes.at(site) if self.nodes is not None else None
+        return edits.Change(message, [edits.Append(node, "()")], safety) if node is not None else None
+
+
+@lru_cache
+def _uncalled() -> re.Pattern[bytes]:
+    """The name of such a method at the end of a statement."""
+    methods = b"|".join(sorted(map(str.encode, table.ACTING_METHODS)))
+    return re.compile(rb"\.\s*(?:%s)[ \t)]*(?:[;#\r\n]|\Z)" % methods)
+
+
+@lru_cache
+def _unentered() -> re.Pattern[bytes]:
+    """The name of a context manager before what may end an item of a `with`."""
+    contexts = b"|".join(sorted({name.rpartition(".")[2].encode() for name in table.CONTEXTS}))
+    return re.compile(rb"(?:%s)[ \t]*(?:[:,)\\]|as\b)" % contexts)
+
+
+def _methods_of(owner: values.Value) -> Collection[str]:
+    """The methods that a value surely has."""
+    if isinstance(owner, values.Tensor):
+        return ("backward",)
+    if isinstance(owner, values.Optimizer):
+        return ("step", "zero_grad")
+    if isinstance(owner, values.Module):
+        return ("zero_grad", "train", "eval")
+    if values.is_kind(owner, values.Kind.SCHEDULER):
+        return ("step",)
+    if values.is_kind(owner, values.Kind.SCALER):
+        return ("step", "update", "unscale_")
+    return ("backward",) if values.is_kind(owner, values.Kind.ENGINE) else ()
+
+
+def _is_data(info: ClassInfo | None, name: str) -> bool:
+    """Whether a class of the program has a property or another attribute of this name."""
+    method = info.method(name) if info is not None else None
+    if method is not None:
+        return bool(method.decorators)
+    bases = (item for item in info.ancestors() if not isinstance(item, str)) if info is not None else ()
+    return any(name in item.assigned for item in bases)

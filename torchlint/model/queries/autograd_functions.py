@@ -1,0 +1,81 @@
+"""Functions of autograd that a module defines: what they take, and what they return."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
+from torchlint.syntax.python_ast import SCOPES, children
+
+_BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+_HARMLESS = frozenset("staticmethod once_differentiable custom_fwd custom_bwd".split())
+"""Decorators that leave the arguments and results of a method what they are."""
+
+
+@dataclass(frozen=True)
+class AutogradFunction:
+    """A class that derives from `torch.autograd.Function` itself, with both of its methods."""
+
+    info: ClassInfo
+    forward: FunctionInfo
+    backward: FunctionInfo
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether `forward` is handed the context, and not `setup_context`."""
+        return "setup_context" not in self.info.methods
+
+    @property
+    def inputs(self) -> list[ast.arg] | None:
+        """The parameters of `forward` that are given a gradient each; None where there can be any number."""
+        found = _parameters(self.forward)
+        return found[1:] if found is not None and self.takes_context else found
+
+    @property
+    def gradients(self) -> list[ast.arg] | None:
+        """The parameters of `backward` that take gradients; None where there can be any number."""
+        found = _parameters(self.backward)
+        return found[1:] if found is not None else None
+
+    @property
+    def context(self) -> str:
+        """What `forward` calls the context; empty where it is not handed it."""
+        found = _parameters(self.forward)
+        return found[0].arg if found and self.takes_context else ""
+
+
+def autograd_functions(definitions: Definitions) -> Iterator[AutogradFunction]:
+    """Those whose methods are not wrapped into something unknown."""
+    for info in definitions.classes.values():
+        forward, backward = info.methods.get("forward"), info.methods.get("backward")
+        if forward is None or backward is None or not _derives(info):
+            continue
+        names = {name.rpartition(".")[2] for name in (*forward.decorator_names, *backward.decorator_names)}
+        if names <= _HARMLESS:
+            yield AutogradFunction(info, forward, backward)
+
+
+def returns_of(function: FunctionInfo) -> list[ast.expr | None]:
+    """What the `return` statements of a function return."""
+    return [node.value for node in nodes_of(function) if isinstance(node, ast.Return)]
+
+
+def nodes_of(function: FunctionInfo) -> Iterator[ast.AST]:
+    """What is in a function, and in no other function or class in it, in the order of the program."""
+    stack = list(reversed(children(function.node)))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, SCOPES):
+            stack.extend(reversed(children(node)))
+
+
+def _derives(info: ClassInfo) -> bool:
+    return any(info.definitions.qualified(base, info.node) in _BASES for base in info.bases)
+
+
+def _parameters(function: FunctionInfo) -> list[ast.arg] | None:
+    node = function.node.args
+    return None if node.vararg is not None else [*node.posonlyargs, *node.args]

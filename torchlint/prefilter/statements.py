@@ -1,0 +1,25 @@
+"""Whether something may be a statement of its own, by the line that it stands in."""
+
+from __future__ import annotations
+
+import re
+
+_BINDS = re.compile(rb"[ \t]*(?:return|yield|import|from|raise|assert|del|print)\b|[^(=]*(?<![=!<>])=(?!=)")
+_CONTINUES = (b",", b"(", b"[", b"{", b"=", b"+", b"-", b"*", b"/", b"\\")
+
+
+def stands_alone(data: bytes, pattern: re.Pattern[bytes]) -> bool:
+    """Whether a pattern matches where a line begins with an expression, which nobody binds, returns or goes on with."""
+    return any(_may_stand_alone(data, found.start()) for found in pattern.finditer(data))
+
+
+def _may_stand_alone(data: bytes, place: int) -> bool:
+    start = max(data.rfind(b"\n", 0, place), data.rfind(b"\r", 0, place)) + 1
+    line = data[start:place]
+    if _BINDS.match(line) or b"#" in line:
+        return False
+    if line.count(b"(") != line.count(b")") and not line.lstrip().startswith(b"("):
+        return False
+    before = data[:start].rstrip() if start < 400 else data[start - 400 : start].rstrip()
+    last_line = before[max(before.rfind(b"\n"), before.rfind(b"\r")) + 1 :]
+    return b"#" in last_line or not line.strip() or not before.endswith(_CONTINUES)
