@@ -83,7 +83,6 @@ class ClipBeforeUnscale(Rule):
 
     code = "TL108"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.CLIP, triggers.BACKWARD, triggers.STEP, (b"scale",))
 
     def ask(self) -> Iterator[ScaledClip]:
@@ -173,7 +172,7 @@ class ClipBeforeUnscale(Rule):
                 (found.backward.site, "the gradients are computed here, times the scale"),
                 (found.step.site, "and divided by the scale here, after the clipping"),
             ],
-            help=f"call `{name}.unscale_({found.step.name})` before clipping",
+            help=f"call `{name}.unscale_` with the optimizer before clipping",
             fix=self._fix(found) if found.is_simple else None,
         )
 

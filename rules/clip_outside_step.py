@@ -79,7 +79,6 @@ class ClipOutsideStep(Rule):
 
     code = "TL107"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.CLIP, triggers.BACKWARD, triggers.STEP)
 
     def ask(self) -> Iterator[UselessClip]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule
 from torchlint.model import events
-from torchlint.pytorch import table, triggers
-from torchlint.pytorch.effects import Result
+from torchlint.pytorch import api, triggers
 from torchlint.syntax.python_ast import FUNCTIONS, SCOPES, called_name, dotted, is_literal, site_of, walk
 
 if TYPE_CHECKING:
-    from torchlint.model import Model
-    from torchlint.syntax.python_ast import Site
+    from torchlint.syntax.python_ast import PythonTree, Site
 
 _READ = frozenset(
     "state_dict load_state_dict get_last_lr get_lr print_lr last_epoch base_lrs _last_lr T_max total_steps".split()
@@ -85,7 +83,7 @@ class SchedulerNeverStepped(Rule):
     triggers = (triggers.SCHEDULER,)
 
     def ask(self) -> Iterator[NeverStepped]:
-        variables = _Variables(self.model)
+        variables = _Variables(self.model.tree, self._is_local)
         for statement in self.model.tree.of_type(ast.Assign, ast.AnnAssign):
             variable, calls = _variable(statement), _scheduler_calls(statement.value)
             if variable is None or not calls or not variables.are_left_alone(variable):
@@ -94,10 +92,12 @@ class SchedulerNeverStepped(Rule):
                 for call in calls:
                     yield NeverStepped(site_of(call), variable.id, self._step_of(call, statement))
 
+    def _is_local(self, name: ast.Name) -> bool:
+        """Whether a name is that of a function's own variable."""
+        return self.model.program.definitions.scopes.binding(name.id, name) is not None
+
     def _makes_scheduler(self, call: ast.Call) -> bool:
-        name = self.model.program.definitions.qualified(dotted(call.func), call)
-        made = table.function(name) or table.family(name)
-        return made is not None and made.returns is Result.SCHEDULER
+        return api.makes_scheduler(self.model.program.definitions.qualified(dotted(call.func), call))
 
     def _is_for_here(self, statement: ast.AST) -> bool:
         """Whether nobody else can step a scheduler: it is a local variable, or the file trains by itself."""
@@ -130,9 +130,10 @@ class SchedulerNeverStepped(Rule):
 class _Variables:
     """Asks what is done with variables: those of functions, and those of the module."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._tree = model.tree
+    def __init__(self, tree: PythonTree, is_local: Callable[[ast.Name], bool]) -> None:
+        """`is_local` tells of a name whether it is that of a function's own variable."""
+        self._tree = tree
+        self._is_local = is_local
         self._by_name: dict[str, list[ast.Name]] = {}
 
     def are_left_alone(self, variable: ast.Name) -> bool:
@@ -150,10 +151,6 @@ class _Variables:
             for node in self._tree.of_type(ast.Name):
                 self._by_name.setdefault(node.id, []).append(node)
         return self._by_name.get(name, [])
-
-    def _is_local(self, name: ast.Name) -> bool:
-        """Whether a name is that of a function's own variable."""
-        return self._model.program.definitions.scopes.binding(name.id, name) is not None
 
     def _leaves_alone(self, name: ast.Name) -> bool:
         """Whether a use of a variable neither steps what it holds, nor hands it on, nor makes it something else."""

@@ -95,6 +95,8 @@ class Training(Part):
     def _step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         stepped = arguments.bind(_SCALER_STEP.parameters, receiver).get("optimizer")
         first = resolved(stepped) if stepped is not None else None
+        if isinstance(first, Instance) and is_kind(receiver, Kind.SCALER):
+            return self._step_of_wrapper(receiver, first, node)
         if first is not None and self._is_scaler(receiver, first):
             expression = written(node, _SCALER_STEP.parameters, "optimizer", method=True)
             self.emit_step(first, expression or node, node, receiver)
@@ -116,6 +118,15 @@ class Training(Part):
         if self._clears_by_itself(receiver, node):
             self.state.emit(Clear(site_of(node), receiver, explicit=False))
         return Plain(node, None)
+
+    def _step_of_wrapper(self, scaler: Value, wrapper: Instance, node: ast.Call) -> Value:
+        """A scaler calls `step` of an object of this module, which steps the optimizer that it wraps."""
+        before = len(self.state.items)
+        result = self.methods.call(wrapper, "step", Arguments([], {}, []), node)
+        for event in events_in(self.state.items[before:]):
+            if isinstance(event, Step):
+                event.scaler = scaler
+        return result
 
     def emit_step(self, optimizer: Value, expression: ast.expr, node: ast.Call, scaler: Value | None = None) -> None:
         """A step of an optimizer that is handed over, written so."""
