@@ -7,8 +7,8 @@ import re
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
 from torchlint.pytorch.binding import Parameters
 from torchlint.pytorch.effects import GradMode as GradMode  # rules ask it of values
-from torchlint.pytorch.effects import SwitchesGradMode
-from torchlint.pytorch.table import functions_with
+from torchlint.pytorch.effects import Result, SwitchesGradMode
+from torchlint.pytorch.table import family, function, functions_with
 
 GRAD_MODES = {
     name: effect.to
@@ -161,6 +161,12 @@ def operator_name(qualified: str) -> str | None:
     if module in ("torch.linalg", "torch.special", "torch.fft"):
         return f"{module.removeprefix('torch.')}.{name}"
     return None
+
+
+def makes_scheduler(qualified: str) -> bool:
+    """Whether what has this qualified name makes a learning-rate scheduler."""
+    entry = function(qualified) or family(qualified)
+    return entry is not None and entry.returns is Result.SCHEDULER
 
 
 def package(qualified: str) -> str:

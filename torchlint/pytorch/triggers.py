@@ -11,10 +11,11 @@ from torchlint.pytorch.effects import (
     GoesBackward,
     GradMode,
     Keeps,
+    Result,
     Steps,
     SwitchesGradMode,
 )
-from torchlint.pytorch.table import ACTING_METHODS, CONTEXTS, functions_with, shortest, words
+from torchlint.pytorch.table import ACTING_METHODS, CONTEXTS, functions_with, shortest, words, words_for
 
 BACKWARD = words(GoesBackward)
 STEP = words(Steps)
@@ -26,6 +27,7 @@ ACTING = shortest(ACTING_METHODS | {name.rpartition(".")[2] for name in CONTEXTS
 """Methods that act, and context managers, also where the brackets behind them are missing."""
 EMPTY_CACHE = words(FreesCache)
 ANOMALY = words(DetectsAnomaly)
+SCHEDULER = words_for(Result.SCHEDULER)
 NO_GRAD = shortest(
     name.rpartition(".")[2]
     for name, effect in functions_with(SwitchesGradMode).items()
