@@ -22,6 +22,7 @@ __all__ = [
     "may_change_leaf",
     "may_change_saved_tensor",
     "may_empty_cache_in_loop",
+    "may_evaluate_with_grad",
     "may_keep_graph",
     "training_names",
 ]
@@ -55,6 +56,11 @@ def may_empty_cache_in_loop(data: bytes) -> bool:
 def may_keep_graph(data: bytes) -> bool:
     """Whether a file may keep tensors with their graphs in a loop, or from call to call of what trains."""
     return b"training_step" in data or goes_backward(data) or searches.keeps_while_evaluating(Outline.of(data))
+
+
+def may_evaluate_with_grad(data: bytes) -> bool:
+    """Whether a file may run a model in a loop, with gradients on, where one is switched to evaluation."""
+    return searches.computes_while_evaluating(Outline.of(data))
 
 
 @lru_cache(maxsize=1)

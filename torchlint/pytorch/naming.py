@@ -169,6 +169,12 @@ def may_touch_gradients(method: str) -> bool:
 
 SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test valid disable")
 """Context managers that may well switch gradients off."""
+SWITCHING_MODE = _any_of("train mode toggle set_")
+"""Calls that may switch a module to training or evaluation."""
+DIFFERENTIATING = _any_of(
+    "grad backward attack perturb adversar saliency attribut jacob hess(?:$|ian) forces?$ (?:^|_)shap(?:_|$)"
+)
+"""What takes gradients of a model's output, and what it gives."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""
 TRAINING = LazyPattern(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")

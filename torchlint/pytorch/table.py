@@ -22,6 +22,7 @@ from torchlint.pytorch.effects import (
     Steps,
     SwitchesGradMode,
     TakesGradients,
+    TrainsModule,
     Unscales,
 )
 
@@ -156,6 +157,8 @@ METHODS = (
     _api("Accelerator.prepare Fabric.setup", "self", returns=Result.SAME_EACH,
          page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
     _api("Module.eval", "self", EvaluatesModule("self"), returns=Result.SAME, page="generated/torch.nn.Module.html"),
+    _api("Module.train", "self mode", TrainsModule("self", "mode"), returns=Result.SAME,
+         page="generated/torch.nn.Module.html"),
     _api("list.append deque.append deque.appendleft", "self object", Keeps("object"), returns=Result.NOTHING,
          page="https://docs.python.org/3/tutorial/datastructures.html"),
     _api("list.insert", "self index object", Keeps("object"), returns=Result.NOTHING,
