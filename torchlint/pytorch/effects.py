@@ -85,6 +85,13 @@ class TrainsModule(Effect):
 
 
 @dataclass(frozen=True)
+class RegistersHook(Effect):
+    """A module calls the hook from now on, until the handle that is returned removes it."""
+
+    hook: str
+
+
+@dataclass(frozen=True)
 class SwitchesGradMode(Effect):
     """Gradients are switched: to `to`, or to what the parameter `mode` says; as a statement if `at_once`."""
 

@@ -11,10 +11,11 @@ from torchlint.pytorch.effects import (
     GoesBackward,
     GradMode,
     Keeps,
+    RegistersHook,
     Steps,
     SwitchesGradMode,
 )
-from torchlint.pytorch.table import functions_with, shortest, words
+from torchlint.pytorch.table import functions_with, last_names_with, shortest, words
 
 BACKWARD = words(GoesBackward)
 STEP = words(Steps)
@@ -24,6 +25,8 @@ EVAL = words(EvaluatesModule)
 KEEP = words(Keeps)
 EMPTY_CACHE = words(FreesCache)
 ANOMALY = words(DetectsAnomaly)
+HOOK = words(RegistersHook)
+HOOK_NAMES = last_names_with(RegistersHook)
 NO_GRAD = shortest(
     name.rpartition(".")[2]
     for name, effect in functions_with(SwitchesGradMode).items()
