@@ -171,6 +171,8 @@ SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test
 """Context managers that may well switch gradients off."""
 SWITCHING_MODE = _any_of("train mode toggle set_")
 """Calls that may switch a module to training or evaluation."""
+TELLS_RECOMPUTATION = _any_of("grad recomput checkpoint first (?:^|_)seen")
+"""Names in conditions that tell the second run of a function under a checkpoint from the first."""
 DIFFERENTIATING = _any_of(
     "grad backward attack perturb adversar saliency attribut jacob hess(?:$|ian) forces?$ (?:^|_)shap(?:_|$)"
 )
