@@ -91,7 +91,7 @@ class EvaluationWithGrad(Rule):
 
     def ask(self) -> Iterator[UnusedGraphs]:
         """The first forward pass of each loop whose graphs are never used, from wherever the pass is called."""
-        if self.model.program.is_test or self._decides_what_requires_grad():
+        if self.model.program.is_test:
             return
         found: list[tuple[python_ast.Site, UnusedGraphs | None]] = []
         for trace in self.model.program.traces:
@@ -101,17 +101,22 @@ class EvaluationWithGrad(Rule):
         loops: set[python_ast.Site] = set()
         for site, graphs in found:
             if graphs is not None and site not in used and graphs.loop.site not in loops:
+                if not loops and self._decides_what_requires_grad():
+                    return
                 loops.add(graphs.loop.site)
                 yield graphs
 
     def _decides_what_requires_grad(self) -> bool:
-        """Whether the file says of parameters or inputs that they require gradients, or do not."""
+        """Whether the file says of parameters or inputs that they require gradients, or do not, or speaks of forces."""
         tree = self.model.tree
+        imported = map(api.package, self.model.program.definitions.imports.values())
         told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
         return (
             any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in told)
             or any(python_ast.called_name(call) == "requires_grad_" for call in tree.of_type(ast.Call))
             or any(item.arg == "volatile" for item in tree.of_type(ast.keyword))
+            or not api.DIFFERENTIATING_PACKAGES.isdisjoint(imported)
+            or any(map(naming.FORCES.search, _names(tree.module)))
             or any(map(self._takes_gradients, self.model.program.definitions.functions.values()))
         )
 
@@ -130,7 +135,7 @@ class EvaluationWithGrad(Rule):
             (loop for loop in events.repeating(forward.loops) if not any(loop in item.loops for item in evaluations)),
             None,
         )
-        if loop is None or loop.site.inner is not None:
+        if loop is None or loop.site.inner is not None or forward.site.inner is not None:
             return None
         inside = [event for event in trace.events if loop in event.loops]
         if any(map(_is_training, inside)) or self._is_differentiated(loop) or self._escapes(trace, inside):

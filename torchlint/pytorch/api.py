@@ -123,6 +123,8 @@ LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
         "peft pytest pytorch_lightning ray tensorflow timm torch_geometric torch_xla torchdata torchrl transformers"
     ).split()
 )
+# Packages of potentials, whose modules take gradients of the energy in their `forward`: forces.
+DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet".split())
 # Packages whose functions return no tensor.
 PLAIN_PACKAGES = frozenset(
     "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc".split()

@@ -174,9 +174,11 @@ SWITCHING_MODE = _any_of("train mode toggle set_")
 TELLS_RECOMPUTATION = _any_of("grad recomput checkpoint first (?:^|_)seen")
 """Names in conditions that tell the second run of a function under a checkpoint from the first."""
 DIFFERENTIATING = _any_of(
-    "grad backward attack perturb adversar saliency attribut jacob hess(?:$|ian) forces?$ (?:^|_)shap(?:_|$)"
+    "grad backward attack perturb adversar saliency attribut jacob hess(?:$|ian) derivative (?:^|_)shap(?:_|$)"
 )
 """What takes gradients of a model's output, and what it gives."""
+FORCES = _any_of("^derivatives?$ (?:^|_)forces$")
+"""Names of gradients that a module computes itself, of an energy."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""
 TRAINING = LazyPattern(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")
