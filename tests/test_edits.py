@@ -185,6 +185,25 @@ def test_enclose(before: str, after: str | None) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        ("for x in y:\n    a()\nb()\n", "with c:\n    for x in y:\n        a()\nb()\n"),
+        ("if z:\n  for x in y: a()\nb()\n", "if z:\n  with c:\n    for x in y: a()\nb()\n"),
+        (
+            '# why\nfor x in y:\n    a("""\nb""",\n    1)\n',
+            '# why\nwith c:\n    for x in y:\n        a("""\nb""",\n        1)\n',
+        ),
+    ],
+)
+def test_enclose_loop(before: str, after: str) -> None:
+    def enclose_loop(tree: Tree) -> list[edits.NodeEdit]:
+        loop = next(tree.of_type(cst.For))
+        return [edits.Enclose(loop, loop, "with c:")]
+
+    assert changed(before, enclose_loop) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
         ("with a:\n    b()\n    c()\nd()\n", "b()\nc()\nd()\n"),
         ("with a: b(); c()\nd()\n", "b(); c()\nd()\n"),
         ("if x:\n\twith a:  # one\n\t\tb()\n\n\t\tc()\n", "if x:\n\t# one\n\tb()\n\n\tc()\n"),

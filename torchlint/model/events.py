@@ -197,6 +197,14 @@ class Anomaly(Event):
 
 
 @dataclass(eq=False, repr=False)
+class ModeSwitch(Event):
+    """A module is switched to training or evaluation; `training` is None where a variable decides."""
+
+    module: Value
+    training: bool | None
+
+
+@dataclass(eq=False, repr=False)
 class Returned(Event):
     """A value leaves the function under analysis."""
 

@@ -25,6 +25,7 @@ __all__ = [
     "may_change_leaf",
     "may_change_saved_tensor",
     "may_empty_cache_in_loop",
+    "may_evaluate_with_grad",
     "may_keep_graph",
     "stands_alone",
     "training_names",
@@ -64,6 +65,11 @@ def calls_in_method(data: bytes, method: str, names: Iterable[str]) -> bool:
 def may_keep_graph(data: bytes) -> bool:
     """Whether a file may keep tensors with their graphs in a loop, or from call to call of what trains."""
     return b"training_step" in data or goes_backward(data) or searches.keeps_while_evaluating(Outline.of(data))
+
+
+def may_evaluate_with_grad(data: bytes) -> bool:
+    """Whether a file may run a model in a loop, with gradients on, where one is switched to evaluation."""
+    return searches.computes_while_evaluating(Outline.of(data))
 
 
 @lru_cache(maxsize=1)

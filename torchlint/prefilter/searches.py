@@ -105,13 +105,22 @@ def _with_gradients(node: ast.AST) -> Iterator[ast.AST]:
 
 def keeps_while_evaluating(outline: Outline) -> bool:
     """Whether something is kept in a loop, with gradients on, where a model is switched to evaluation."""
-    evaluating = _reaching(outline, outline.users("eval"))
-    return bool(evaluating) and any(
-        b"for " in outline.text(part)
-        and not evaluating.isdisjoint(_reaching(outline, [part]))
-        and _keeps(outline, part)
-        for part in outline.parts
-    )
+    return any(_keeps(outline, part) for part in _evaluating(outline, outline.users("eval")))
+
+
+def computes_while_evaluating(outline: Outline) -> bool:
+    """Whether something is computed in a loop, with gradients on, where a model is switched to evaluation."""
+    switching = [*outline.users("eval"), *(outline.users("train") if b"train(False" in outline.data else ())]
+    return any(_computes(outline, part) for part in _evaluating(outline, switching))
+
+
+def _evaluating(outline: Outline, switching: Iterable[Function | None]) -> Iterator[Function | None]:
+    """The parts with a loop that are reached from where a model is switched to evaluation."""
+    evaluating = _reaching(outline, switching)
+    for part in outline.parts if evaluating else ():
+        text = outline.text(part)
+        if (b"for " in text or b"while " in text) and not evaluating.isdisjoint(_reaching(outline, [part])):
+            yield part
 
 
 def _reaching(outline: Outline, functions: Iterable[Function | None]) -> set[Function | None]:
@@ -197,6 +206,15 @@ def _keeps(outline: Outline, part: Function | None) -> bool:
 
     loops = (ast.For, ast.AsyncFor)
     return _holds_in(outline, part, lambda tree: any(map(keeps_in, _of_types(_with_gradients(tree), loops))))
+
+
+def _computes(outline: Outline, part: Function | None) -> bool:
+    """Whether a part computes in a loop with gradients on."""
+
+    def computes_in(loop: ast.AST) -> bool:
+        return any(_may_compute(outline, node) for node in _with_gradients(loop))
+
+    return _holds_in(outline, part, lambda tree: any(map(computes_in, _of_types(_with_gradients(tree), _LOOPS))))
 
 
 def _may_compute(outline: Outline, node: ast.AST) -> bool:

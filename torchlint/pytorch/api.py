@@ -21,6 +21,8 @@ SET_GRAD_MODE = frozenset(functions_with(SwitchesGradMode)) - GRAD_MODES.keys()
 SWITCHES_OFF = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.OFF}
 SWITCHES_ON = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.ON}
 """What may switch gradients off, or on."""
+CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint"})
+"""What runs the function it is given a second time, in the backward pass."""
 CLOCKS = frozenset(
     "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
     "timeit.default_timer".split()
@@ -133,6 +135,8 @@ LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
         "peft pytest pytorch_lightning ray tensorflow timm torch_geometric torch_xla torchdata torchrl transformers"
     ).split()
 )
+# Packages of potentials, whose modules take gradients of the energy in their `forward`: forces.
+DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet".split())
 # Packages whose functions return no tensor.
 PLAIN_PACKAGES = frozenset(
     "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc".split()

@@ -84,6 +84,21 @@ class EvaluatesModule(Effect):
 
 
 @dataclass(frozen=True)
+class TrainsModule(Effect):
+    """A module is switched to training, or to evaluation where the parameter `mode` is false."""
+
+    module: str
+    mode: str
+
+
+@dataclass(frozen=True)
+class RegistersHook(Effect):
+    """A module calls the hook from now on, until the handle that is returned removes it."""
+
+    hook: str
+
+
+@dataclass(frozen=True)
 class SwitchesGradMode(Effect):
     """Gradients are switched: to `to`, or to what the parameter `mode` says; as a statement if `at_once`."""
 

@@ -174,6 +174,16 @@ UNSCALING = _any_of("scale clip grad amp precision prepare")
 """Calls that may divide gradients by the scale of a loss."""
 SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test valid disable")
 """Context managers that may well switch gradients off."""
+SWITCHING_MODE = _any_of("train mode toggle set_")
+"""Calls that may switch a module to training or evaluation."""
+TELLS_RECOMPUTATION = _any_of("grad recomput checkpoint first (?:^|_)seen")
+"""Names in conditions that tell the second run of a function under a checkpoint from the first."""
+DIFFERENTIATING = _any_of(
+    "grad backward attack perturb adversar saliency attribut jacob hess(?:$|ian) derivative (?:^|_)shap(?:_|$)"
+)
+"""What takes gradients of a model's output, and what it gives."""
+FORCES = _any_of("^derivatives?$ (?:^|_)forces$")
+"""Names of gradients that a module computes itself, of an energy."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""
 TRAINING = LazyPattern(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")

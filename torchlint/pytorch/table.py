@@ -19,10 +19,12 @@ from torchlint.pytorch.effects import (
     GradMode,
     Keeps,
     ProbesMemory,
+    RegistersHook,
     Result,
     Steps,
     SwitchesGradMode,
     TakesGradients,
+    TrainsModule,
     Unscales,
 )
 
@@ -172,6 +174,11 @@ METHODS = (
     _api("Accelerator.prepare Fabric.setup", "self", returns=Result.SAME_EACH,
          page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
     _api("Module.eval", "self", EvaluatesModule("self"), returns=Result.SAME, page="generated/torch.nn.Module.html"),
+    _api("Module.train", "self mode", TrainsModule("self", "mode"), returns=Result.SAME,
+         page="generated/torch.nn.Module.html"),
+    _api(_in("Module", "register_forward_hook register_forward_pre_hook register_backward_hook "
+                       "register_full_backward_hook register_full_backward_pre_hook"), "self hook",
+         RegistersHook("hook"), returns=Result.OBJECT, page="generated/torch.nn.Module.html"),
     _api("list.append deque.append deque.appendleft", "self object", Keeps("object"), returns=Result.NOTHING,
          page="https://docs.python.org/3/tutorial/datastructures.html"),
     _api("list.insert", "self index object", Keeps("object"), returns=Result.NOTHING,

@@ -11,11 +11,20 @@ from torchlint.pytorch.effects import (
     GoesBackward,
     GradMode,
     Keeps,
+    RegistersHook,
     Result,
     Steps,
     SwitchesGradMode,
 )
-from torchlint.pytorch.table import ACTING_METHODS, CONTEXTS, functions_with, shortest, words, words_for
+from torchlint.pytorch.table import (
+    ACTING_METHODS,
+    CONTEXTS,
+    functions_with,
+    last_names_with,
+    shortest,
+    words,
+    words_for,
+)
 
 BACKWARD = words(GoesBackward)
 STEP = words(Steps)
@@ -28,6 +37,8 @@ ACTING = shortest(ACTING_METHODS | {name.rpartition(".")[2] for name in CONTEXTS
 EMPTY_CACHE = words(FreesCache)
 ANOMALY = words(DetectsAnomaly)
 SCHEDULER = words_for(Result.SCHEDULER)
+HOOK = words(RegistersHook)
+HOOK_NAMES = last_names_with(RegistersHook)
 NO_GRAD = shortest(
     name.rpartition(".")[2]
     for name, effect in functions_with(SwitchesGradMode).items()

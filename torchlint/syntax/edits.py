@@ -312,7 +312,7 @@ def _asks(method: cst.Attribute) -> bool:
 
 @dataclass(frozen=True)
 class Enclose(NodeEdit):
-    """Simple statements that follow each other, indented under a header such as `with torch.no_grad():`."""
+    """Simple statements that follow each other, or one that is compound, indented under `with torch.no_grad():`."""
 
     node: cst.CSTNode
     last: cst.CSTNode
@@ -336,6 +336,9 @@ class Enclose(NodeEdit):
                 yield Edit(Span(start, start), unit)
 
     def _statements(self, layout: Layout) -> Iterator[cst.CSTNode]:
+        if self.node is self.last and isinstance(self.node, cst.BaseCompoundStatement):
+            yield self.node
+            return
         first, last = layout.tree.statement(self.node), layout.tree.statement(self.last)
         block = layout.tree.parent(first)
         if not isinstance(first, cst.SimpleStatementLine) or block is None or layout.tree.parent(last) is not block:

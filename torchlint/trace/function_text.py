@@ -23,6 +23,7 @@ _ALWAYS = frozenset(
 _WORDS = {
     "grad": "autograd", "mutate": "change", "grad-read": "gradients", "empty-cache": "cache", "memory-probe": "memory",
     "may-clear": "call", "compute": "operator", "fresh": "make", "returned": "return", "read": "use",
+    "mode-switch": "mode",
     "inlined": "follow", "comprehension": "repeat", "closure": "repeat", "boolean": "perhaps", "conditional": "either",
     "callees": "one of", "schedule-step": "schedule",
 }  # fmt: skip

@@ -94,6 +94,8 @@ class Methods(Part):
             if isinstance(base, ClassInfo) and base is not method.owner and name in base.methods:
                 function = self.functions.bound(base.methods[name], instance)
                 return self.calls.call(function, arguments, node)
+        if isinstance(instance, Module) and name in ("train", "eval"):
+            return self._handlers[name](instance, arguments, node) or instance
         return self.calls.unresolved(receiver, name, (instance, *arguments.all()), node)
 
     def _is_data_attribute(self, stored: Unknown, info: ClassInfo | None, name: str) -> bool:

@@ -7,7 +7,7 @@ import ast
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute, flag, is_false, written
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Backward, Clear, Item, Loop, ScheduleStep, Step, Unscale, events_in
+from torchlint.model.events import Backward, Clear, Item, Loop, ModeSwitch, ScheduleStep, Step, Unscale, events_in
 from torchlint.model.values import (
     Container,
     External,
@@ -29,7 +29,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import api, naming, table
 from torchlint.pytorch.binding import Bound
-from torchlint.pytorch.effects import Clears, GoesBackward, GradMode, Steps, Unscales
+from torchlint.pytorch.effects import Clears, EvaluatesModule, GoesBackward, GradMode, Steps, TrainsModule, Unscales
 from torchlint.syntax.python_ast import dotted, site_of
 
 
@@ -48,6 +48,7 @@ class Training(Part):
             "prepare": self._prepare, "setup": self._prepare, "detach_": self._detach_in_place,
             "parameters": self._parameters, "named_parameters": self._named_parameters,
             **dict.fromkeys(api.SELF_METHODS, self._itself), "requires_grad_": self._requires_grad,
+            **dict.fromkeys(table.methods_with(EvaluatesModule, TrainsModule), self.switch_mode),
         }  # fmt: skip
 
     def _zero_grad(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
@@ -257,6 +258,16 @@ class Training(Part):
             return None
         return None
 
+    def switch_mode(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        """`model.train()`, `model.train(flag)` and `model.eval()`: of a module, or of what may be one."""
+        result = self._itself(receiver, arguments, node)
+        if result is not None and len(arguments.all()) <= 1:
+            evaluates = called_attribute(node) == "eval"
+            mode = arguments.bind(_TRAIN.parameters, receiver).get("mode")
+            training = not evaluates if not arguments.all() else _constant(mode)
+            self.state.emit(ModeSwitch(site_of(node), receiver, training))
+        return result
+
     def _requires_grad(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         flag = arguments.get(0, "requires_grad")
         if is_false(flag):
@@ -287,6 +298,13 @@ _LOSS_BACKWARD = table.method("Tensor.backward")
 _ENGINE_BACKWARD = table.method("Accelerator.backward")
 _SCALER_STEP = table.method("GradScaler.step")
 _UNSCALE = table.method("GradScaler.unscale_")
+_TRAIN = table.method("Module.train")
+
+
+def _constant(value: Value | None) -> bool | None:
+    """What a condition surely is; None where a variable decides."""
+    value = resolved(value) if value is not None else None
+    return bool(value.constant) if isinstance(value, Plain) and value.is_literal else None
 
 
 def _step_of(expression: ast.expr, optimizer: Value, node: ast.Call, scaler: Value | None = None) -> Step:

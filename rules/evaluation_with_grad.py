@@ -1,0 +1,292 @@
+"""Evaluation loops that build a graph in every iteration and never use it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import definitions, events, program, values
+from torchlint.model.queries import module_modes
+from torchlint.pytorch import api, naming, triggers
+from torchlint.syntax import python_ast
+
+_SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
+
+
+@dataclass(frozen=True)
+class UnusedGraphs:
+    """Every iteration of `loop` builds a graph at `site` that nothing uses, though `switch` began an evaluation."""
+
+    site: python_ast.Site
+    loop: events.Loop
+    switch: events.ModeSwitch
+    name: str
+    grows: bool
+    """Whether the graph of an iteration goes on from that of the one before."""
+
+
+class EvaluationWithGrad(Rule):
+    """An evaluation loop runs the model with gradients on and never uses them.
+
+    ## What it does
+    Finds loops after `model.eval()` that call the model with gradients on, where nothing goes backward and no output
+    leaves with its graph. Callers in the file that switch gradients off are seen.
+    Where outputs are kept with their graphs, `undetached-accumulation` says so instead.
+    Nothing is said where the parameters or the input are told whether they require gradients, in tests, and where
+    an output is handed to NumPy as it is, which fails unless somebody else has switched gradients off.
+
+    ## Why is this bad?
+    `eval()` changes what dropout and normalization do; gradients stay on. So every call of the model builds a graph,
+    and keeps the activations of all its layers for a backward pass that never comes: an evaluation needs as much
+    memory as training does. Where each iteration takes what the one before has computed, as in a generation that
+    carries a state, the graph grows with every one of them.
+
+    ## Example
+    ```python
+    import torch
+
+    def accuracy(model, loader):
+        model.eval()
+        correct = 0
+        for x, y in loader:
+            correct += (model(x).argmax(1) == y).sum().item()
+        return correct / len(loader.dataset)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    @torch.no_grad()
+    def accuracy(model, loader):
+        model.eval()
+        correct = 0
+        for x, y in loader:
+            correct += (model(x).argmax(1) == y).sum().item()
+        return correct / len(loader.dataset)
+    ```
+
+    ## Fix safety
+    The fix decorates the function with `torch.no_grad()`, and is unsafe: what it returns has no graph from then on.
+    It is offered where nothing in the function trains. `torch.inference_mode()` saves a little more, but its tensors
+    can never be used in training.
+
+    ## References
+    - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
+    - [Evaluation mode](https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval):
+      "completely orthogonal to no-grad mode and inference mode"
+    """
+
+    code = "TL204"
+    category = Category.PERFORMANCE
+    preview = True
+    triggers = ((*triggers.EVAL, b"train(False"),)
+    calls = frozenset({"eval", "train"})
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return prefilter.may_evaluate_with_grad(data)
+
+    def ask(self) -> Iterator[UnusedGraphs]:
+        """The first forward pass of each loop whose graphs are never used, from wherever the pass is called."""
+        if self.model.program.is_test:
+            return
+        found: list[tuple[python_ast.Site, UnusedGraphs | None]] = []
+        for trace in self.model.program.traces:
+            for forward, module in self.model.module_modes.passes(trace):
+                found.append((forward.site, self._unused(trace, forward, module)))
+        used = {site for site, graphs in found if graphs is None}
+        loops: set[python_ast.Site] = set()
+        for site, graphs in found:
+            if graphs is not None and site not in used and graphs.loop.site not in loops:
+                if not loops and self._decides_what_requires_grad():
+                    return
+                loops.add(graphs.loop.site)
+                yield graphs
+
+    def _decides_what_requires_grad(self) -> bool:
+        """Whether the file says of parameters or inputs that they require gradients, or do not, or speaks of forces."""
+        tree = self.model.tree
+        imported = map(api.package, self.model.program.definitions.imports.values())
+        told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
+        return (
+            any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in told)
+            or any(python_ast.called_name(call) == "requires_grad_" for call in tree.of_type(ast.Call))
+            or any(item.arg == "volatile" for item in tree.of_type(ast.keyword))
+            or not api.DIFFERENTIATING_PACKAGES.isdisjoint(imported)
+            or any(map(naming.FORCES.search, _names(tree.module)))
+            or any(map(self._takes_gradients, self.model.program.definitions.functions.values()))
+        )
+
+    def _takes_gradients(self, function: definitions.FunctionInfo) -> bool:
+        """Whether it is the `forward` of a module that needs gradients to compute its output."""
+        names = _names(function.node) if function.name == "forward" and function.is_method else ()
+        return any(naming.DIFFERENTIATING.search(name) for name in names)
+
+    def _unused(self, trace: program.Trace, forward: module_modes.Pass, module: values.Value) -> UnusedGraphs | None:
+        """A forward pass in a loop of an evaluation, if its graphs surely are built, and nobody uses them."""
+        switches = self.model.module_modes.at(trace, forward, module)
+        evaluations = [switch for switch in switches if switch is not None and switch.training is False]
+        if not switches or len(evaluations) < len(switches) or not self._has_graph(forward):
+            return None
+        loop = next(
+            (loop for loop in events.repeating(forward.loops) if not any(loop in item.loops for item in evaluations)),
+            None,
+        )
+        if loop is None or loop.site.inner is not None or forward.site.inner is not None:
+            return None
+        inside = [event for event in trace.events if loop in event.loops]
+        if any(map(_is_training, inside)) or self._is_differentiated(loop) or self._escapes(trace, inside):
+            return None
+        if self._fails_with_gradients(loop, inside) or self._has_callers_without_gradients(trace):
+            return None
+        if self._measures(loop, forward):
+            return None
+        site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
+        return UnusedGraphs(site, loop, evaluations[0], self._name(forward), self._grows(forward))
+
+    def _has_graph(self, forward: module_modes.Pass) -> bool:
+        is_on = forward.mode is api.GradMode.ON and forward.value.mode is api.GradMode.ON
+        return is_on and self.model.tracking.tracked(forward.value) is values.Answer.YES
+
+    def _is_differentiated(self, loop: events.Loop) -> bool:
+        """Whether something in a loop is named for gradients."""
+        node = self.model.tree.node(loop.site)
+        return any(naming.DIFFERENTIATING.search(name) for name in _names(node))
+
+    def _escapes(self, trace: program.Trace, inside: list[events.Event]) -> bool:
+        """Whether an output, with its graph, gets to a backward pass, or out of sight, or is kept, which is worse."""
+        outputs = {event.value for event in inside if isinstance(event, (events.Compute, events.Call))}
+        kept = (event.value for event in inside if isinstance(event, events.Keep))
+        stored = (value for (_, name), value in trace.heap.items() if not name.startswith("["))
+        returned = (event.value for event in trace.of(events.Returned))
+        passed = (event.outputs for event in trace.of_kinds(events.Backward, events.Grad))
+        return any(
+            not outputs.isdisjoint(self.model.tracking.graph(value)) for value in (*kept, *stored, *returned, *passed)
+        )
+
+    def _fails_with_gradients(self, loop: events.Loop, inside: list[events.Event]) -> bool:
+        """Whether an output is handed to NumPy with its graph, which raises: callers have switched gradients off."""
+        computed = [event.value for event in inside if isinstance(event, (events.Compute, events.Call))]
+        tracked = [value for value in computed if self._is_tracked(value)]
+        parts = [part for value in tracked for part in value.known_parts.values() if isinstance(part, values.Tensor)]
+        if any(item.has_use("numpy") and self._is_tracked(item) for item in (*tracked, *parts)):
+            return True
+        sites, labels = {value.site for value in tracked}, {value.label for value in tracked if value.label}
+        calls = (node for node in python_ast.walk(self.model.tree.node(loop.site)) if isinstance(node, ast.Call))
+        given = [_unwrapped(item) for call in calls if self._wants_arrays(call) for item in call.args]
+        return any(python_ast.site_of(item) in sites or python_ast.dotted(item) in labels for item in given)
+
+    def _wants_arrays(self, call: ast.Call) -> bool:
+        name = self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
+        return api.package(name) in api.PLAIN_PACKAGES
+
+    def _is_tracked(self, value: values.Value) -> bool:
+        return self.model.tracking.tracked(value) is values.Answer.YES
+
+    def _has_callers_without_gradients(self, trace: program.Trace) -> bool:
+        """Whether some call of a function of this name, which could not be followed, stands where gradients are off."""
+        if trace.root is None or not trace.called:
+            return False
+        calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.called_name(call) == trace.root.name)
+        return any(map(self._is_without_gradients, calls))
+
+    def _is_without_gradients(self, node: ast.AST) -> bool:
+        for item in self.model.tree.ancestors(node):
+            contexts: list[ast.expr] = []
+            if isinstance(item, (ast.With, ast.AsyncWith)):
+                contexts = [part.context_expr for part in item.items]
+            elif isinstance(item, python_ast.FUNCTIONS):
+                contexts = item.decorator_list
+            if any(naming.SWITCHES_GRADIENTS.search(_last_name(context)) for context in contexts):
+                return True
+        return False
+
+    def _measures(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
+        """Whether one of the functions on the way to a forward pass measures something."""
+        around = self.model.program.definitions.function_around
+        places = (loop.site, forward.site, *forward.calls[loop.depth :])
+        functions = (around(self.model.tree.node(place)) for place in places if place.inner is None)
+        return any(function is not None and naming.MEASURING.search(function.name) for function in functions)
+
+    def _grows(self, forward: module_modes.Pass) -> bool:
+        """Whether a forward pass takes, with its graph, what it gave in the iteration before."""
+        given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
+        return any(forward.value in self.model.tracking.graph(item) for item in given)
+
+    def _name(self, forward: module_modes.Pass) -> str:
+        call = self.model.tree.node(forward.site)
+        return python_ast.dotted(call.func) if isinstance(call, ast.Call) else ""
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_UnusedGraphs(self, unused: UnusedGraphs) -> None:
+        name = f"`{unused.name}`" if unused.name else "the model"
+        memory = "the graph grows with every iteration" if unused.grows else "as much memory is needed as for training"
+        self.report(
+            unused.site,
+            f"{name} is evaluated with gradients on, and nothing uses them: {memory}",
+            related=[(unused.switch.site, "evaluation begins here, which leaves gradients on")],
+            help="evaluate under `torch.no_grad()`",
+            fix=self._fix(unused.loop),
+        )
+
+    def _fix(self, loop: events.Loop) -> edits.Change | None:
+        """The function decorated, where it does nothing else, or the loop in a block."""
+        own = self.model.program.definitions
+        no_grad, node = own.local_name("torch.no_grad"), self.model.tree.node(loop.site)
+        if no_grad is None or self.nodes is None or not isinstance(node, (ast.For, ast.While)):
+            return None
+        around = own.function_around(node)
+        function = around.node if around is not None else None
+        if isinstance(function, ast.FunctionDef) and self._only_evaluates(function, node):
+            written = self.nodes.at(python_ast.site_of(function))
+            change = edits.InsertBefore(written, f"@{no_grad}()") if written is not None else None
+            return edits.Change(f"decorate the function with `{no_grad}()`", [change]) if change is not None else None
+        header, written = f"with {no_grad}():", self.nodes.at(loop.site)
+        return edits.Change(f"wrap it in `{header}`", [edits.Enclose(written, written, header)]) if written else None
+
+    def _only_evaluates(self, function: ast.FunctionDef, loop: ast.AST) -> bool:
+        """Whether a function neither trains by what it calls, nor has another loop, which may train."""
+        nodes = list(python_ast.walk(function))
+        inside = set(python_ast.walk(loop))
+        if any(isinstance(node, python_ast.LOOPS) and node not in inside for node in nodes):
+            return False
+        calls = {python_ast.called_name(node).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call)}
+        return not any(naming.DIFFERENTIATING.search(name) or naming.TRAINING.match(name) for name in calls)
+
+
+def _is_training(event: events.Event) -> bool:
+    """Whether an event has to do with gradients, switches a mode but to evaluation, or lets somebody do that."""
+    if isinstance(event, events.ModeSwitch):
+        return event.training is not False
+    return isinstance(event, (events.Backward, events.Grad, events.GradRead, events.Step, events.Clear, events.Yield))
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    """All names in a node."""
+    for item in python_ast.walk(node):
+        if isinstance(item, ast.Name):
+            yield item.id
+        elif isinstance(item, ast.Attribute):
+            yield item.attr
+        elif isinstance(item, ast.keyword) and item.arg is not None:
+            yield item.arg
+
+
+def _last_name(context: ast.expr) -> str:
+    called = context.func if isinstance(context, ast.Call) else context
+    return python_ast.dotted(called).rpartition(".")[2]
+
+
+def _unwrapped(node: ast.expr) -> ast.expr:
+    """`out` of `out[0].cpu()`."""
+    while True:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME_TENSOR:
+            node = node.func.value
+        else:
+            return node

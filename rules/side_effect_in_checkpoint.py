@@ -1,0 +1,196 @@
+"""Changes of lists and counters in functions that run a second time in the backward pass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import Category, Rule
+from torchlint.model import definitions
+from torchlint.pytorch import api, naming
+from torchlint.syntax import python_ast
+
+_GROWING = frozenset({"append", "appendleft", "extend", "insert"})
+
+
+@dataclass(frozen=True)
+class RepeatedEffect:
+    """A change at `site` of something called `name`, in a function that the call at `checkpoint` runs twice."""
+
+    site: python_ast.Site
+    name: str
+    grows: bool
+    """Whether something is put into a list, rather than added to a number or tensor."""
+    checkpoint: python_ast.Site
+
+
+class SideEffectInCheckpoint(Rule):
+    """A function under checkpoint changes a list or a counter, and runs twice.
+
+    ## What it does
+    Looks at the functions of the file that are handed to `torch.utils.checkpoint.checkpoint`, and at those that they
+    call. Finds what they put into lists that outlive the call, and what they add to attributes and outer names.
+    Random numbers are none of its business: `checkpoint` replays them.
+
+    ## Why is this bad?
+    A checkpoint keeps no activations, and runs the function again in the backward pass instead. So each batch is
+    counted twice, and a list of auxiliary losses or of attention maps has every entry twice, the second one of
+    a graph that nobody goes backward through.
+
+    ## Example
+    ```python
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    class Block(torch.nn.Module):
+        def forward(self, x):
+            return checkpoint(self.attend, x, use_reentrant=False)
+
+        def attend(self, x):
+            weights = x.softmax(-1)
+            self.maps.append(weights)
+            return weights @ x
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    class Block(torch.nn.Module):
+        def forward(self, x):
+            x, weights = checkpoint(self.attend, x, use_reentrant=False)
+            self.maps.append(weights)
+            return x
+
+        def attend(self, x):
+            weights = x.softmax(-1)
+            return weights @ x, weights
+    ```
+
+    ## References
+    - [torch.utils.checkpoint](https://docs.pytorch.org/docs/stable/checkpoint.html)
+    """
+
+    code = "TL206"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"checkpoint",), (b"torch",), (b"append", b"extend", b"insert", b"+=", b"-=", b"*="))
+
+    def ask(self) -> Iterator[RepeatedEffect]:
+        own = self.model.program.definitions
+        if self.model.program.is_test:
+            return
+        for call in self.model.tree.of_type(ast.Call):
+            if own.qualified(python_ast.dotted(call.func), call) in api.CHECKPOINTS:
+                given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "function")]
+                for function in self._functions(given[0], call) if given else ():
+                    yield from self._effects(function, python_ast.site_of(call))
+
+    def _functions(self, given: ast.expr, at: ast.AST) -> Iterator[definitions.FunctionInfo]:
+        """The function that a checkpoint is given, and those of the file that it calls."""
+        found: set[definitions.FunctionInfo] = set()
+        first = self._named(given, at)
+        stack = [first] if first is not None else []
+        while stack:
+            function = stack.pop()
+            if function in found:
+                continue
+            found.add(function)
+            yield function
+            calls = (node for node in _own_nodes(function.node) if isinstance(node, ast.Call))
+            stack.extend(other for call in calls if (other := self._named(call.func, call)) is not None)
+
+    def _named(self, node: ast.expr, at: ast.AST) -> definitions.FunctionInfo | None:
+        """The function of the file that an expression surely names: a lambda, a function in sight, a method."""
+        own = self.model.program.definitions
+        if isinstance(node, ast.Lambda):
+            return own.functions[node]
+        if isinstance(node, ast.Attribute):
+            method = own.method_around(at)
+            is_own = method is not None and method.is_method and python_ast.dotted(node.value) == method.parameters[0]
+            return (
+                method.owner.method(node.attr) if method is not None and method.owner is not None and is_own else None
+            )
+        around = own.function_around(at)
+        while isinstance(node, ast.Name):
+            same = [item for item in own.functions.values() if item.name == node.id and item.owner is None]
+            here = [item for item in same if item.enclosing is around]
+            if here or around is None:
+                return here[0] if len(here) == 1 else None
+            around = around.enclosing
+        return None
+
+    def _effects(self, function: definitions.FunctionInfo, checkpoint: python_ast.Site) -> Iterator[RepeatedEffect]:
+        for node in _own_nodes(function.node):
+            grows, target = _changed(node)
+            if target is None or self._tells_runs_apart(node, function):
+                continue
+            if self._outlives(target, function, grows=grows):
+                yield RepeatedEffect(python_ast.site_of(node), self.model.tree.code(target), grows, checkpoint)
+
+    def _outlives(self, target: ast.expr, function: definitions.FunctionInfo, *, grows: bool) -> bool:
+        """Whether what is changed is an attribute of the object, or belongs to what is around the function."""
+        node: ast.expr = target
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return False
+        if function.is_method and node.id == function.parameters[0]:
+            return True
+        is_rebound = target is node and not grows
+        return node.id in _outer_names(function) if is_rebound else node.id not in _bound_names(function)
+
+    def _tells_runs_apart(self, node: ast.AST, function: definitions.FunctionInfo) -> bool:
+        """Whether a condition on a change tells the first run from the second."""
+        tests: list[ast.expr] = []
+        for item in self.model.tree.ancestors(node):
+            if item is function.node:
+                break
+            if isinstance(item, ast.If):
+                tests.append(item.test)
+        names = {name for test in tests for name in python_ast.names_read(test)}
+        return any(naming.TELLS_RECOMPUTATION.search(name) for name in names)
+
+    def report_RepeatedEffect(self, effect: RepeatedEffect) -> None:
+        what = "gets everything twice" if effect.grows else "is changed twice"
+        self.report(
+            effect.site,
+            f"`{effect.name}` {what}: the function is under a checkpoint, and runs again in the backward pass",
+            related=[(effect.checkpoint, "the checkpoint is here")],
+            help="return it from the function, and change it after the checkpoint",
+        )
+
+
+def _changed(node: ast.AST) -> tuple[bool, ast.expr | None]:
+    """Whether a statement puts something into a list or adds to a value, and what that is; None: neither."""
+    if isinstance(node, ast.AugAssign):
+        return False, node.target
+    method = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    grows = isinstance(method, ast.Attribute) and method.attr in _GROWING
+    return grows, method.value if isinstance(method, ast.Attribute) and grows else None
+
+
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """What is in a function, but not in one inside of it."""
+    stack = python_ast.children(function)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, python_ast.SCOPES):
+            stack.extend(python_ast.children(node))
+
+
+def _outer_names(function: definitions.FunctionInfo) -> set[str]:
+    """The names that a function says to be those of somebody else."""
+    nodes = (node for node in _own_nodes(function.node) if isinstance(node, (ast.Global, ast.Nonlocal)))
+    return {name for node in nodes for name in node.names}
+
+
+def _bound_names(function: definitions.FunctionInfo) -> set[str]:
+    """The names that are a function's own: its parameters, and what it binds."""
+    nodes = (node for node in _own_nodes(function.node) if isinstance(node, ast.Name))
+    stored = {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
+    rest = (function.node.args.vararg, function.node.args.kwarg)
+    return {*function.parameters, *(item.arg for item in rest if item is not None), *stored} - _outer_names(function)

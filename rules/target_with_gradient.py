@@ -1,0 +1,155 @@
+"""Targets of losses that are computed with a graph, through a network that nothing trains."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from torchlint import Category, Rule
+from torchlint.model import events, program, tracking, values
+from torchlint.pytorch import api, triggers
+from torchlint.syntax import python_ast
+
+_REGRESSIONS = {"mse_loss": "MSELoss", "smooth_l1_loss": "SmoothL1Loss", "huber_loss": "HuberLoss", "l1_loss": "L1Loss"}
+
+
+@dataclass(frozen=True)
+class TrackedTarget:
+    """The loss at `loss` compares with a target that `forward` of the module `name`, which nobody trains, made."""
+
+    loss: python_ast.Site
+    forward: python_ast.Site
+    name: str
+    backward: events.Backward
+
+
+class TargetWithGradient(Rule):
+    """The target of a loss has a graph, through a network that no optimizer trains.
+
+    ## What it does
+    Finds regression losses (`mse_loss`, `smooth_l1_loss`, `huber_loss`, `l1_loss` and their modules) one side of which
+    is computed, with gradients on, only by networks whose parameters no optimizer of the file holds, as the target
+    network of a DQN is, where the other side is trained. Nothing is said in files that freeze parameters.
+
+    ## Why is this bad?
+    Every backward pass goes through the target network, too, and adds to gradients of parameters that nobody updates
+    or clears: time, and the memory of all its activations and gradients, for nothing. Should an optimizer hold them
+    one day, it would move the target to where the prediction is.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(replay):
+        q, q_target = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(q.parameters(), lr=0.1)
+        for state, reward, following in replay:
+            target = reward + 0.9 * q_target(following).max(1)[0]
+            loss = F.smooth_l1_loss(q(state).max(1)[0], target)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(replay):
+        q, q_target = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(q.parameters(), lr=0.1)
+        for state, reward, following in replay:
+            with torch.no_grad():
+                target = reward + 0.9 * q_target(following).max(1)[0]
+            loss = F.smooth_l1_loss(q(state).max(1)[0], target)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## References
+    - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)
+    """
+
+    code = "TL209"
+    category = Category.PERFORMANCE
+    preview = True
+    triggers = (
+        triggers.BACKWARD,
+        triggers.STEP,
+        tuple(word.encode() for names in _REGRESSIONS.items() for word in names),
+    )
+
+    def ask(self) -> Iterator[TrackedTarget]:
+        told = (node for node in self.model.tree.of_type(ast.Attribute) if node.attr.startswith("requires_grad"))
+        if self.model.program.is_test or any(True for _ in told):
+            return
+        for trace in self.model.program.traces:
+            for backward in trace.of(events.Backward):
+                graph = self.model.tracking.pass_through(backward.loss, carried=False)
+                for loss in sorted(filter(_is_regression, graph), key=lambda value: value.order):
+                    yield from self._tracked(trace, backward, loss)
+
+    def _tracked(self, trace: program.Trace, backward: events.Backward, loss: values.Value) -> Iterator[TrackedTarget]:
+        sides = loss.parents[1:3] if isinstance(loss, values.Tensor) and loss.op == "module" else loss.parents[:2]
+        if len(sides) < 2 or loss.site is None:
+            return
+        for target, prediction in (sides, sides[::-1]):
+            if self.model.tracking.tracked(target) is values.Answer.YES and self._is_trained(trace, prediction):
+                forward = self._untrained(target)
+                if forward is not None and forward.site is not None:
+                    name = next(iter(tracking.modules_of([forward]))).label
+                    yield TrackedTarget(loss.site, forward.site, name, backward)
+
+    def _is_trained(self, trace: program.Trace, prediction: values.Value) -> bool:
+        """Whether an optimizer that steps here surely holds a module that a prediction comes from."""
+        modules = list(tracking.modules_of(self.model.tracking.graph(prediction, carried=False)))
+        optimizers = {values.resolved(step.optimizer) for step in trace.of(events.Step)}
+        holds = self.model.ownership.holds
+        return any(holds(item, module) is values.Answer.YES for item in optimizers for module in modules)
+
+    def _untrained(self, target: values.Value) -> values.Value | None:
+        """The forward pass that a target comes from, if no optimizer holds anything in its graph."""
+        graph = self.model.tracking.graph(target, carried=False)
+        passes = [value for value in graph if tracking.is_forward(value)]
+        modules = list(tracking.modules_of(passes))
+        ends = (value for value in graph if isinstance(value, values.Parameters) or getattr(value, "leaf", False))
+        if not passes or any(True for _ in ends) or not all(map(tracking.has_parameters, modules)):
+            return None
+        holds = self.model.ownership.holds
+        held = (holds(item, module) for item in self._optimizers for module in modules)
+        known = self._optimizers and all(answer is values.Answer.NO for answer in held)
+        return max(passes, key=lambda value: value.order) if known else None
+
+    @cached_property
+    def _optimizers(self) -> list[values.Value]:
+        """All optimizers that the file makes or steps."""
+        found: dict[values.Value, None] = {}
+        for trace in self.model.program.traces:
+            found.update({values.resolved(step.optimizer): None for step in trace.of(events.Step)})
+            made = (event.value for event in trace.of(events.Fresh))
+            found.update({value: None for value in made if isinstance(value, values.Optimizer)})
+        stored = self.model.program.observations.stored.values()
+        found.update({value: None for value in stored if isinstance(value, values.Optimizer)})
+        return list(found)
+
+    def report_TrackedTarget(self, target: TrackedTarget) -> None:
+        name = f"`{target.name}`" if target.name else "a network"
+        self.report(
+            target.loss,
+            f"the target has a graph through {name}, which no optimizer trains: backward goes through it for nothing",
+            related=[(target.forward, "the target is computed here"), (target.backward.site, "backward begins here")],
+            help="compute the target under `torch.no_grad()`",
+        )
+
+
+def _is_regression(value: values.Value) -> bool:
+    if not isinstance(value, values.Tensor) or value.mode is not api.GradMode.ON:
+        return False
+    module = values.resolved(value.parents[0]) if value.op == "module" else None
+    name = module.name.rpartition(".")[2] if isinstance(module, values.Module) and module.info is None else ""
+    return value.op in _REGRESSIONS or name in _REGRESSIONS.values()

@@ -1,0 +1,238 @@
+"""Modules that an evaluation leaves in evaluation mode, and that are trained on in it."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import dataflow, definitions, events, program, values
+from torchlint.model.queries import module_modes
+from torchlint.pytorch import api, mode_table, naming, triggers
+from torchlint.syntax import python_ast
+
+_KINDS = (events.ModeSwitch, events.MayClear, events.Compute, events.Call)
+
+
+@dataclass(frozen=True)
+class TrainedInEvaluation:
+    """`switch` begins an evaluation in `loop`, and `forward`, which is trained, runs in the same mode later on."""
+
+    switch: events.ModeSwitch
+    forward: module_modes.Pass
+    loop: events.Loop
+    name: str
+    lost: str
+    """What a layer of the module does in training only."""
+
+
+class TrainingInEvalMode(Rule):
+    """A module is trained in the evaluation mode that `eval()` left it in.
+
+    ## What it does
+    Finds `model.eval()` in a loop that trains the model too, where nothing calls `model.train()` before the next
+    training step: an evaluation in the middle of an epoch, or `train()` once before all epochs. Calls of functions in
+    the file are followed.
+    It speaks of models that surely hold a layer which the mode changes (dropout, batch normalization), and stays
+    silent where no evaluation follows the `eval()`: then the mode may be meant.
+
+    ## Why is this bad?
+    Only the steps before the first evaluation train as they should. From then on dropout drops nothing, so that the
+    model overfits, and batch normalization takes its running statistics as they are and never updates them, though
+    the weights below it go on changing. Nothing fails; the model is just worse.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(epochs, loader, held_out):
+        model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Dropout(), torch.nn.Linear(32, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                print(sum(F.cross_entropy(model(x), y).item() for x, y in held_out))
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(epochs, loader, held_out):
+        model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Dropout(), torch.nn.Linear(32, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(epochs):
+            model.train()
+            for x, y in loader:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                print(sum(F.cross_entropy(model(x), y).item() for x, y in held_out))
+    ```
+
+    ## Fix safety
+    The fix calls `train()` at the head of the loop's body, and is unsafe: it changes what is trained.
+
+    ## References
+    - [torch.nn.Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)
+    """
+
+    code = "TL110"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = (triggers.EVAL, triggers.BACKWARD)
+    calls = frozenset({"eval"})
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return prefilter.goes_backward(data)
+
+    def ask(self) -> Iterator[TrainedInEvaluation]:
+        if self.model.program.is_test:
+            return
+        for trace in self.model.program.traces:
+            evaluations = [switch for switch in trace.of(events.ModeSwitch) if switch.training is False]
+            if any(events.repeating(switch.loops) for switch in evaluations):
+                yield from self._in(trace)
+
+    def _in(self, trace: program.Trace) -> Iterator[TrainedInEvaluation]:
+        passes = list(self.model.module_modes.passes(trace))
+        trained = [(forward, module) for forward, module in passes if self._is_trained(trace, forward)]
+        for forward, module in trained:
+            lost = self._lost(module)
+            arrivals = self._arrivals(trace, module)[forward] if lost is not None else ()
+            for switch in arrivals:
+                loop = _common_loop(switch, forward) if switch is not None and switch.training is False else None
+                if switch is None or loop is None or self._trains_again(trace, loop, module):
+                    continue
+                others = [other for other, same in passes if same is module and other is not forward]
+                if lost is not None and any(self._evaluates(trace, other, switch, module) for other in others):
+                    yield TrainedInEvaluation(switch, forward, loop, self._name(switch), lost)
+
+    def _is_trained(self, trace: program.Trace, forward: module_modes.Pass) -> bool:
+        passed = (backward for backward in trace.of(events.Backward) if events.repeating(backward.loops))
+        tracking = self.model.tracking
+        return any(forward.value in tracking.pass_through(backward.loss, carried=False) for backward in passed)
+
+    def _trains_again(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
+        """Whether the loop switches the module back, if only on a condition."""
+        switches = (switch for switch in trace.of(events.ModeSwitch) if loop in switch.loops)
+        covers = self.model.module_modes.covers
+        return any(switch.training is not False and covers(switch, module) for switch in switches)
+
+    def _evaluates(
+        self, trace: program.Trace, forward: module_modes.Pass, switch: events.ModeSwitch, module: values.Value
+    ) -> bool:
+        """Whether a forward pass is what a switch is for: it runs in that mode, and is not trained."""
+        is_after = switch in self.model.module_modes.at(trace, forward, module)
+        return is_after and forward.order > switch.order and not self._is_trained(trace, forward)
+
+    def _arrivals(
+        self, trace: program.Trace, module: values.Value
+    ) -> dict[events.Event, frozenset[events.ModeSwitch | None]]:
+        """The last switches of a module on the paths to each forward pass; None after a call that may switch it."""
+        found: dict[events.Event, module_modes.Modes] = defaultdict(frozenset)
+
+        def transfer(event: events.Event, states: module_modes.Modes) -> module_modes.Modes:
+            if isinstance(event, events.ModeSwitch):
+                return frozenset({event}) if self.model.module_modes.covers(event, module) else states
+            if isinstance(event, events.MayClear):
+                return frozenset({None}) if self._may_switch(event, module) else states
+            found[event] |= states
+            return states
+
+        dataflow.Flow(transfer).run(dataflow.pruned(trace.items, _KINDS), frozenset({None}))
+        return found
+
+    def _may_switch(self, event: events.MayClear, module: values.Value) -> bool:
+        """Whether an unknown call gets hold of a module, and may switch its mode."""
+        if naming.is_harmless_to_model(event.name) and not naming.SWITCHING_MODE.search(event.name):
+            return False
+        handed = map(values.resolved, event.handed)
+        return any(self.model.module_modes.is_within(module, item) for item in handed)
+
+    # -- layers ---------------------------------------------------------------------------------------
+
+    def _lost(self, module: values.Value) -> str | None:
+        """What a layer of a module surely does in training only; None where nothing is known of one."""
+        if isinstance(module, values.Module):
+            if module.info is not None:
+                return self._lost_by_class(module.info, set())
+            name = module.name.rpartition(".")[2]
+            inside = (self._lost(values.resolved(item)) for item in module.parents)
+            return mode_table.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
+        callee = module.callee if isinstance(module, values.Unknown) else None
+        is_known = isinstance(callee, values.External) and callee.name.startswith(mode_table.FAMILIES)
+        return mode_table.STATISTICS if is_known else None
+
+    def _lost_by_class(self, info: definitions.ClassInfo, done: set[definitions.ClassInfo]) -> str | None:
+        """What a layer that the methods of a class make does in training only."""
+        done.add(info)
+        for node in python_ast.walk(info.node):
+            if isinstance(node, ast.Call):
+                lost = self._lost_by_call(node, info, done)
+                if lost is not None:
+                    return lost
+        return None
+
+    def _lost_by_call(
+        self, call: ast.Call, info: definitions.ClassInfo, done: set[definitions.ClassInfo]
+    ) -> str | None:
+        name = python_ast.dotted(call.func)
+        qualified = info.definitions.qualified(name, call)
+        if qualified.startswith("torch.nn.functional."):
+            given = (python_ast.dotted(item.value) for item in call.keywords if item.arg == "training")
+            return mode_table.DROPOUT if any(item.endswith(".training") for item in given) else None
+        if api.package(qualified) == "torch":
+            return mode_table.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
+        if qualified.startswith(mode_table.FAMILIES):
+            return mode_table.STATISTICS
+        other = info.definitions.class_named(name)
+        return self._lost_by_class(other, done) if other is not None and other not in done else None
+
+    def _name(self, switch: events.ModeSwitch) -> str:
+        call = self.model.tree.node(switch.site)
+        method = call.func if isinstance(call, ast.Call) else None
+        return python_ast.dotted(method.value) if isinstance(method, ast.Attribute) else ""
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_TrainedInEvaluation(self, trained: TrainedInEvaluation) -> None:
+        name = f"`{trained.name}`" if trained.name else "the model"
+        self.report(
+            trained.switch.site,
+            f"{name} stays in evaluation mode and is trained in it: without {trained.lost}",
+            related=[(trained.forward.site, "this forward pass is trained"), (trained.loop.site, "in this loop")],
+            help="call `train()` before it is trained again",
+            fix=self._fix(trained),
+        )
+
+    def _fix(self, trained: TrainedInEvaluation) -> edits.Change | None:
+        """`train()` as the first statement of the loop, where the module has one name in it and at the switch."""
+        node, call = self.model.tree.node(trained.loop.site), self.model.tree.node(trained.forward.site)
+        written = python_ast.dotted(call.func) if isinstance(call, ast.Call) else ""
+        if self.nodes is None or not isinstance(node, (ast.For, ast.While)):
+            return None
+        if not written or written != trained.name or len(trained.forward.calls) > trained.loop.depth:
+            return None
+        first = self.nodes.at(python_ast.site_of(node.body[0]))
+        if first is None:
+            return None
+        statement = f"{written}.train()"
+        return edits.Change(f"insert `{statement}` at the head of the loop", [edits.InsertBefore(first, statement)])
+
+
+def _common_loop(switch: events.ModeSwitch, forward: module_modes.Pass) -> events.Loop | None:
+    """The innermost loop that repeats both."""
+    common = [loop for loop in events.repeating(switch.loops) if loop in forward.loops]
+    return common[-1] if common and common[-1].site.inner is None and switch.site.inner is None else None

@@ -1,0 +1,76 @@
+"""Modes of modules: which call of `train` or `eval` each path to a forward pass has come past last."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from torchlint.model.dataflow import Flow, pruned
+from torchlint.model.events import Call, Compute, Event, ModeSwitch
+from torchlint.model.program import Program, Trace
+from torchlint.model.tracking import has_parameters, is_module
+from torchlint.model.values import Answer, Tensor, Unknown, Value, resolved
+
+Pass = Compute | Call
+"""A forward pass of a module."""
+Modes = frozenset[ModeSwitch | None]
+"""The last switch on each path to an event; None: a path on which there is none."""
+
+
+class ModuleModes:
+    """Answers about the modes of modules."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._arrivals: dict[tuple[Trace, Value], dict[Event, Modes]] = {}
+
+    def passes(self, trace: Trace) -> Iterator[tuple[Pass, Value]]:
+        """The forward passes of what surely is a module with parameters, each with that module."""
+        for event in trace.of_kinds(Compute, Call):
+            module = module_of(event)
+            if module is not None and has_parameters(module) and is_module(module) is Answer.YES:
+                yield event, module
+
+    def at(self, trace: Trace, event: Pass, module: Value) -> Modes:
+        """The last switches of a module, or of what it is a part of, on the paths to a forward pass."""
+        key = trace, module
+        if key not in self._arrivals:
+            self._arrivals[key] = self._flow(trace, module)
+        return self._arrivals[key].get(event, frozenset())
+
+    def _flow(self, trace: Trace, module: Value) -> dict[Event, Modes]:
+        arrivals: dict[Event, Modes] = defaultdict(frozenset)
+
+        def transfer(event: Event, states: Modes) -> Modes:
+            if isinstance(event, ModeSwitch):
+                return frozenset({event}) if self.covers(event, module) else states
+            arrivals[event] |= states
+            return states
+
+        Flow(transfer).run(pruned(trace.items, (ModeSwitch, Compute, Call)), frozenset({None}))
+        return arrivals
+
+    def covers(self, switch: ModeSwitch, module: Value) -> bool:
+        """Whether a switch is one of a module, or of what it is a part of."""
+        return self.is_within(module, resolved(switch.module))
+
+    def is_within(self, module: Value, other: Value) -> bool:
+        """Whether a module is another value, or an attribute or element of it, however deep."""
+        stored = self.program.observations.stored
+        owner: Value | None = module
+        while owner is not None:
+            if owner is other or any(key[0] is other and value is owner for key, value in stored.items()):
+                return True
+            is_part = isinstance(owner, Unknown) and owner.origin in ("attribute", "element", "method")
+            owner = resolved(owner.parents[0]) if is_part and owner.parents else None
+        return False
+
+
+def module_of(event: Pass) -> Value | None:
+    """What a forward pass calls: `model` of `model(x)`."""
+    value = event.value
+    if isinstance(value, Tensor):
+        return resolved(value.parents[0]) if value.op == "module" else None
+    callee = resolved(value.callee) if value.callee is not None and value.origin == "call" else None
+    is_method = isinstance(callee, Unknown) and callee.origin == "method"
+    return None if callee is None or is_method else callee
