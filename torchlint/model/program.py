@@ -135,6 +135,10 @@ class Program:
         forward = self.interpreter.classes.forward_of(info)
         return forward.returned if forward is not None else None
 
+    def is_module_class(self, info: ClassInfo) -> bool:
+        """Whether objects of a class are modules."""
+        return self.interpreter.classes.is_module_class(info)
+
     @property
     def is_cut_short(self) -> bool:
         """Whether there is more to interpret than is worth the time."""

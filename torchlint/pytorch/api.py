@@ -6,8 +6,8 @@ import re
 
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
 from torchlint.pytorch.binding import Parameters
+from torchlint.pytorch.effects import DropsElements, SwitchesGradMode
 from torchlint.pytorch.effects import GradMode as GradMode  # rules ask it of values
-from torchlint.pytorch.effects import SwitchesGradMode
 from torchlint.pytorch.table import functions_with
 
 GRAD_MODES = {
@@ -21,6 +21,10 @@ SET_GRAD_MODE = frozenset(functions_with(SwitchesGradMode)) - GRAD_MODES.keys()
 SWITCHES_OFF = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.OFF}
 SWITCHES_ON = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.ON}
 """What may switch gradients off, or on."""
+DROPPING = {
+    name: effect.mode for name, effect in functions_with(DropsElements).items() if isinstance(effect, DropsElements)
+}
+"""What drops elements at random, with the parameter that may switch it off."""
 CLOCKS = frozenset(
     "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
     "timeit.default_timer".split()

@@ -11,6 +11,7 @@ from torchlint.pytorch.effects import (
     Clears,
     Clips,
     DetectsAnomaly,
+    DropsElements,
     Effect,
     EvaluatesModule,
     FreesCache,
@@ -132,6 +133,9 @@ FUNCTIONS = (
     *(_api(f"{module}.{_ANY}", "", page=page) for module, page in (
         ("torch.nn.init", "nn.init.html"), ("torch.cuda", "cuda.html"), ("torch.backends", "backends.html"),
         ("torch.distributed", "distributed.html"), ("torch.random", "random.html"))),
+    # -- what drops ---------------------------------------------------------------------------------------
+    _api(_in("torch.nn.functional", "dropout dropout1d dropout2d dropout3d"), "input p training inplace",
+         DropsElements("training"), returns=Result.OPERATOR, page="generated/torch.nn.functional.dropout.html"),
     # -- what joins ---------------------------------------------------------------------------------------
     _api(_in("torch", "cat concat concatenate stack hstack vstack"), "tensors dim", Keeps("tensors"),
          returns=Result.OPERATOR, page="generated/torch.cat.html"),

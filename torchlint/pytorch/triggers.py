@@ -6,6 +6,7 @@ from torchlint.pytorch.effects import (
     Clears,
     Clips,
     DetectsAnomaly,
+    DropsElements,
     EvaluatesModule,
     FreesCache,
     GoesBackward,
@@ -23,6 +24,7 @@ CLIP = words(Clips)
 EVAL = words(EvaluatesModule)
 KEEP = words(Keeps)
 EMPTY_CACHE = words(FreesCache)
+DROPOUT = words(DropsElements)
 ANOMALY = words(DetectsAnomaly)
 NO_GRAD = shortest(
     name.rpartition(".")[2]
