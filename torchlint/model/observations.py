@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.values import Function, Module, Value
+from torchlint.model.values import Function, Module, Utility, Value
 from torchlint.pytorch.effects import GradMode
 
 
@@ -28,6 +28,8 @@ class Observations:
     """Losses that backward passes begin at."""
     frozen: set[Value] = field(default_factory=set)
     """Values that are told not to require gradients."""
+    loaders: list[Utility] = field(default_factory=list)
+    """Data loaders; what each is made with is a part of it, by parameter."""
     mutated: set[Value] = field(default_factory=set)
     """Arguments that calls of functions and modules overwrite."""
     in_place_results: dict[Value, ast.expr] = field(default_factory=dict)

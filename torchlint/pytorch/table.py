@@ -118,8 +118,10 @@ FUNCTIONS = (
     _api(f"torch.optim.{_CLASS}", "params", returns=Result.OPTIMIZER, page="optim.html"),
     _api("torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cuda.amp.grad_scaler.GradScaler", "device init_scale",
          returns=Result.SCALER, page="amp.html#gradient-scaling"),
-    _api("torch.utils.data.DataLoader torch.utils.data.dataloader.DataLoader", "dataset batch_size",
-         returns=Result.LOADER, page="data.html#torch.utils.data.DataLoader"),
+    _api("torch.utils.data.DataLoader torch.utils.data.dataloader.DataLoader",
+         "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
+         "worker_init_fn multiprocessing_context generator * prefetch_factor persistent_workers "
+         "pin_memory_device in_order", returns=Result.LOADER, page="data.html#torch.utils.data.DataLoader"),
     _api("accelerate.Accelerator", "", returns=Result.ENGINE,
          page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
     _api("lightning.Fabric lightning.fabric.Fabric", "", returns=Result.ENGINE,
