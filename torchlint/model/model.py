@@ -8,6 +8,7 @@ from functools import cached_property
 from torchlint.model.imports import Imports
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program
+from torchlint.model.queries.endings import Endings
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.tracking import Tracking
@@ -50,3 +51,8 @@ class Model:
     def parameter_updates(self) -> ParameterUpdates:
         """Steps between a forward pass and its backward."""
         return ParameterUpdates(self.program, self.tracking)
+
+    @cached_property
+    def endings(self) -> Endings:
+        """Which operators values are the results of."""
+        return Endings(self.program)
