@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, tracking, values
 from torchlint.model.queries import endings
+from torchlint.pytorch import naming
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax import python_ast
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _ELEMENTS = endings.SHAPES | {"gather", "index_select", "select", "take_along_dim", "masked_select"}
+_DOUBLE = re.compile(r"float64|double")
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
 _WHEN = {
     "softmax": "the logarithm is -inf, and gradients NaN, once a logit leads by about 100",
@@ -94,7 +97,14 @@ class LogOfSoftmax(Rule):
         for trace in self.model.program.traces:
             for event in trace.of(events.Compute):
                 if event.value.op in _LOGARITHMS and event.mode is GradMode.ON and not self._is_logit(event.site):
-                    yield from self._of_probability(event, trace)
+                    if not self._is_inference(event.site, trace):
+                        yield from self._of_probability(event, trace)
+
+    def _is_inference(self, site: Site, trace: program.Trace) -> bool:
+        """Whether a place is in a function that generates, by its name, or that is called by such a one."""
+        around = self.model.program.definitions.method_around(self.model.tree.node(site))
+        names = [info.name for info in (around, trace.root) if info is not None]
+        return any(naming.GENERATING.search(name) or naming.INFERENCE.search(name) for name in names)
 
     def _of_probability(self, event: events.Compute, trace: program.Trace) -> Iterator[LogOfZero]:
         given = values.resolved(event.value.parents[0])
@@ -103,7 +113,7 @@ class LogOfSoftmax(Rule):
         complement = _complement(given)
         for kind, value in (("softmax", given), ("sigmoid", given), ("1 - sigmoid", complement)):
             source = self.model.endings.of(value, {kind.rpartition(" ")[2]}, _ELEMENTS) if value is not None else None
-            if source is not None:
+            if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
                 yield LogOfZero(event.site, source, kind)
 
     def _is_logit(self, site: Site) -> bool:
