@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from torchlint.model.definitions import FunctionInfo
+from torchlint.model.events import Loop
 from torchlint.model.values import Function, Module, Utility, Value
 from torchlint.pytorch.effects import GradMode
 
@@ -30,6 +31,8 @@ class Observations:
     """Values that are told not to require gradients."""
     loaders: list[Utility] = field(default_factory=list)
     """Data loaders; what each is made with is a part of it, by parameter."""
+    passes: dict[Value, list[tuple[Loop, ...]]] = field(default_factory=dict)
+    """The loops around each pass over a loader, without the pass itself."""
     mutated: set[Value] = field(default_factory=set)
     """Arguments that calls of functions and modules overwrite."""
     in_place_results: dict[Value, ast.expr] = field(default_factory=dict)

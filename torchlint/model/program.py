@@ -139,6 +139,11 @@ class Program:
         """Whether objects of a class are modules."""
         return self.interpreter.classes.is_module_class(info)
 
+    def attributes_of(self, info: ClassInfo) -> dict[str, Value]:
+        """What `__init__` of a class of this module stores in an object, by name."""
+        template = self.interpreter.classes.template(info)
+        return {name: value for (owner, name), value in self.observations.stored.items() if owner is template}
+
     @property
     def is_cut_short(self) -> bool:
         """Whether there is more to interpret than is worth the time."""
