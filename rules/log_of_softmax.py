@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, tracking, values
 from torchlint.model.queries import endings
-from torchlint.pytorch import naming
-from torchlint.pytorch.effects import GradMode
+from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class LogOfSoftmax(Rule):
     def ask(self) -> Iterator[LogOfZero]:
         for trace in self.model.program.traces:
             for event in trace.of(events.Compute):
-                if event.value.op in _LOGARITHMS and event.mode is GradMode.ON and not self._is_logit(event.site):
+                if event.value.op in _LOGARITHMS and event.mode is api.GradMode.ON and not self._is_logit(event.site):
                     if not self._is_inference(event.site, trace):
                         yield from self._of_probability(event, trace)
 

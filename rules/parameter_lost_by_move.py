@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
 from torchlint.model import definitions
-from torchlint.pytorch import api, table
-from torchlint.pytorch.effects import Result
+from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -108,9 +107,8 @@ class ParameterLostByMove(Rule):
 
     def _is_kept_parameter(self, target: ast.expr, made: ast.Call) -> bool:
         """Whether a parameter becomes an attribute of a module, and nothing else ever does."""
-        known = table.function(self._qualified(made.func))
         method = self.model.program.definitions.method_around(target)
-        if known is None or known.returns is not Result.LEAF or method is None or method.owner is None:
+        if self._qualified(made.func) not in api.PARAMETERS or method is None or method.owner is None:
             return False
         if not isinstance(target, ast.Attribute) or python_ast.dotted(target.value) not in method.parameters[:1]:
             return False
@@ -143,8 +141,8 @@ class ParameterLostByMove(Rule):
         call = self.model.tree.parent(around) if isinstance(around, (ast.List, ast.Tuple)) else None
         if not isinstance(call, ast.Call) or around not in call.args[:1]:
             return False
-        known = table.family(self._qualified(call.func))
-        return known is not None and known.returns is Result.OPTIMIZER
+        name = self._qualified(call.func)
+        return name.startswith("torch.optim.") and naming.is_optimizer_class(name.rpartition(".")[2])
 
     def _qualified(self, node: ast.expr) -> str:
         return self.model.program.definitions.qualified(python_ast.dotted(node), node)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
 from torchlint.model import definitions, values
-from torchlint.pytorch import table
-from torchlint.pytorch.effects import Result
+from torchlint.pytorch import api
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -171,9 +170,7 @@ class UnregisteredModule(Rule):
         call = self.model.tree.node(value.site) if value.site is not None else None
         if not isinstance(call, ast.Call) or any(item.arg == "requires_grad" for item in call.keywords):
             return False
-        name = self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
-        known = table.function(name)
-        return known is not None and known.returns is Result.LEAF
+        return self.model.program.definitions.qualified(python_ast.dotted(call.func), call) in api.PARAMETERS
 
     # -- report ---------------------------------------------------------------------------------------
 
