@@ -8,6 +8,7 @@ from functools import cached_property
 from torchlint.model.imports import Imports
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program
+from torchlint.model.queries.endings import Endings
 from torchlint.model.queries.module_modes import ModuleModes
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
@@ -56,3 +57,8 @@ class Model:
     def module_modes(self) -> ModuleModes:
         """Modules in training and in evaluation."""
         return ModuleModes(self.program)
+
+    @cached_property
+    def endings(self) -> Endings:
+        """Which operators values are the results of."""
+        return Endings(self.program)

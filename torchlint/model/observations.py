@@ -6,7 +6,8 @@ import ast
 from dataclasses import dataclass, field
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.values import Function, Module, Tensor, Unknown, Value
+from torchlint.model.events import Loop
+from torchlint.model.values import Function, Module, Tensor, Unknown, Utility, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
@@ -31,6 +32,10 @@ class Observations:
     """What scaled a loss, by the result of `scale`."""
     frozen: set[Value] = field(default_factory=set)
     """Values that are told not to require gradients."""
+    loaders: list[Utility] = field(default_factory=list)
+    """Data loaders; what each is made with is a part of it, by parameter."""
+    passes: dict[Value, list[tuple[Loop, ...]]] = field(default_factory=dict)
+    """The loops around each pass over a loader, without the pass itself."""
     mutated: set[Value] = field(default_factory=set)
     """Arguments that calls of functions and modules overwrite."""
     in_place_results: dict[Value, ast.expr] = field(default_factory=dict)

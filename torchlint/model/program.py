@@ -136,6 +136,15 @@ class Program:
         forward = self.interpreter.classes.forward_of(info)
         return forward.returned if forward is not None else None
 
+    def is_module_class(self, info: ClassInfo) -> bool:
+        """Whether objects of a class are modules."""
+        return self.interpreter.classes.is_module_class(info)
+
+    def attributes_of(self, info: ClassInfo) -> dict[str, Value]:
+        """What `__init__` of a class of this module stores in an object, by name."""
+        template = self.interpreter.classes.template(info)
+        return {name: value for (owner, name), value in self.observations.stored.items() if owner is template}
+
     @property
     def is_cut_short(self) -> bool:
         """Whether there is more to interpret, here or in what is imported, than is worth the time."""

@@ -129,7 +129,7 @@ class Relevance:
 
     def _called(self, call: ast.Call) -> str:
         """The last name of what is called, as it is called where it was imported from."""
-        return self.definitions.qualified(dotted(call.func)).rpartition(".")[2]
+        return self.definitions.qualified(dotted(call.func)).rpartition(".")[2] or called_name(call)
 
     def _functions(self, node: ast.AST) -> Iterator[FunctionInfo]:
         function = self.definitions.function_around(node)

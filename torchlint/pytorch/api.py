@@ -6,9 +6,9 @@ import re
 
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
 from torchlint.pytorch.binding import Parameters
+from torchlint.pytorch.effects import DropsElements, Result, SwitchesGradMode
 from torchlint.pytorch.effects import GradMode as GradMode  # rules ask it of values
-from torchlint.pytorch.effects import Result, SwitchesGradMode
-from torchlint.pytorch.table import family, function, functions_with
+from torchlint.pytorch.table import FUNCTIONS, family, function, functions_with
 
 GRAD_MODES = {
     name: effect.to
@@ -23,6 +23,12 @@ SWITCHES_ON = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode
 """What may switch gradients off, or on."""
 CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint"})
 """What runs the function it is given a second time, in the backward pass."""
+DROPPING = {
+    name: effect.mode for name, effect in functions_with(DropsElements).items() if isinstance(effect, DropsElements)
+}
+"""What drops elements at random, with the parameter that may switch it off."""
+PARAMETERS = frozenset(name for entry in FUNCTIONS if entry.returns is Result.LEAF for name in entry.names)
+"""What makes a parameter of a module."""
 CLOCKS = frozenset(
     "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
     "timeit.default_timer".split()

@@ -107,6 +107,13 @@ class SwitchesGradMode(Effect):
 
 
 @dataclass(frozen=True)
+class DropsElements(Effect):
+    """Elements are set to zero at random, unless the parameter `mode`, which is True by default, is False."""
+
+    mode: str
+
+
+@dataclass(frozen=True)
 class FreesCache(Effect):
     """The allocator gives its unused memory back."""
 

@@ -12,6 +12,7 @@ from torchlint.pytorch.effects import (
     Clears,
     Clips,
     DetectsAnomaly,
+    DropsElements,
     Effect,
     EvaluatesModule,
     FreesCache,
@@ -133,8 +134,10 @@ FUNCTIONS = (
          page="amp.html#gradient-scaling"),
     _api(_in("torch.cuda.amp torch.cuda.amp.grad_scaler torch.cpu.amp torch.cpu.amp.grad_scaler", "GradScaler"),
          _SCALER, returns=Result.SCALER, page="amp.html#gradient-scaling"),
-    _api("torch.utils.data.DataLoader torch.utils.data.dataloader.DataLoader", "dataset batch_size",
-         returns=Result.LOADER, page="data.html#torch.utils.data.DataLoader"),
+    _api("torch.utils.data.DataLoader torch.utils.data.dataloader.DataLoader",
+         "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
+         "worker_init_fn multiprocessing_context generator * prefetch_factor persistent_workers "
+         "pin_memory_device in_order", returns=Result.LOADER, page="data.html#torch.utils.data.DataLoader"),
     _api("accelerate.Accelerator", "", returns=Result.ENGINE,
          page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
     _api("lightning.Fabric lightning.fabric.Fabric", "", returns=Result.ENGINE,
@@ -148,6 +151,9 @@ FUNCTIONS = (
     *(_api(f"{module}.{_ANY}", "", page=page) for module, page in (
         ("torch.nn.init", "nn.init.html"), ("torch.cuda", "cuda.html"), ("torch.backends", "backends.html"),
         ("torch.distributed", "distributed.html"), ("torch.random", "random.html"))),
+    # -- what drops ---------------------------------------------------------------------------------------
+    _api(_in("torch.nn.functional", "dropout dropout1d dropout2d dropout3d"), "input p training inplace",
+         DropsElements("training"), returns=Result.OPERATOR, page="generated/torch.nn.functional.dropout.html"),
     # -- what joins ---------------------------------------------------------------------------------------
     _api(_in("torch", "cat concat concatenate stack hstack vstack"), "tensors dim", Keeps("tensors"),
          returns=Result.OPERATOR, page="generated/torch.cat.html"),

@@ -6,6 +6,7 @@ from torchlint.pytorch.effects import (
     Clears,
     Clips,
     DetectsAnomaly,
+    DropsElements,
     EvaluatesModule,
     FreesCache,
     GoesBackward,
@@ -35,6 +36,7 @@ KEEP = words(Keeps)
 ACTING = shortest(ACTING_METHODS | {name.rpartition(".")[2] for name in CONTEXTS})
 """Methods that act, and context managers, also where the brackets behind them are missing."""
 EMPTY_CACHE = words(FreesCache)
+DROPOUT = words(DropsElements)
 ANOMALY = words(DetectsAnomaly)
 SCHEDULER = words_for(Result.SCHEDULER)
 HOOK = words(RegistersHook)

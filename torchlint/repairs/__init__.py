@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torchlint.repairs.missing_clear import UnclearedStep
     from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes
+    from torchlint.syntax.python_ast import Site
 
 
 def missing_clear(
@@ -37,3 +38,10 @@ def out_of_place(model: Model, nodes: Nodes | None, mutate: Mutate) -> Change | 
     from torchlint.repairs.out_of_place import OutOfPlace
 
     return OutOfPlace(model, nodes).change(mutate) if nodes is not None else None
+
+
+def without_activation(model: Model, nodes: Nodes | None, loss: Site, activation: Site) -> Change | None:
+    """What an activation in front of a loss is made of in its place; None where something else reads it."""
+    from torchlint.repairs.activation import Activation
+
+    return Activation(model, nodes, loss, activation).removal() if nodes is not None else None

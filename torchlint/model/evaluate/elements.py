@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from torchlint.model.evaluate.part import Part
 from torchlint.model.values import (
     Container,
+    Kind,
     Module,
     Parameters,
     Phi,
@@ -16,10 +17,12 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    is_kind,
     resolved,
 )
 from torchlint.pytorch import naming
 from torchlint.pytorch.api import WITH_INDICES
+from torchlint.syntax.python_ast import called_name, site_of
 
 
 class Elements(Part):
@@ -144,6 +147,10 @@ class Elements(Part):
         if isinstance(owner, Unknown) and owner.origin == "call" and owner.callee is not None:
             if naming.is_called_as_module(owner.callee.label):
                 return self.state.part_of(owner, "[]", "element", node)
+        if is_kind(owner, Kind.LOADER) and not (isinstance(node, ast.Call) and called_name(node) == "next"):
+            around = self.state.position.loops
+            is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
+            self.observations.passes.setdefault(owner, []).append(around[:-1] if is_own else around)
         return self.state.stamp(Unknown(node, "iteration", (owner,)))
 
 

@@ -220,6 +220,9 @@ class Externals(Part):
     def _loader(self, call: KnownCall) -> Value:
         made = Utility(call.node, Kind.LOADER, call.arguments.all(), call.name, origin="object")
         made.callee, made.mode = External(call.node, call.api.names[0]), self.state.mode
+        for parameter, value in call.bound.values.items():
+            made.set_part(parameter, value)
+        self.observations.loaders.append(made)
         return self.state.stamp(made)
 
     # -- other packages -----------------------------------------------------------------------------

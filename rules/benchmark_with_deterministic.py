@@ -1,0 +1,136 @@
+"""cuDNN's benchmark beside deterministic algorithms."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, Safety, edits
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_CUDNN = "torch.backends.cudnn"
+_DETERMINISTIC = "torch.use_deterministic_algorithms"
+
+
+@dataclass(frozen=True)
+class BothOn:
+    """The benchmark is switched on at `benchmark`, deterministic algorithms are asked for at `deterministic`."""
+
+    benchmark: Site
+    deterministic: Site
+
+
+class BenchmarkWithDeterministic(Rule):
+    """cuDNN's benchmark is on beside deterministic algorithms, which it undoes.
+
+    ## What it does
+    Finds `cudnn.benchmark = True` among the statements that also set `cudnn.deterministic = True` or call
+    `torch.use_deterministic_algorithms(True)`, with nothing in that function that sets one of them to something else.
+
+    ## Why is this bad?
+    The benchmark times the algorithms of cuDNN and takes the fastest, which may be another one in each run. Each of
+    them is deterministic, yet two runs differ: the results cannot be reproduced, though the program asks for that.
+
+    ## Example
+    ```python
+    import torch
+
+    def set_seed(seed):
+        torch.manual_seed(seed)
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = True
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def set_seed(seed):
+        torch.manual_seed(seed)
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+    ```
+
+    ## Fix safety
+    Switching the benchmark off is safe: every algorithm computes the same.
+
+    ## References
+    - [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html#cuda-convolution-benchmarking)
+    """
+
+    code = "TL603"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"cudnn",), (b"benchmark",), (b"deterministic",))
+
+    def ask(self) -> Iterator[BothOn]:
+        for statement in self.model.tree.of_type(ast.Assign):
+            if self._is_on(statement, "benchmark") and not self._is_undone(statement):
+                others = (node for node in self.model.tree.block(statement) if self._asks_for_determinism(node))
+                for other in others:
+                    yield BothOn(python_ast.site_of(statement), python_ast.site_of(other))
+                    break
+
+    def _is_on(self, statement: ast.AST, flag: str) -> bool:
+        """Whether a statement sets a flag of cuDNN to True."""
+        return any(python_ast.is_literal(value, True) for value in self._values(statement, flag))
+
+    def _values(self, statement: ast.AST, flag: str) -> Iterator[ast.expr]:
+        """What a statement assigns to a flag of cuDNN."""
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+            return
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            pairs = [(target, statement.value)]
+            if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+                pairs = list(zip(target.elts, statement.value.elts, strict=False))
+            for item, value in pairs:
+                if self._qualified(item) == f"{_CUDNN}.{flag}":
+                    yield value
+
+    def _asks_for_determinism(self, statement: ast.AST) -> bool:
+        if self._is_on(statement, "deterministic"):
+            return True
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or self._qualified(call.func) != _DETERMINISTIC:
+            return False
+        return bool(python_ast.arguments(call)) and python_ast.is_literal(python_ast.arguments(call)[0], True)
+
+    def _is_undone(self, statement: ast.AST) -> bool:
+        """Whether something in the same function, or on the level of the module, sets a flag to anything else."""
+        function = self.model.program.definitions.function_around(statement)
+        for node in ast.walk(function.node if function is not None else self.model.tree.module):
+            if self.model.program.definitions.function_around(node) is not function:
+                continue
+            assigned = [*self._values(node, "benchmark"), *self._values(node, "deterministic")]
+            if isinstance(node, ast.Call) and self._qualified(node.func) == _DETERMINISTIC:
+                assigned += python_ast.arguments(node)[:1]
+            if not all(python_ast.is_literal(value, True) for value in assigned):
+                return True
+        return False
+
+    def _qualified(self, node: ast.expr) -> str:
+        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
+
+    def report_BothOn(self, both: BothOn) -> None:
+        self.report(
+            both.benchmark,
+            "the benchmark may choose another algorithm in each run, though deterministic ones are asked for",
+            related=[(both.deterministic, "they are asked for here")],
+            help="set `benchmark` to False",
+            fix=self._fix(both.benchmark),
+        )
+
+    def _fix(self, site: Site) -> edits.Change | None:
+        statement = self.model.tree.node(site)
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or self.nodes is None:
+            return None
+        written = self.nodes.at(python_ast.site_of(statement.value))
+        if written is None or not isinstance(statement.value, ast.Constant):
+            return None
+        return edits.Change("switch the benchmark off", [edits.Replace(written, "False")], Safety.SAFE)

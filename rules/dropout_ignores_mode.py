@@ -1,0 +1,249 @@
+"""Dropout that `eval()` does not switch off."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import Category, Rule, edits
+from torchlint.model import definitions
+from torchlint.pytorch import api, binding, table, triggers
+from torchlint.syntax import python_ast
+
+_LAYERS = re.compile(r"torch\.nn(\.modules\.dropout)?\.Dropout[123]?d?$")
+_MODE = re.compile(
+    r"train|eval|infer|test|determin|mc(_|$)|monte|(^|[._])gen(_|$|erat)|(?<!down)(?<!up)sampl", re.IGNORECASE
+)
+"""Names of conditions and rates that know the mode."""
+_ON_PURPOSE = re.compile(r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet)")
+"""Names of classes and methods that drop in evaluation, too (as the prenet of Tacotron), or only in training."""
+_CALL = rb"(?<!self\.)\bdropout[123]?d?\s*\("
+_WRITTEN_CALL = re.compile(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
+_ANY_CALL = re.compile(_CALL)
+_ALIAS = re.compile(rb"\bdropout[123]?d?\s+as\b")
+_LOCAL_LAYER = re.compile(rb"(?m)\bDropout[123]?d?\s*\(.*\)\s*\(|^\s*\w+\s*=\s*[\w.]*\bDropout[123]?d?\s*\(")
+
+
+@dataclass(frozen=True)
+class AlwaysDrops:
+    """`call` drops in evaluation: a function without the mode, or (`made`) a layer that nobody can switch."""
+
+    call: python_ast.Site
+    made: python_ast.Site | None
+
+
+class DropoutIgnoresMode(Rule):
+    """Dropout in a module that `eval()` does not switch off.
+
+    ## What it does
+    Finds calls of `F.dropout`, `F.dropout1d`, `F.dropout2d` and `F.dropout3d` in methods of modules without the
+    argument `training`, and `nn.Dropout` layers that a method makes and calls itself.
+
+    ## Why is this bad?
+    The argument `training` is True by default, and a new layer is in training mode. So elements are dropped after
+    `model.eval()`, too: validation and inference are random, and worse than the model is.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Head(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = nn.Linear(16, 4)
+
+        def forward(self, h):
+            return self.out(F.dropout(h, p=0.5))
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Head(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = nn.Linear(16, 4)
+
+        def forward(self, h):
+            return self.out(F.dropout(h, p=0.5, training=self.training))
+    ```
+
+    ## Fix safety
+    Passing `training=self.training` is unsafe: it changes what the module gives in evaluation.
+
+    ## References
+    - [torch.nn.functional.dropout](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html):
+      "training: apply dropout if is True. Default: True"
+    """
+
+    code = "TL310"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((*triggers.DROPOUT, b"Dropout"), (b"functional", b"Dropout"))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether a call of a function lacks the mode, as far as its brackets tell, or a layer is called or local."""
+        if _ALIAS.search(data) or _LOCAL_LAYER.search(data):
+            return True
+        written = [match[1] for match in _WRITTEN_CALL.finditer(data)]
+        return len(written) < len(_ANY_CALL.findall(data)) or any(b"training" not in item for item in written)
+
+    def ask(self) -> Iterator[AlwaysDrops]:
+        for call in self.model.tree.of_type(ast.Call):
+            method = self.model.program.definitions.method_around(call)
+            if method is None or not self._may_be_evaluated(method):
+                continue
+            made = self._layer_called(call, method)
+            if made is not None or self._drops(call, method):
+                if not self._knows_mode(call, method):
+                    yield AlwaysDrops(python_ast.site_of(call), made)
+
+    def _may_be_evaluated(self, method: definitions.FunctionInfo) -> bool:
+        """Whether a function is a method of a module that evaluates like any other."""
+        owner = method.owner
+        if owner is None or not method.is_method or method.name == "__init__":
+            return False
+        return self.model.program.is_module_class(owner) and not any(
+            _ON_PURPOSE.search(name) for name in (owner.name, method.name)
+        )
+
+    def _drops(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
+        """Whether a call is a function of PyTorch that drops, without the mode, at a rate that is no matter of it."""
+        name = self._qualified(call.func)
+        known = table.function(name)
+        if name not in api.DROPPING or known is None or _has_stars(call):
+            return False
+        keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
+        bound = binding.bind(known.parameters, call.args, keywords)
+        return bound.get(api.DROPPING[name]) is None and not self._varies(bound.get("p"), method)
+
+    def _varies(self, rate: ast.expr | None, method: definitions.FunctionInfo) -> bool:
+        """Whether a rate is 0, or may be in evaluation: by its name, or since somebody sets it."""
+        if rate is None or isinstance(rate, ast.Constant):
+            return isinstance(rate, ast.Constant) and not rate.value
+        names = python_ast.names_read(rate)
+        if any(_MODE.search(name) for name in names):
+            return True
+        owner = method.owner
+        if owner is not None and {"train", "eval"} & owner.methods.keys():
+            return True
+        return any(isinstance(node, ast.Name) and node.id in self._bound_in(method) for node in ast.walk(rate))
+
+    def _bound_in(self, method: definitions.FunctionInfo) -> set[str]:
+        """The names that a method binds, but for its own object: what they are may depend on the mode."""
+        return {*method.parameters[1:], *self.model.program.definitions.names_assigned([method.node])}
+
+    def _layer_called(self, call: ast.Call, method: definitions.FunctionInfo) -> python_ast.Site | None:
+        """Where the dropout layer is made that a call calls, if the method makes it and does nothing else with it."""
+        if isinstance(call.func, ast.Call):
+            return python_ast.site_of(call.func) if self._is_layer(call.func) else None
+        if not isinstance(call.func, ast.Name):
+            return None
+        uses = [node for node in ast.walk(method.node) if isinstance(node, ast.Name) and node.id == call.func.id]
+        statements = [self.model.tree.parent(node) for node in uses if isinstance(node.ctx, ast.Store)]
+        assigned = statements[0] if len(statements) == 1 else None
+        if not isinstance(assigned, ast.Assign) or not self._is_layer(assigned.value):
+            return None
+        reads = [(node, self.model.tree.parent(node)) for node in uses if isinstance(node.ctx, ast.Load)]
+        is_only_called = all(isinstance(around, ast.Call) and around.func is node for node, around in reads)
+        return python_ast.site_of(assigned.value) if is_only_called else None
+
+    def _is_layer(self, node: ast.expr) -> bool:
+        """Whether an expression makes a dropout layer of PyTorch that drops something."""
+        if not isinstance(node, ast.Call) or not _LAYERS.match(self._qualified(node.func)):
+            return False
+        given = python_ast.arguments(node)
+        return not (given and isinstance(given[0], ast.Constant) and given[0].value == 0) and not any(
+            _MODE.search(name) for item in given for name in python_ast.names_read(item)
+        )
+
+    def _knows_mode(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
+        """Whether a call happens in one mode only, or its method is called so."""
+        if self._is_guarded(call, method):
+            return True
+        owner, own = method.owner, method.parameters[:1]
+        calls = [
+            node
+            for node in (ast.walk(owner.node) if owner is not None else ())
+            if isinstance(node, ast.Call) and python_ast.dotted(node.func) in {f"{name}.{method.name}" for name in own}
+        ]
+        callers = [(node, self.model.program.definitions.method_around(node)) for node in calls]
+        return bool(callers) and all(found is not None and self._is_guarded(node, found) for node, found in callers)
+
+    def _is_guarded(self, node: ast.AST, method: definitions.FunctionInfo) -> bool:
+        """Whether a condition on the mode stands around a node, or one before it leaves the method."""
+        tree, inner = self.model.tree, node
+        for item in tree.ancestors(node):
+            if (
+                isinstance(item, (ast.If, ast.IfExp, ast.While))
+                and inner is not item.test
+                and _is_about_mode(item.test)
+            ):
+                return True
+            if isinstance(item, ast.BoolOp) and any(_is_about_mode(value) for value in item.values):
+                return True
+            if item is method.node:
+                break
+            inner = item
+        return any(
+            isinstance(item, ast.If)
+            and _is_about_mode(item.test)
+            and item.lineno < python_ast.site_of(node).line
+            and any(isinstance(last, (ast.Return, ast.Raise)) for last in (item.body[-1], *item.orelse[-1:]))
+            for item in ast.walk(method.node)
+        )
+
+    def _qualified(self, node: ast.expr) -> str:
+        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_AlwaysDrops(self, drops: AlwaysDrops) -> None:
+        if drops.made is not None:
+            self.report(
+                drops.call,
+                "a dropout layer made here is always in training mode: it also drops in `eval()`",
+                related=[(drops.made, "the layer is made here")],
+                help="make it in `__init__`, as an attribute of the module",
+            )
+            return
+        name = python_ast.called_name(_as_call(self.model.tree.node(drops.call)))
+        self.report(
+            drops.call,
+            f"`{name}` without `training` also drops in `eval()`",
+            help="pass `training=self.training`",
+            fix=self._fix(drops.call),
+        )
+
+    def _fix(self, site: python_ast.Site) -> edits.Change | None:
+        """The argument `training` behind the others."""
+        call = self.model.tree.node(site)
+        method = self.model.program.definitions.function_around(call)
+        written = self.nodes.at(site) if self.nodes is not None else None
+        if written is None or method is None or not method.is_method:
+            return None
+        code = self.model.tree.code(site)[:-1].rstrip().removesuffix(",")
+        content = f"{code}, training={method.parameters[0]}.training)"
+        return (
+            edits.Change("pass the mode of the module", [edits.Replace(written, content)]) if "\n" not in code else None
+        )
+
+
+def _has_stars(call: ast.Call) -> bool:
+    """Whether some arguments of a call stand behind `*` or `**`."""
+    return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
+
+
+def _is_about_mode(test: ast.expr) -> bool:
+    return any(_MODE.search(name) for name in python_ast.names_read(test))
+
+
+def _as_call(node: ast.AST) -> ast.Call:
+    assert isinstance(node, ast.Call)
+    return node

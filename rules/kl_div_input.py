@@ -1,0 +1,125 @@
+"""Arguments of the Kullback-Leibler divergence on the wrong scale."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, Safety, edits
+from torchlint.model import values
+from torchlint.model.queries import losses
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+
+@dataclass(frozen=True)
+class WrongScale:
+    """The divergence at `loss` takes what is made at `source`: probabilities as input, or logarithms as `target`."""
+
+    loss: Site
+    source: Site
+    is_target: bool
+
+
+class KlDivInput(Rule):
+    """`kl_div` is given probabilities as its input, or logarithms as its target.
+
+    ## What it does
+    Finds calls of `F.kl_div` and `nn.KLDivLoss` whose input is the result of a softmax or sigmoid, or whose target is
+    that of a `log_softmax` or `logsigmoid`, without `log_target=True`.
+
+    ## Why is this bad?
+    The input is taken for logarithms, the target for probabilities. Otherwise the result is no divergence: it can be
+    negative, its smallest value is not where the two are equal, and the student does not learn what the teacher says.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+
+    def distill(student, teacher, x):
+        p = F.softmax(student(x), dim=1)
+        q = F.softmax(teacher(x), dim=1)
+        return F.kl_div(p, q, reduction="batchmean")
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def distill(student, teacher, x):
+        p = F.log_softmax(student(x), dim=1)
+        q = F.softmax(teacher(x), dim=1)
+        return F.kl_div(p, q, reduction="batchmean")
+    ```
+
+    ## Fix safety
+    Passing `log_target=True` is safe: that is what the target is.
+
+    ## References
+    - [torch.nn.functional.kl_div](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html):
+      "input: Tensor of arbitrary shape in log-probabilities"
+    """
+
+    code = "TL507"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"kl_div", b"KLDivLoss"), (b"oftmax", b"igmoid"))
+    calls = frozenset({"kl_div", "KLDivLoss"})
+
+    def ask(self) -> Iterator[WrongScale]:
+        for event, loss in self.model.endings.losses("kl_div"):
+            given = losses.operands(loss)
+            probabilities = self.model.endings.of(given[0], {"softmax", "sigmoid"})
+            if probabilities is not None:
+                yield WrongScale(event.site, probabilities, is_target=False)
+                continue
+            logarithms = self.model.endings.of(given[1], {"log_softmax", "logsigmoid"}) if len(given) > 1 else None
+            if logarithms is not None and not self._takes_logarithms(loss):
+                yield WrongScale(event.site, logarithms, is_target=True)
+
+    def _takes_logarithms(self, loss: values.Tensor) -> bool:
+        """Whether the call, or the one that makes the module, may say that the target is one of logarithms."""
+        module = values.resolved(loss.parents[0]) if loss.op == "module" else None
+        calls = [self.model.tree.node(value.site) for value in (loss, module) if value is not None and value.site]
+        for call in calls:
+            keywords = call.keywords if isinstance(call, ast.Call) else []
+            starred = isinstance(call, ast.Call) and any(isinstance(item, ast.Starred) for item in call.args)
+            flags = (item for item in keywords if item.arg in ("log_target", None))
+            if starred or any(item.arg is None or not python_ast.is_literal(item.value, False) for item in flags):
+                return True
+            if isinstance(call, ast.Call) and len(call.args) > 3:
+                return True
+        return False
+
+    def report_WrongScale(self, wrong: WrongScale) -> None:
+        if not wrong.is_target:
+            self.report(
+                wrong.loss,
+                "`kl_div` takes the input for log-probabilities, but it is one of probabilities: no divergence",
+                related=[(wrong.source, "the probabilities are made here")],
+                help="make the input by `log_softmax`",
+            )
+            return
+        self.report(
+            wrong.loss,
+            "`kl_div` takes the target for probabilities, but it is one of log-probabilities: no divergence",
+            related=[(wrong.source, "the logarithms are made here")],
+            help="pass `log_target=True`",
+            fix=self._fix(wrong.loss),
+        )
+
+    def _fix(self, site: Site) -> edits.Change | None:
+        """The argument `log_target`, where the call is of the function."""
+        call = self.model.tree.node(site)
+        written = self.nodes.at(site) if self.nodes is not None and site.inner is None else None
+        if written is None or not isinstance(call, ast.Call) or python_ast.called_name(call) != "kl_div":
+            return None
+        code = self.model.tree.code(site)[:-1].rstrip().removesuffix(",")
+        if "\n" in code or any(item.arg == "log_target" for item in call.keywords):
+            return None
+        replaced = edits.Replace(written, f"{code}, log_target=True)")
+        return edits.Change("say that the target is one of logarithms", [replaced], Safety.SAFE)

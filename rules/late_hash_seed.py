@@ -1,0 +1,124 @@
+"""PYTHONHASHSEED that is set too late."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_NAME = "PYTHONHASHSEED"
+_STARTS = re.compile(
+    r"(^|\.)(exec[lv]\w*|spawn\w*|posix_spawn\w*|fork\w*|Popen|Process|Pool|check_call|check_output|launch\w*|run_\w*)$"
+)
+"""What starts another process, which finds the variable in its environment."""
+
+
+@dataclass(frozen=True)
+class LateSeed:
+    """The variable is set at `site`, in a process that has started without it."""
+
+    site: Site
+
+
+class LateHashSeed(Rule):
+    """`PYTHONHASHSEED` is set in a program that runs already: to no effect.
+
+    ## What it does
+    Finds assignments to `os.environ["PYTHONHASHSEED"]`, also by `setdefault`, `update` and `os.putenv`, in functions
+    that start no other process.
+
+    ## Why is this bad?
+    Python reads the variable once, when it starts. Hashes of strings, and with them the order of sets, are others in
+    each run, though the program looks seeded: results that depend on them cannot be reproduced.
+
+    ## Example
+    ```python
+    import os
+    import torch
+
+    def set_seed(seed):
+        os.environ["PYTHONHASHSEED"] = str(seed)
+        torch.manual_seed(seed)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def set_seed(seed):
+        torch.manual_seed(seed)  # and start by: PYTHONHASHSEED=0 python train.py
+    ```
+
+    ## Fix safety
+    Deleting the statement is unsafe: processes that are started later do find the variable.
+
+    ## References
+    - [PYTHONHASHSEED](https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED)
+    """
+
+    code = "TL602"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"PYTHONHASHSEED",), (b"environ", b"putenv"))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether something is set, as far as the words around it tell."""
+        return bool(re.search(rb"PYTHONHASHSEED[\"']\s*\]\s*=[^=]|setdefault|putenv|update", data))
+
+    def ask(self) -> Iterator[LateSeed]:
+        for node in self.model.tree.of_type(ast.Assign, ast.Call):
+            if self._sets(node) and not self._starts_processes(node):
+                yield LateSeed(python_ast.site_of(node))
+
+    def _sets(self, node: ast.Assign | ast.Call) -> bool:
+        if isinstance(node, ast.Assign):
+            return any(
+                isinstance(target, ast.Subscript) and self._is_name(target.slice) and self._is_environment(target.value)
+                for target in node.targets
+            )
+        name = self.model.program.definitions.qualified(python_ast.dotted(node.func), node)
+        if name in ("os.putenv", "os.environ.setdefault"):
+            return bool(node.args) and self._is_name(node.args[0])
+        keys = [key for item in node.args if isinstance(item, ast.Dict) for key in item.keys if key is not None]
+        is_key = any(item.arg == _NAME for item in node.keywords) or any(self._is_name(key) for key in keys)
+        return name == "os.environ.update" and is_key
+
+    def _is_name(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Constant) and node.value == _NAME
+
+    def _is_environment(self, node: ast.expr) -> bool:
+        return self.model.program.definitions.qualified(python_ast.dotted(node), node) == "os.environ"
+
+    def _starts_processes(self, node: ast.AST) -> bool:
+        """Whether the function, or the statements of the module, also start a process, or one is restored."""
+        function = self.model.program.definitions.function_around(node)
+        scope = function.node if function is not None else self.model.tree.module
+        calls = (item for item in ast.walk(scope) if isinstance(item, ast.Call))
+        names = [self.model.program.definitions.qualified(python_ast.dotted(call.func), call) for call in calls]
+        return any(_STARTS.search(name) or name.startswith("subprocess.") for name in names)
+
+    def report_LateSeed(self, late: LateSeed) -> None:
+        self.report(
+            late.site,
+            f"`{_NAME}` is read when Python starts: set here, it leaves the hashes of this process as they are",
+            help=f"set it in the shell: `{_NAME}=0 python ...`",
+            fix=self._fix(late.site),
+        )
+
+    def _fix(self, site: Site) -> edits.Change | None:
+        node = self.model.tree.node(site)
+        written = self.nodes.at(site) if self.nodes is not None else None
+        if written is None or not (isinstance(node, ast.Assign) or self.model.tree.stands_alone(node)):
+            return None
+        if isinstance(node, ast.Assign) and len(node.targets) > 1:
+            return None
+        return edits.Change("delete the statement", [edits.Delete(written)])

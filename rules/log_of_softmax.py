@@ -1,0 +1,188 @@
+"""Logarithms of probabilities that may be 0."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits
+from torchlint.model import events, program, tracking, values
+from torchlint.model.queries import endings
+from torchlint.pytorch import api, naming
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_ELEMENTS = endings.SHAPES | {"gather", "index_select", "select", "take_along_dim", "masked_select"}
+_DOUBLE = re.compile(r"float64|double")
+_LOGARITHMS = frozenset({"log", "log2", "log10"})
+_WHEN = {
+    "softmax": "the logarithm is -inf, and gradients NaN, once a logit leads by about 100",
+    "sigmoid": "the logarithm is -inf, and gradients NaN, once the score is below about -90",
+    "1 - sigmoid": "the logarithm is -inf, and gradients NaN, once the score is above 17",
+}
+_INSTEAD = {
+    "softmax": "use `torch.nn.functional.log_softmax`",
+    "sigmoid": "use `torch.nn.functional.logsigmoid`",
+    "1 - sigmoid": "use `torch.nn.functional.logsigmoid` of the negative score",
+}
+
+
+@dataclass(frozen=True)
+class LogOfZero:
+    """The logarithm at `log` is taken of the probability that is made at `source`, of this `kind`."""
+
+    log: Site
+    source: Site
+    kind: str
+
+
+class LogOfSoftmax(Rule):
+    """The logarithm of a softmax or sigmoid, which may be 0.
+
+    ## What it does
+    Finds `log` of the result of a softmax or sigmoid, or of 1 minus a sigmoid, with nothing between that keeps it away
+    from 0: in the same function, from a module of the file, and after indexing or `gather`.
+
+    ## Why is this bad?
+    In float32 a probability becomes 0, or 1, long before its logarithm is out of range: the loss is infinite, and its
+    gradient NaN. One confident wrong prediction then destroys all weights. `log_softmax` and `logsigmoid` compute the
+    same from the scores, exactly.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def loss(policy, state, action):
+        probabilities = F.softmax(policy(state), dim=1)
+        return -torch.log(probabilities.gather(1, action)).mean()
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def loss(policy, state, action):
+        logarithms = F.log_softmax(policy(state), dim=1)
+        return -logarithms.gather(1, action).mean()
+    ```
+
+    ## Fix safety
+    Replacing the two calls by one is unsafe: results that were infinite or NaN are others.
+
+    ## References
+    - [torch.nn.functional.log_softmax](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html):
+      "While mathematically equivalent to log(softmax(x)), doing these two operations separately is slower and
+      numerically unstable"
+    """
+
+    code = "TL503"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"log",), (b"oftmax", b"igmoid"))
+    calls = _LOGARITHMS
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether a logarithm is called that is no logger's."""
+        return any(word in data for word in (b"torch.log", b".log(", b"import log", b".log2", b".log10", b".log ("))
+
+    def ask(self) -> Iterator[LogOfZero]:
+        for trace in self.model.program.traces:
+            for event in trace.of(events.Compute):
+                if event.value.op in _LOGARITHMS and event.mode is api.GradMode.ON and not self._is_logit(event.site):
+                    if not self._is_inference(event.site, trace):
+                        yield from self._of_probability(event, trace)
+
+    def _is_inference(self, site: Site, trace: program.Trace) -> bool:
+        """Whether a place is in a function that generates, by its name, or that is called by such a one."""
+        around = self.model.program.definitions.method_around(self.model.tree.node(site))
+        names = [info.name for info in (around, trace.root) if info is not None]
+        return any(naming.GENERATING.search(name) or naming.INFERENCE.search(name) for name in names)
+
+    def _of_probability(self, event: events.Compute, trace: program.Trace) -> Iterator[LogOfZero]:
+        given = values.resolved(event.value.parents[0])
+        if self._is_overwritten(given, trace):
+            return
+        complement = _complement(given)
+        for kind, value in (("softmax", given), ("sigmoid", given), ("1 - sigmoid", complement)):
+            source = self.model.endings.of(value, {kind.rpartition(" ")[2]}, _ELEMENTS) if value is not None else None
+            if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
+                yield LogOfZero(event.site, source, kind)
+
+    def _is_logit(self, site: Site) -> bool:
+        """Whether a logarithm is one side of `log(p) - log(1 - p)`, the inverse of the sigmoid."""
+        node = self.model.tree.node(site)
+        around = self.model.tree.parent(node)
+        if not isinstance(around, ast.BinOp) or not isinstance(around.op, ast.Sub):
+            return False
+        sides = [_operand(side) for side in (around.left, around.right) if _is_log(side)]
+        return len(sides) == 2 and sum(_is_complement(side) for side in sides) == 1
+
+    def _is_overwritten(self, given: values.Value, trace: program.Trace) -> bool:
+        """Whether something changes a value in place, perhaps away from 0: `p.data.clamp_(0.01, 0.99)`."""
+        return any(given in tracking.storages(change.target) for change in trace.of(events.Mutate))
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_LogOfZero(self, answer: LogOfZero) -> None:
+        activation = answer.kind.rpartition(" ")[2]
+        what = f"a {activation}" if answer.kind == activation else f"1 minus a {activation}"
+        self.report(
+            answer.log,
+            f"{what} may be 0: {_WHEN[answer.kind]}",
+            related=[(answer.source, f"the {activation} is here")],
+            help=_INSTEAD[answer.kind],
+            fix=self._fix(answer),
+        )
+
+    def _fix(self, answer: LogOfZero) -> edits.Change | None:
+        """One call for two, where one is written in the other."""
+        log = self.model.tree.node(answer.log)
+        written = self.nodes.at(answer.log) if self.nodes is not None and answer.log.inner is None else None
+        inner = _operand(log)
+        if written is None or not isinstance(inner, ast.Call) or python_ast.called_name(_call(log)) != "log":
+            return None
+        if answer.kind != "softmax" or not isinstance(inner.func, ast.Attribute) or inner.func.attr != "softmax":
+            return None
+        start, end = self.model.tree.code(inner.func.value), self.model.tree.code(inner)
+        content = f"{start}.log_softmax{end[len(self.model.tree.code(inner.func)) :]}"
+        return edits.Change("use `log_softmax`", [edits.Replace(written, content)]) if "\n" not in content else None
+
+
+def _complement(value: values.Value) -> values.Value | None:
+    """`p` of `1 - p`."""
+    if not isinstance(value, values.Tensor) or value.op not in ("sub", "rsub") or len(value.parents) < 2:
+        return None
+    first, second = value.parents[:2] if value.op == "sub" else value.parents[1::-1]
+    one = values.resolved(first)
+    return values.resolved(second) if isinstance(one, values.Plain) and one.constant in (1, 1.0) else None
+
+
+def _is_log(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and python_ast.called_name(node) in _LOGARITHMS
+
+
+def _is_complement(node: ast.expr | None) -> bool:
+    """`1 - p`."""
+    is_difference = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+    return is_difference and isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant)
+
+
+def _call(node: ast.AST) -> ast.Call:
+    assert isinstance(node, ast.Call)
+    return node
+
+
+def _operand(log: ast.AST) -> ast.expr | None:
+    """What a logarithm is taken of: `x` of `torch.log(x)` and `x.log()`."""
+    if not isinstance(log, ast.Call):
+        return None
+    if log.args:
+        return log.args[0]
+    return log.func.value if isinstance(log.func, ast.Attribute) else None

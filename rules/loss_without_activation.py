@@ -1,0 +1,121 @@
+"""Losses of probabilities that are given none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule
+from torchlint.model.queries import losses
+from torchlint.pytorch.losses import FUNCTIONS
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_SCORES = frozenset({"linear", "conv1d", "conv2d", "conv3d"})
+_PROBABILITIES = frozenset({"softmax", "sigmoid"})
+_CLASSES = {function: name for name, function in FUNCTIONS.items()}
+
+
+@dataclass(frozen=True)
+class WrongInput:
+    """The loss at `loss` takes what is made at `source`: raw scores, or `probabilities`."""
+
+    loss: Site
+    source: Site
+    function: str
+    probabilities: bool
+
+
+class LossWithoutActivation(Rule):
+    """A loss of probabilities or their logarithms is given raw scores.
+
+    ## What it does
+    Finds calls of `F.nll_loss` and `nn.NLLLoss` whose input is a softmax, a sigmoid or what a linear layer or
+    convolution gives, and of `F.binary_cross_entropy` and `nn.BCELoss` whose input is what such a layer gives: in the
+    same function, or as an output of a module of the file, on every `return` of its `forward`.
+
+    ## Why is this bad?
+    `nll_loss` takes logarithms of probabilities, and returns their negative: of anything else that is no loss. It falls
+    below 0 without bound, and training follows it there. `binary_cross_entropy` takes probabilities: a score below 0 or
+    above 1 raises an error.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.head(x)
+
+    def loss(net: Net, x, y):
+        return F.nll_loss(net(x), y)
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.head(x)
+
+    def loss(net: Net, x, y):
+        return F.cross_entropy(net(x), y)
+    ```
+
+    ## References
+    - [torch.nn.NLLLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html):
+      "The input given through a forward call is expected to contain log-probabilities of each class"
+    - [torch.nn.BCELoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCELoss.html)
+    """
+
+    code = "TL505"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"NLLLoss", b"nll_loss", b"BCELoss", b"binary_cross_entropy"), (b"torch",))
+    calls = frozenset({"NLLLoss", "nll_loss", "BCELoss", "binary_cross_entropy"})
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether a loss is more than a part of another name, and something may end in what is no logarithm."""
+        without_logits = data.replace(b"binary_cross_entropy_with_logits", b"")
+        if not any(word in without_logits for word in cls.triggers[0]):
+            return False
+        return any(word in data for word in (b"oftmax", b"igmoid", b"Linear", b"Conv", b"linear", b"conv"))
+
+    def ask(self) -> Iterator[WrongInput]:
+        for event, loss in self.model.endings.losses("nll_loss", "binary_cross_entropy"):
+            function, given = losses.loss_function(loss), losses.operands(loss)[0]
+            scores = self.model.endings.of(given, _SCORES)
+            if scores is not None:
+                yield WrongInput(event.site, scores, function, probabilities=False)
+                continue
+            probabilities = self.model.endings.of(given, _PROBABILITIES) if function == "nll_loss" else None
+            if probabilities is not None:
+                yield WrongInput(event.site, probabilities, function, probabilities=True)
+
+    def report_WrongInput(self, wrong: WrongInput) -> None:
+        is_nll = wrong.function == "nll_loss"
+        wanted = "log-probabilities" if is_nll else "probabilities"
+        given = "probabilities" if wrong.probabilities else "raw scores"
+        then = "it falls below 0 without bound" if is_nll else "scores outside of 0 and 1 raise an error"
+        other = "cross_entropy" if is_nll else "binary_cross_entropy_with_logits"
+        instead = f"use `{other}`, or `{_CLASSES[other]}`"
+        self.report(
+            wrong.loss,
+            f"`{wrong.function}` takes {wanted}, but is given {given}: {then}",
+            related=[(wrong.source, f"the {given} are made here")],
+            help="take the logarithm by `log_softmax`" if wrong.probabilities else instead,
+        )

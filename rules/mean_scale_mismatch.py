@@ -1,0 +1,319 @@
+"""Losses that are averaged over the wrong count."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from torchlint import Category, Rule, edits
+from torchlint.model import events, values
+from torchlint.model.queries import losses
+from torchlint.pytorch import naming
+from torchlint.syntax import python_ast
+
+_WHOLE = re.compile(r"(?i)batch_?size|bs")
+
+
+@dataclass(frozen=True)
+class WrongCount:
+    """At `division` a sum of losses, one a batch or (`by_samples`) one a sample, is divided by the other count."""
+
+    division: python_ast.Site
+    divisor: python_ast.Site
+    addition: python_ast.Site
+    total: str
+    loader: str
+    by_samples: bool
+    fixable: bool
+
+
+class MeanScaleMismatch(Rule):
+    """A sum of losses is divided by the wrong count: batches for samples.
+
+    ## What it does
+    Finds sums over the batches of a loader that are divided by the wrong number: mean losses by the length of the
+    dataset, or mean losses times the batch size by the number of batches. The losses are those of PyTorch, averaged
+    over the batch.
+
+    ## Why is this bad?
+    The loss that is reported is off by the batch size. It changes with the batch size though the model does not, cannot
+    be compared with that of other code or of the other split, and wrong thresholds stop the training.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+
+    def evaluate(model, loader):
+        total = 0.0
+        for x, y in loader:
+            total += F.cross_entropy(model(x), y).item()
+        return total / len(loader.dataset)
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def evaluate(model, loader):
+        total = 0.0
+        for x, y in loader:
+            total += F.cross_entropy(model(x), y).item()
+        return total / len(loader)
+    ```
+
+    ## Fix safety
+    Dividing by the other count is unsafe: the number that is reported is another one, and not exact where the last
+    batch is smaller or a sampler leaves samples out.
+
+    ## References
+    - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html):
+      "'mean': the weighted mean of the output is taken"
+    """
+
+    code = "TL506"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"+=",), (b"len",), (b"/",), (b"dataset", b"size", b"shape"), (b"Loss", b"_loss", b"cross_entropy"))
+    calls = frozenset(
+        "MSELoss L1Loss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss SmoothL1Loss HuberLoss mse_loss l1_loss "
+        "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits smooth_l1_loss huber_loss".split()
+    )
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether something may be divided by a length that is written there, or kept under a name."""
+        return bool(re.search(rb"/=?\s*\(?\s*len\s*\(|=\s*len\s*\([^\n]*(loader|dataset|dl|data)", data))
+
+    def ask(self) -> Iterator[WrongCount]:
+        for addition in self.model.tree.of_type(ast.AugAssign):
+            if isinstance(addition.op, ast.Add) and isinstance(addition.target, ast.Name):
+                yield from self._divisions(addition)
+
+    def _divisions(self, addition: ast.AugAssign) -> Iterator[WrongCount]:
+        """Where the total of an addition in a loop is divided behind that loop by the wrong length."""
+        function = self.model.program.definitions.function_around(addition)
+        scope = function.node if function is not None else self.model.tree.module
+        loop, total = self.model.tree.parent(addition), _name(addition.target)
+        while isinstance(loop, ast.With):
+            loop = self.model.tree.parent(loop)
+        if not isinstance(loop, ast.For) or not (loader := _iterated(loop.iter)):
+            return
+        divisions = [item for item in self._behind(loop, scope) if _dividend(item) == total]
+        for division in divisions:
+            divisor = division.right if isinstance(division, ast.BinOp) else division.value
+            counted = _counted(self._written_out(divisor, scope))
+            samples = self._samples(addition.value, loop)
+            if counted == (loader, not samples) and samples is not None and self._is_sum(total, addition, loop, scope):
+                if not self._is_scaled(division) and not self._has_batches_of_one(loop):
+                    written = [python_ast.site_of(node) for node in (division, divisor, addition)]
+                    yield WrongCount(written[0], written[1], written[2], total, loader, samples, self._is_whole(loop))
+
+    def _behind(self, loop: ast.For, scope: ast.AST) -> Iterator[ast.BinOp | ast.AugAssign]:
+        """The divisions of a function, or of the module, behind a loop, before another one of its kind."""
+        for node in ast.walk(scope):
+            if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Div):
+                around = self.model.program.definitions.function_around(node)
+                is_here = (around.node if around is not None else self.model.tree.module) is scope
+                if is_here and node.lineno > (loop.end_lineno or loop.lineno):
+                    yield node
+
+    def _written_out(self, divisor: ast.expr, scope: ast.AST) -> ast.expr:
+        """What a name in a divisor is assigned, where that is so once."""
+        if not isinstance(divisor, ast.Name):
+            return divisor
+        stores = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == divisor.id]
+        stores = [node for node in stores if isinstance(node.ctx, ast.Store)]
+        statement = self.model.tree.parent(stores[0]) if len(stores) == 1 else None
+        return statement.value if isinstance(statement, ast.Assign) else divisor
+
+    def _is_sum(self, total: str, addition: ast.AugAssign, loop: ast.For, scope: ast.AST) -> bool:
+        """Whether nothing changes a name but the addition, a 0 before the loop, and divisions."""
+        inside = set(ast.walk(loop))
+        for node in ast.walk(scope):
+            if not isinstance(node, ast.Name) or node.id != total or isinstance(node.ctx, ast.Load):
+                continue
+            statement = self.model.tree.statement(node)
+            if statement is addition or _divides(statement, total):
+                continue
+            if node in inside or not isinstance(statement, ast.Assign) or not self._is_start(node, statement):
+                return False
+        return True
+
+    def _is_start(self, target: ast.Name, statement: ast.Assign) -> bool:
+        """Whether an assignment sets a name to 0: `a = 0`, `a, b = 0, 0`, `a = torch.zeros(1)`."""
+        value: ast.expr = statement.value
+        around = self.model.tree.parent(target)
+        if isinstance(around, ast.Tuple) and isinstance(value, ast.Tuple) and len(value.elts) == len(around.elts):
+            value = value.elts[around.elts.index(target)]
+        if isinstance(value, ast.Constant):
+            return type(value.value) in (int, float) and not value.value
+        return isinstance(value, ast.Call) and python_ast.called_name(value) in ("zeros", "tensor", "float")
+
+    def _samples(self, added: ast.expr, loop: ast.For) -> bool | None:
+        """Whether what is added are mean losses of batches (False), or those times the batch size (True); or None."""
+        factors = (
+            [added.left, added.right] if isinstance(added, ast.BinOp) and isinstance(added.op, ast.Mult) else [added]
+        )
+        sizes = [item for item in factors if _is_batch_size(item)]
+        rest = [item for item in factors if item not in sizes]
+        if len(rest) != 1 or not self._is_mean_loss(_tensor(rest[0]), loop):
+            return None
+        return bool(sizes)
+
+    def _is_mean_loss(self, node: ast.expr, loop: ast.For) -> bool:
+        """Whether an expression is a loss, averaged over the batch: a call, or a name for the results of such calls."""
+        if isinstance(node, ast.Call):
+            made = self._made_at.get(python_ast.site_of(node), [])
+            return bool(made) and all(losses.is_mean(value, self.model.tree) for value in made)
+        if not isinstance(node, ast.Name):
+            return False
+        function = self.model.program.definitions.function_around(loop)
+        scope = function.node if function is not None else self.model.tree.module
+        stores = [item for item in ast.walk(scope) if isinstance(item, ast.Name) and item.id == node.id]
+        stores = [item for item in stores if isinstance(item.ctx, ast.Store)]
+        statements = [self.model.tree.parent(item) for item in stores if item in set(ast.walk(loop))]
+        changed = [item for item in ast.walk(loop) if _changes(item, node.id)]
+        return (
+            bool(statements)
+            and not changed
+            and all(
+                isinstance(item, ast.Assign)
+                and isinstance(item.value, ast.Call)
+                and self._is_mean_loss(item.value, loop)
+                for item in statements
+            )
+        )
+
+    @cached_property
+    def _made_at(self) -> dict[python_ast.Site, list[values.Value]]:
+        """What calls give, in all interpretations of them."""
+        found: dict[python_ast.Site, list[values.Value]] = defaultdict(list)
+        for trace in self.model.program.traces:
+            for event in trace.of_kinds(events.Compute, events.Call):
+                assert isinstance(event, (events.Compute, events.Call))
+                found[event.site].append(event.value)
+        return found
+
+    def _is_scaled(self, division: ast.BinOp | ast.AugAssign) -> bool:
+        """Whether a quotient is multiplied or divided again at once."""
+        around = self.model.tree.parent(division)
+        return isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div))
+
+    def _loaders(self, loop: ast.For) -> list[values.Utility]:
+        """The loaders that a loop is known to go over."""
+        site = python_ast.site_of(loop)
+        over = [item.over for trace in self.model.program.traces for item in _loops(trace.items) if item.site == site]
+        known = [values.resolved(item) for item in over if item is not None]
+        return [item for item in known if isinstance(item, values.Utility)]
+
+    def _has_batches_of_one(self, loop: ast.For) -> bool:
+        sizes = [loader.part("batch_size") for loader in self._loaders(loop) if loader.part("batch_sampler") is None]
+        return any(size is None or (isinstance(size, values.Plain) and size.constant in (1, None)) for size in sizes)
+
+    def _is_whole(self, loop: ast.For) -> bool:
+        """Whether a loop goes over a loader, and nothing says that that leaves samples of its dataset out."""
+        loaders = self._loaders(loop)
+        parts = [loader.part(name) for loader in loaders for name in ("sampler", "batch_sampler", "drop_last")]
+        return not any(parts) and bool(loaders or naming.LOADER.search(_iterated(loop.iter)))
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_WrongCount(self, wrong: WrongCount) -> None:
+        count, size = ("the number of batches", "large") if wrong.by_samples else ("the number of samples", "small")
+        summed = "losses times the batch size" if wrong.by_samples else "mean losses of batches"
+        right = f"len({wrong.loader}.dataset)" if wrong.by_samples else f"len({wrong.loader})"
+        self.report(
+            self._place(wrong.division),
+            f"`{wrong.total}` sums {summed}, and is divided by {count}: too {size} by the batch size",
+            related=[(wrong.addition, "the losses are added here")],
+            help=f"divide by `{right}`",
+            fix=self._fix(wrong, right),
+        )
+
+    def _place(self, site: python_ast.Site) -> python_ast.Site:
+        """A site, or that of its statement: in strings older Pythons do not know where a node is."""
+        node = self.model.tree.node(site)
+        in_string = any(isinstance(item, ast.JoinedStr) for item in self.model.tree.ancestors(node))
+        return python_ast.site_of(self.model.tree.statement(node)) if in_string else site
+
+    def _fix(self, wrong: WrongCount, right: str) -> edits.Change | None:
+        if not wrong.fixable or self._place(wrong.division) != wrong.division or self.nodes is None:
+            return None
+        written = self.nodes.at(wrong.divisor)
+        return edits.Change(f"divide by `{right}`", [edits.Replace(written, right)]) if written is not None else None
+
+
+def _loops(items: list[events.Item]) -> Iterator[events.Loop]:
+    return (item for item in events.items_in(items) if isinstance(item, events.Loop))
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _iterated(node: ast.expr) -> str:
+    """What a loop goes over, through `enumerate` and progress bars, as it is written; empty if that is a call."""
+    while isinstance(node, ast.Call) and node.args and python_ast.called_name(node) in ("enumerate", "tqdm", "track"):
+        node = node.args[0]
+    return "" if any(isinstance(item, ast.Call) for item in ast.walk(node)) else ast.unparse(node)
+
+
+def _counted(node: ast.expr) -> tuple[str, bool] | None:
+    """Of `len(loader)` the loader and True, of `len(loader.dataset)` the loader and False."""
+    if not isinstance(node, ast.Call) or _name(node.func) != "len" or len(node.args) != 1:
+        return None
+    counted = node.args[0]
+    if isinstance(counted, ast.Attribute) and counted.attr == "dataset":
+        return ast.unparse(counted.value), True
+    return ast.unparse(counted), False
+
+
+def _dividend(division: ast.BinOp | ast.AugAssign) -> str:
+    """The name that is divided."""
+    return _name(_tensor(division.left if isinstance(division, ast.BinOp) else division.target))
+
+
+def _divides(statement: ast.AST, name: str) -> bool:
+    """Whether a statement divides what it assigns: `a /= n`, `a = a / n`."""
+    if isinstance(statement, ast.AugAssign):
+        return isinstance(statement.op, ast.Div)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) and _dividend(value) == name
+
+
+def _tensor(node: ast.expr) -> ast.expr:
+    """What a number is taken of: `loss` of `loss.item()`, `loss.detach().cpu().numpy()`, `float(loss)`."""
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+            if node.func.attr not in ("item", "detach", "cpu", "numpy"):
+                return node
+            node = node.func.value
+        elif isinstance(node, ast.Call) and _name(node.func) == "float" and len(node.args) == 1:
+            node = node.args[0]
+        elif isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+        else:
+            return node
+
+
+def _is_batch_size(node: ast.expr) -> bool:
+    """`x.size(0)`, `x.shape[0]`, `len(x)`, `batch_size`."""
+    if isinstance(node, ast.Call):
+        given = node.args[0] if len(node.args) == 1 else None
+        is_first = isinstance(given, ast.Constant) and given.value == 0
+        return (python_ast.called_name(node) == "size" and is_first) or (
+            _name(node.func) == "len" and given is not None
+        )
+    if isinstance(node, ast.Subscript):
+        is_first = isinstance(node.slice, ast.Constant) and node.slice.value == 0
+        return is_first and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    return bool(_WHOLE.fullmatch(python_ast.dotted(node).rpartition(".")[2]))
+
+
+def _changes(node: ast.AST, name: str) -> bool:
+    """Whether a node changes what a name stands for: `loss /= 2`."""
+    return isinstance(node, ast.AugAssign) and _name(node.target) == name

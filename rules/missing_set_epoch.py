@@ -1,0 +1,187 @@
+"""Distributed samplers that shuffle the same way in each epoch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Confidence, Rule, edits
+from torchlint.model import events, values
+from torchlint.pytorch import binding
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_SAMPLER = re.compile(r"torch\.utils\.data\.(distributed\.)?DistributedSampler$")
+_PARAMETERS = binding.Parameters(*"dataset num_replicas rank shuffle seed drop_last".split())
+_FRAMEWORKS = re.compile(
+    r"(accelerate|lightning\w*|pytorch_lightning|ignite|composer|fastai|catalyst|ray|deepspeed)(\.|$)"
+)
+"""Packages that call `set_epoch`, or may."""
+
+
+@dataclass(frozen=True)
+class SameOrder:
+    """The sampler made at `sampler` serves a loader that `epochs` goes over again and again."""
+
+    sampler: Site
+    epochs: Site
+
+
+class MissingSetEpoch(Rule):
+    """A distributed sampler is not told the epoch, and shuffles each one alike.
+
+    ## What it does
+    Finds a `DistributedSampler` that shuffles, whose loader is gone over in more than one epoch, in a file that never
+    calls `set_epoch` and hands neither of the two to code that could.
+
+    ## Why is this bad?
+    The sampler makes its order from the seed and the epoch. If nobody tells it the epoch, that stays 0: each epoch has
+    the same batches in the same order, and each process sees the same part of the data, so that training generalizes
+    worse than on one GPU.
+
+    ## Example
+    ```python
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    def train(dataset, step, epochs):
+        sampler = DistributedSampler(dataset)
+        loader = DataLoader(dataset, batch_size=32, sampler=sampler)
+        for epoch in range(epochs):
+            for batch in loader:
+                print(batch)
+    ```
+
+    Use instead:
+    ```python
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    def train(dataset, step, epochs):
+        sampler = DistributedSampler(dataset)
+        loader = DataLoader(dataset, batch_size=32, sampler=sampler)
+        for epoch in range(epochs):
+            sampler.set_epoch(epoch)
+            for batch in loader:
+                print(batch)
+    ```
+
+    ## Fix safety
+    Calling `set_epoch` is unsafe: the order of the batches is another one.
+
+    ## References
+    - [torch.utils.data.distributed.DistributedSampler](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler):
+      "Otherwise, the same ordering will be always used"
+    """
+
+    code = "TL606"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"DistributedSampler",), (b"DataLoader",))
+    calls = frozenset({"DataLoader", "DistributedSampler"})
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether nothing in a file tells a sampler the epoch."""
+        return b"set_epoch" not in data
+
+    def ask(self) -> Iterator[SameOrder]:
+        imported = self.model.program.definitions.scopes.anywhere().values()
+        if "set_epoch" in self.model.tree.source.text or any(_FRAMEWORKS.match(name) for name in imported):
+            return
+        observed = self.model.program.observations
+        for loader in observed.loaders:
+            sampler = next((item for item in self._samplers(loader) if self._shuffles(item)), None)
+            epochs = [
+                loop
+                for around in observed.passes.get(loader, [])
+                for loop in around
+                if loop not in loader.loops and not loop.implicit
+            ]
+            if sampler is not None and sampler.site is not None and epochs and not self._leaves({loader, sampler}):
+                yield SameOrder(sampler.site, epochs[0].site)
+
+    def _samplers(self, loader: values.Utility) -> Iterator[values.Unknown]:
+        """The distributed samplers that a loader may have, also in a sampler of batches."""
+        for given in (loader.part("sampler"), loader.part("batch_sampler")):
+            for value in values.inputs_of(given) if given is not None else ():
+                held = value.parents if isinstance(value, values.Unknown) else ()
+                for item in (value, *(item for part in held for item in values.inputs_of(part))):
+                    callee = item.callee if isinstance(item, values.Unknown) else None
+                    if isinstance(callee, values.External) and _SAMPLER.match(callee.name):
+                        assert isinstance(item, values.Unknown)
+                        yield item
+
+    def _shuffles(self, sampler: values.Unknown) -> bool:
+        """Whether a sampler surely shuffles, as it does by default."""
+        call = self.model.tree.node(sampler.site) if sampler.site is not None else None
+        if not isinstance(call, ast.Call) or any(isinstance(item, ast.Starred) for item in call.args):
+            return False
+        keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
+        if len(keywords) < len(call.keywords):
+            return False
+        shuffle = binding.bind(_PARAMETERS, call.args, keywords).get("shuffle")
+        return shuffle is None or python_ast.is_literal(shuffle, True)
+
+    def _leaves(self, watched: set[values.Value]) -> bool:
+        """Whether a loader or sampler is handed to code that is not known, or kept or returned for such."""
+        for trace in self.model.program.traces:
+            handed = [item for event in trace.of(events.Call) for item in event.value.parents]
+            returned = [event.value for event in trace.of(events.Returned)]
+            kept = [event.value for event in trace.of(events.Keep)]
+            if _any_of((*handed, *returned, *kept, *trace.heap.values()), watched):
+                return True
+        return _any_of(self.model.program.observations.stored.values(), watched)
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_SameOrder(self, answer: SameOrder) -> None:
+        self.report(
+            answer.sampler,
+            "the sampler is never told the epoch: every epoch has the same batches in the same order",
+            related=[(answer.epochs, "the epochs are here")],
+            help="call `set_epoch(epoch)` at the beginning of each epoch",
+            confidence=Confidence.MEDIUM,
+            fix=self._fix(answer),
+        )
+
+    def _fix(self, answer: SameOrder) -> edits.Change | None:
+        """The call as the first statement of the epoch, where sampler and epoch have names in one function."""
+        if answer.sampler.inner is not None or answer.epochs.inner is not None or self.nodes is None:
+            return None
+        tree, known = self.model.tree, self.model.program.definitions
+        call, loop = tree.node(answer.sampler), tree.node(answer.epochs)
+        statement = tree.parent(call)
+        if not isinstance(statement, ast.Assign) or not isinstance(loop, ast.For):
+            return None
+        name, epoch = statement.targets[0], loop.target
+        if not isinstance(name, ast.Name) or not isinstance(epoch, ast.Name) or tree.parent(statement) is None:
+            return None
+        function = known.function_around(call)
+        scope = function.node if function is not None else tree.module
+        stores = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name.id]
+        is_only = sum(isinstance(node.ctx, ast.Store) for node in stores) == 1
+        first = self.nodes.at(python_ast.site_of(loop.body[0]))
+        if known.function_around(loop) is not function or not is_only or first is None:
+            return None
+        if not isinstance(tree.parent(statement), (ast.Module, *python_ast.FUNCTIONS)):
+            return None
+        return edits.Change(
+            "tell the sampler the epoch", [edits.InsertBefore(first, f"{name.id}.set_epoch({epoch.id})")]
+        )
+
+
+def _any_of(found: Iterable[values.Value], watched: set[values.Value]) -> bool:
+    """Whether one of these values is watched, or may be, or holds one that is."""
+    stack, seen = list(found), set[values.Value]()
+    while stack:
+        value = stack.pop()
+        if value in watched:
+            return True
+        if value not in seen and isinstance(value, (values.Phi, values.Container)):
+            seen.add(value)
+            stack.extend(value.elements() if isinstance(value, values.Container) else value.parents)
+    return False

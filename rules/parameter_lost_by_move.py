@@ -1,0 +1,203 @@
+"""Parameters that are moved after they are made."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits
+from torchlint.model import definitions
+from torchlint.pytorch import api, naming
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_MOVES = frozenset({"to", "cuda", "double", "half", "bfloat16", "xpu", "npu"})
+_STAYS = re.compile(r"cpu|float32|torch\.float$")
+"""Where a new tensor is already, or what it is."""
+_MADE = re.compile(rb"\bParameter\s*\(|\brequires_grad\s*=\s*True")
+_MOVED = re.compile(rb"\s*\)?\s*\.\s*(to|cuda|double|half|bfloat16|xpu|npu)\s*\(")
+
+
+@dataclass(frozen=True)
+class LostParameter:
+    """`move` makes a copy of the leaf that is made at `made`: the attribute or variable `name` is no leaf."""
+
+    move: Site
+    made: Site
+    name: str
+    is_parameter: bool
+
+
+class ParameterLostByMove(Rule):
+    """A parameter is moved after it is made: what is kept is a copy, and no parameter.
+
+    ## What it does
+    Finds `nn.Parameter(...).to(device)`, `.cuda()`, `.double()` and their like that a module keeps as an attribute, and
+    `torch.zeros(..., requires_grad=True).to(device)` that an optimizer is given or whose `.grad` is read.
+
+    ## Why is this bad?
+    Where the move makes a copy, that is the result of an operator, and no leaf. It is not in `parameters()` and not in
+    the state dict, so the optimizer never trains it, or refuses it, and its `.grad` stays None. On a CPU the move does
+    nothing, and nobody sees the defect until the code runs on a GPU.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    class Scale(nn.Module):
+        def __init__(self, device):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3)).to(device)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch import nn
+
+    class Scale(nn.Module):
+        def __init__(self, device):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3).to(device))
+    ```
+
+    ## Fix safety
+    Moving the tensor before it becomes a parameter is unsafe: there is one parameter more, also in the state dict.
+
+    ## References
+    - [torch.Tensor.is_leaf](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.is_leaf.html): "b was created
+      by the operation that cast a cpu Tensor into a cuda Tensor"
+    """
+
+    code = "TL311"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"Parameter", b"requires_grad"), tuple(sorted(name.encode() for name in _MOVES)))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether brackets in which something requires a gradient close, and a move follows."""
+        return any(_is_moved(data, match) for match in _MADE.finditer(data))
+
+    def ask(self) -> Iterator[LostParameter]:
+        for statement in self.model.tree.of_type(ast.Assign, ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            move, made = statement.value, _moved(statement.value)
+            if made is None or len(targets) != 1 or not isinstance(move, ast.Call) or self._stays(move, made):
+                continue
+            if self._is_kept_parameter(targets[0], made):
+                yield LostParameter(python_ast.site_of(move), python_ast.site_of(made), ast.unparse(targets[0]), True)
+            elif isinstance(targets[0], ast.Name) and self._is_leaf_in_use(targets[0], made):
+                yield LostParameter(python_ast.site_of(move), python_ast.site_of(made), targets[0].id, False)
+
+    def _stays(self, move: ast.Call, made: ast.Call) -> bool:
+        """Whether a move does nothing: to where the tensor is made, or has been moved to before."""
+        if any(_STAYS.search(ast.unparse(item)) for item in python_ast.arguments(move)):
+            return True
+        inside = [node for item in python_ast.arguments(made) for node in ast.walk(item) if isinstance(node, ast.Call)]
+        return any(item.arg == "device" for call in (made, *inside) for item in call.keywords) or any(
+            python_ast.called_name(call) in _MOVES for call in inside
+        )
+
+    def _is_kept_parameter(self, target: ast.expr, made: ast.Call) -> bool:
+        """Whether a parameter becomes an attribute of a module, and nothing else ever does."""
+        method = self.model.program.definitions.method_around(target)
+        if self._qualified(made.func) not in api.PARAMETERS or method is None or method.owner is None:
+            return False
+        if not isinstance(target, ast.Attribute) or python_ast.dotted(target.value) not in method.parameters[:1]:
+            return False
+        if any(item.arg == "requires_grad" for item in made.keywords) or len(made.args) != 1:
+            return False
+        is_module = self.model.program.is_module_class(method.owner)
+        return is_module and len(_stores(method.owner, target.attr)) == 1
+
+    def _is_leaf_in_use(self, target: ast.Name, made: ast.Call) -> bool:
+        """Whether a tensor that requires a gradient goes to an optimizer, or its gradient is read."""
+        name = self._qualified(made.func)
+        flags = [item for item in made.keywords if item.arg == "requires_grad"]
+        if not flags or not python_ast.is_literal(flags[0].value, True):
+            return False
+        if not name.startswith("torch.") or name.rpartition(".")[2] not in api.CREATORS or "Float" in name:
+            return False
+        function = self.model.program.definitions.function_around(target)
+        scope = function.node if function is not None else self.model.tree.module
+        uses = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == target.id]
+        if sum(not isinstance(node.ctx, ast.Load) for node in uses) != 1:
+            return False
+        around = [self.model.tree.parent(node) for node in uses if isinstance(node.ctx, ast.Load)]
+        attributes = {item.attr for item in around if isinstance(item, ast.Attribute)}
+        if attributes & {"retain_grad", "requires_grad_", "data"}:
+            return False
+        return "grad" in attributes or any(self._is_optimized(item) for item in around if item is not None)
+
+    def _is_optimized(self, around: ast.AST) -> bool:
+        """Whether a list is what an optimizer of PyTorch is given."""
+        call = self.model.tree.parent(around) if isinstance(around, (ast.List, ast.Tuple)) else None
+        if not isinstance(call, ast.Call) or around not in call.args[:1]:
+            return False
+        name = self._qualified(call.func)
+        return name.startswith("torch.optim.") and naming.is_optimizer_class(name.rpartition(".")[2])
+
+    def _qualified(self, node: ast.expr) -> str:
+        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_LostParameter(self, lost: LostParameter) -> None:
+        then = (
+            "it is not in `parameters()`, and never trained"
+            if lost.is_parameter
+            else "it has no `.grad`, and no optimizer takes it"
+        )
+        self.report(
+            lost.move,
+            f"`{lost.name}` is a copy where the move makes one, and no leaf: {then}",
+            related=[(lost.made, "the leaf is made here")],
+            help="move the data before, or make it on the device",
+            fix=self._fix(lost),
+        )
+
+    def _fix(self, lost: LostParameter) -> edits.Change | None:
+        """The move inside of the call that makes the parameter."""
+        made, move = self.model.tree.node(lost.made), self.model.tree.node(lost.move)
+        written = self.nodes.at(lost.move) if self.nodes is not None and lost.is_parameter else None
+        if written is None or not isinstance(made, ast.Call) or not isinstance(move, ast.Call):
+            return None
+        code, data = self.model.tree.code, made.args[0]
+        if not isinstance(data, (ast.Call, ast.Name, ast.Attribute)) or "\n" in code(lost.move):
+            return None
+        suffix = code(lost.move)[len(code(lost.made)) :]
+        content = f"{code(made.func)}({code(data)}{suffix})"
+        return edits.Change("move the data before", [edits.Replace(written, content)])
+
+
+def _moved(node: ast.expr | None) -> ast.Call | None:
+    """The call whose result is moved: `nn.Parameter(x)` of `nn.Parameter(x).to(device).half()`."""
+    is_moved = False
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
+        node, is_moved = node.func.value, True
+    return node if is_moved and isinstance(node, ast.Call) else None
+
+
+def _stores(owner: definitions.ClassInfo, name: str) -> list[ast.Attribute]:
+    """Where methods of a class store an attribute of this name."""
+    found = (node for node in ast.walk(owner.node) if isinstance(node, ast.Attribute) and node.attr == name)
+    return [node for node in found if isinstance(node.ctx, ast.Store)]
+
+
+def _is_moved(data: bytes, match: re.Match[bytes]) -> bool:
+    """Whether a move follows the brackets that open in a match, or that it stands in."""
+    depth = 1
+    for bracket in re.finditer(rb"[()#\"']", data[match.end() :]):
+        if bracket[0] in b"#\"'":
+            return True  # brackets may be part of a text
+        depth += 1 if bracket[0] == b"(" else -1
+        if not depth:
+            return bool(_MOVED.match(data, match.end() + bracket.end()))
+    return True

@@ -1,0 +1,85 @@
+"""Probabilities where binary cross-entropy wants logits."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, repairs
+from torchlint.model.queries import endings, losses
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+
+@dataclass(frozen=True)
+class SigmoidAsLogits:
+    """The loss at `loss` takes what the sigmoid at `sigmoid` gives."""
+
+    loss: Site
+    sigmoid: Site
+
+
+class SigmoidBeforeBceWithLogits(Rule):
+    """Binary cross-entropy with logits is given a sigmoid, though it applies one.
+
+    ## What it does
+    Finds calls of `F.binary_cross_entropy_with_logits` and `nn.BCEWithLogitsLoss` whose input is the result of a
+    sigmoid: in the same function, or as an output of a module of the file, on every `return` of its `forward`.
+
+    ## Why is this bad?
+    The loss takes logits, of any size. Probabilities are between 0 and 1, of which its own sigmoid makes 0.5 to 0.73:
+    a perfect negative still costs 0.69, a perfect positive 0.31. Gradients are small, and no prediction is confident.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def loss(model, x, y):
+        probabilities = torch.sigmoid(model(x))
+        return F.binary_cross_entropy_with_logits(probabilities, y)
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def loss(model, x, y):
+        logits = model(x)
+        return F.binary_cross_entropy_with_logits(logits, y)
+    ```
+
+    ## Fix safety
+    Removing the sigmoid is unsafe: it changes the loss. It is offered where nothing else reads the sigmoid.
+
+    ## References
+    - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html):
+      "This loss combines a Sigmoid layer and the BCELoss in one single class"
+    """
+
+    code = "TL502"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"BCEWithLogitsLoss", b"binary_cross_entropy_with_logits"), (b"igmoid",))
+    calls = frozenset({"BCEWithLogitsLoss", "binary_cross_entropy_with_logits"})
+
+    def ask(self) -> Iterator[SigmoidAsLogits]:
+        for event, loss in self.model.endings.losses("binary_cross_entropy_with_logits"):
+            sigmoid = self.model.endings.of(losses.operands(loss)[0], {"sigmoid"}, endings.SHAPES | endings.BOUNDS)
+            if sigmoid is not None:
+                yield SigmoidAsLogits(event.site, sigmoid)
+
+    def report_SigmoidAsLogits(self, answer: SigmoidAsLogits) -> None:
+        call = self.model.tree.node(answer.loss)
+        given = call.args[0] if isinstance(call, ast.Call) and call.args else None
+        name = f"`{given.id}`" if isinstance(given, ast.Name) else "its input"
+        self.report(
+            answer.loss,
+            f"the loss takes logits, but {name} is a sigmoid: gradients are small, and perfect predictions cost",
+            related=[(answer.sigmoid, "the sigmoid is here")],
+            help="give it what the sigmoid is made of",
+            fix=repairs.without_activation(self.model, self.nodes, answer.loss, answer.sigmoid),
+        )

@@ -1,0 +1,211 @@
+"""Modules and parameters in plain containers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits
+from torchlint.model import definitions, values
+from torchlint.pytorch import api
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_STATEFUL = re.compile(
+    r"torch\.nn\.(Lazy)?(Linear|Bilinear|Conv\w+|\w*Norm(1d|2d|3d)?|Embedding(Bag)?|(RNN|LSTM|GRU)(Cell)?|PReLU"
+    r"|MultiheadAttention|Transformer\w*)$"
+)
+"""Modules of PyTorch that have parameters."""
+_COUNTING = frozenset("len enumerate zip range reversed print iter list tuple sorted isinstance".split())
+_OWN_WAY = frozenset("parameters named_parameters modules named_modules state_dict _apply to cuda".split())
+"""Methods by which a class sees to its parameters itself."""
+_CONTAINER = re.compile(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*[\[{(\w]|\.\s*append\s*\(|self\s*\.\s*\w+\s*\[")
+
+
+@dataclass(frozen=True)
+class PlainContainer:
+    """The container at `site`, an attribute `name` of a module, holds parameters that the module does not know."""
+
+    site: Site
+    name: str
+    holder: str
+    """What would register them: `ModuleList`."""
+    example: Site | None
+
+
+class UnregisteredModule(Rule):
+    """Modules in a plain list or dict, where `parameters()` does not find them.
+
+    ## What it does
+    Finds lists, tuples and dicts with modules or parameters in them that `__init__` of a module keeps as an attribute.
+
+    ## Why is this bad?
+    A module knows what is assigned to its attributes and what is in a `ModuleList` or `ModuleDict`, and looks into no
+    list. The layers in it are not in `parameters()`, so the optimizer never trains them; `to()` leaves them on the CPU;
+    the state dict does not hold them, and a checkpoint loses them.
+
+    ## Example
+    ```python
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Linear(4, 4) for _ in range(3)]
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+    ```
+
+    Use instead:
+    ```python
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+    ```
+
+    ## Fix safety
+    Registering the modules is unsafe: they are trained, and in the state dict, so that old checkpoints do not fit.
+
+    ## References
+    - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)
+    """
+
+    code = "TL309"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"Module",), (b"__init__",), (b"nn", b"torch"), (b"[", b"{", b"("))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether something with brackets becomes an attribute, or is added to one."""
+        return bool(_CONTAINER.search(data))
+
+    def ask(self) -> Iterator[PlainContainer]:
+        for info in self.model.program.definitions.classes.values():
+            if "__init__" in info.methods and self._is_module(info) and not _OWN_WAY & info.methods.keys():
+                if not self._registers(info):
+                    yield from self._containers(info)
+
+    def _is_module(self, info: definitions.ClassInfo) -> bool:
+        """Whether a class surely is one of modules."""
+        bases = [item for item in info.ancestors() if isinstance(item, str)]
+        return any(item == "torch.nn.Module" or item.endswith("LightningModule") for item in bases)
+
+    def _registers(self, info: definitions.ClassInfo) -> bool:
+        """Whether a class registers something by hand."""
+        calls = (node for node in ast.walk(info.node) if isinstance(node, ast.Call))
+        names = {python_ast.called_name(call) for call in calls}
+        return bool(names & {"add_module", "register_module", "register_parameter", "setattr", "__setattr__", "update"})
+
+    def _containers(self, info: definitions.ClassInfo) -> Iterator[PlainContainer]:
+        attributes = self.model.program.attributes_of(info)
+        others = [values.resolved(value) for value in attributes.values()]
+        known = {item for value in others if isinstance(value, values.Module) for item in (value, *_inside(value))}
+        for name, value in attributes.items():
+            container = values.resolved(value)
+            if not isinstance(container, values.Container) or container.site is None or self._is_hidden(container):
+                continue
+            if container.kind not in ("list", "tuple", "dict") or self._is_handed_on(name, info):
+                continue
+            lost = [item for item in _inside(container) if item not in known and self._has_parameters(item)]
+            if lost and not self._is_stored_again(name, info):
+                is_parameter = isinstance(lost[0], values.Tensor)
+                kind = "Dict" if container.kind == "dict" else "List"
+                holder = f"{'Parameter' if is_parameter else 'Module'}{kind}"
+                yield PlainContainer(container.site, name, holder, lost[0].site)
+
+    def _is_hidden(self, container: values.Container) -> bool:
+        """Whether it is a list or tuple of one, written out: the usual way to hide a module from its owner."""
+        return (
+            not container.grown
+            and container.site is not None
+            and container.site.kind in ("List", "Tuple")
+            and (len(container.elements()) == 1)
+        )
+
+    def _is_handed_on(self, name: str, info: definitions.ClassInfo) -> bool:
+        """Whether a container is an argument of something that may register what is in it: `nn.ModuleList(self.x)`."""
+        for call in ast.walk(info.node):
+            if isinstance(call, ast.Call) and python_ast.called_name(call) not in _COUNTING:
+                given = (item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(call))
+                if any(isinstance(item, ast.Attribute) and item.attr == name for item in given):
+                    return True
+        return False
+
+    def _is_stored_again(self, name: str, info: definitions.ClassInfo) -> bool:
+        """Whether another method puts something else in its place."""
+        return bool(info.assigned.get(name, set()) - {"__init__"})
+
+    def _has_parameters(self, value: values.Value, depth: int = 3) -> bool:
+        """Whether a value is a parameter, or a module that surely has some."""
+        if isinstance(value, values.Tensor):
+            return value.leaf and self._is_parameter(value)
+        if not isinstance(value, values.Module) or not depth:
+            return False
+        if value.info is None:
+            is_sequence = value.name == "torch.nn.Sequential"
+            inner = _inside(value) if is_sequence else ()
+            return bool(_STATEFUL.match(value.name)) or any(self._has_parameters(item, depth - 1) for item in inner)
+        stored = self.model.program.attributes_of(value.info).values()
+        return any(self._has_parameters(values.resolved(item), depth - 1) for item in stored)
+
+    def _is_parameter(self, value: values.Tensor) -> bool:
+        """Whether a leaf is made by `nn.Parameter`."""
+        call = self.model.tree.node(value.site) if value.site is not None else None
+        if not isinstance(call, ast.Call) or any(item.arg == "requires_grad" for item in call.keywords):
+            return False
+        return self.model.program.definitions.qualified(python_ast.dotted(call.func), call) in api.PARAMETERS
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_PlainContainer(self, found: PlainContainer) -> None:
+        what = "parameters" if found.holder.startswith("Parameter") else "modules"
+        self.report(
+            found.site,
+            f"the {what} in `{found.name}` are not registered: they are never trained, moved or saved",
+            related=[(found.example, "one of them is made here")] if found.example not in (None, found.site) else [],
+            help=f"keep them in an `nn.{found.holder}`",
+            fix=self._fix(found),
+        )
+
+    def _fix(self, found: PlainContainer) -> edits.Change | None:
+        """The container in brackets of what registers it."""
+        known = self.model.program.definitions
+        is_short = known.imports.get("nn") == "torch.nn"
+        name = f"nn.{found.holder}" if is_short else known.local_name(f"torch.nn.{found.holder}")
+        written = self.nodes.at(found.site) if self.nodes is not None and found.site.inner is None else None
+        code = self.model.tree.code(found.site)
+        if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
+            return None
+        return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
+
+
+def _inside(value: values.Value) -> list[values.Value]:
+    """What is in a container or module of modules, at any depth."""
+    found: list[values.Value] = []
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        inner = item.elements() if isinstance(item, values.Container) else list(item.parents)
+        for part in (resolved for inside in inner for resolved in values.inputs_of(inside)):
+            if part not in found:
+                found.append(part)
+                if isinstance(part, values.Container) or (isinstance(part, values.Module) and part.info is None):
+                    stack.append(part)
+    return found

@@ -1,0 +1,301 @@
+"""Random numbers that repeat in the workers of a loader."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import Category, Confidence, Rule, Severity, edits
+from torchlint.model import definitions, values
+from torchlint.pytorch import randomness
+from torchlint.syntax import python_ast
+
+_CHANGES = re.compile(r"epoch|step|iter|round|time|rand|rng|info|state", re.IGNORECASE)
+"""Names that may stand for another number in each epoch or worker."""
+_INSTEAD = "torch.initial_seed() % 2**32"
+
+
+@dataclass(frozen=True)
+class CalledInit:
+    """The function for the workers is called at `call` when the loader is made, and its result is None."""
+
+    call: python_ast.Site
+
+
+@dataclass(frozen=True)
+class RepeatedSeed:
+    """`seeding` takes a seed that is the same in every worker, or (`by_worker`) in every epoch."""
+
+    seeding: python_ast.Site
+    loader: python_ast.Site
+    by_worker: bool
+
+
+@dataclass(frozen=True)
+class CopiedGenerator:
+    """The dataset's generator is made at `made`, and each worker of the loader has a copy of it."""
+
+    made: python_ast.Site
+    loader: python_ast.Site
+    name: str
+
+
+class WorkerSeeding(Rule):
+    """Workers of a loader are seeded so that they repeat each other, or not at all.
+
+    ## What it does
+    Finds a `worker_init_fn` that is called instead of handed over, one that seeds every worker or every epoch with the
+    same number, and a random generator that a dataset keeps and each worker copies.
+
+    ## Why is this bad?
+    PyTorch seeds `random`, `numpy` and `torch` in each worker, differently in each epoch. A seed that does not depend
+    on the worker, or not on the epoch, takes that away: workers make the same augmentations as each other, or the same
+    in every epoch, and the model sees less than it seems. A function that is called at once seeds the main process, and
+    the loader is given None.
+
+    ## Example
+    ```python
+    import numpy as np
+    from torch.utils.data import DataLoader
+
+    def loader(dataset):
+        return DataLoader(dataset, num_workers=4, worker_init_fn=np.random.seed(1))
+    ```
+
+    Use instead:
+    ```python
+    from torch.utils.data import DataLoader
+
+    def loader(dataset):
+        return DataLoader(dataset, num_workers=4)
+    ```
+
+    ## Severity
+    Seeds and generators that repeat are a warning: a dataset that draws no random numbers does not mind.
+
+    ## Fix safety
+    Seeding from `torch.initial_seed()` is unsafe: random numbers are others.
+
+    ## References
+    - [Randomness in multi-process data loading](https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader)
+    - [PyTorch seeds numpy in workers since 1.9](https://github.com/pytorch/pytorch/pull/56488)
+    """
+
+    code = "TL604"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = (
+        (b"DataLoader",),
+        (b"worker_init_fn", b"default_rng", b"RandomState", b"Random", b"Generator"),
+        (b"seed", b"Dataset"),
+    )
+    calls = frozenset({"DataLoader"})
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        """Whether a loader's workers get a function, or an object keeps a generator."""
+        kept = rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=[^=\n]*\b(default_rng|RandomState|Random|Generator)\s*\("
+        return bool(re.search(rb"worker_init_fn\s*=(?!\s*None\b)", data) or re.search(kept, data))
+
+    def ask(self) -> Iterator[CalledInit | RepeatedSeed | CopiedGenerator]:
+        for call in self.model.tree.of_type(ast.Call):
+            for keyword in call.keywords:
+                if keyword.arg == "worker_init_fn":
+                    yield from self._about_function(keyword.value, call)
+        for loader in self.model.program.observations.loaders:
+            yield from self._copied_generators(loader)
+
+    # -- the function for the workers -----------------------------------------------------------------
+
+    def _about_function(self, given: ast.expr, loader: ast.Call) -> Iterator[CalledInit | RepeatedSeed]:
+        if isinstance(given, ast.Call) and self._returns_none(given):
+            yield CalledInit(python_ast.site_of(given))
+            return
+        options = {item.arg: item.value for item in loader.keywords}
+        workers = options.get("num_workers")
+        if isinstance(workers, ast.Constant) and not workers.value:
+            return
+        lives_on = not python_ast.is_literal(options.get("persistent_workers", ast.Constant(False)), False)
+        function = self._function(given)
+        for seeding in self._seedings(function) if function is not None else ():
+            by_worker = self._is_fixed(seeding, function) if function is not None else None
+            if by_worker is False or (by_worker is True and not lives_on):
+                yield RepeatedSeed(python_ast.site_of(seeding), python_ast.site_of(loader), by_worker)
+
+    def _returns_none(self, call: ast.Call) -> bool:
+        """Whether a call surely gives None: it seeds, or is of a function of the file that returns nothing."""
+        if self._qualified(call.func) in randomness.SEEDING_WITHOUT_RESULT:
+            return True
+        info = self.model.program.definitions.defined(python_ast.dotted(call.func))
+        if not isinstance(info, definitions.FunctionInfo) or info.decorators or info.is_generator:
+            return False
+        own = [node for node in _own_nodes(info.node) if isinstance(node, ast.Return) and node.value is not None]
+        return not own and not isinstance(info.node, (ast.AsyncFunctionDef, ast.Lambda))
+
+    def _function(self, given: ast.expr) -> definitions.FunctionInfo | None:
+        """The function of the file that a loader is given, also by `functools.partial`."""
+        known = self.model.program.definitions
+        if isinstance(given, ast.Call) and self._qualified(given.func) == "functools.partial" and given.args:
+            given = given.args[0]
+        if isinstance(given, ast.Lambda):
+            return known.functions.get(given)
+        if isinstance(given, ast.Attribute):
+            method = known.method_around(given)
+            owner = method.owner if method is not None else None
+            is_own = method is not None and python_ast.dotted(given.value) in method.parameters[:1]
+            return owner.method(given.attr) if owner is not None and is_own else None
+        found = known.defined(python_ast.dotted(given))
+        return found if isinstance(found, definitions.FunctionInfo) and found.definitions is known else None
+
+    def _seedings(self, function: definitions.FunctionInfo) -> Iterator[ast.Call]:
+        """The calls in a function that seed with one argument."""
+        for node in _own_nodes(function.node):
+            if isinstance(node, ast.Call) and self._qualified(node.func) in randomness.SEEDING:
+                if len(python_ast.arguments(node)) == 1:
+                    yield node
+
+    def _is_fixed(self, seeding: ast.Call, function: definitions.FunctionInfo) -> bool | None:
+        """Whether a seed depends on the worker's number and nothing else that changes; None: it may be anything."""
+        own = function.parameters[1 if function.is_method else 0 :][:1]
+        bound = self.model.program.definitions.names_assigned([function.node])
+        pending, seen, by_worker = [python_ast.arguments(seeding)[0]], set[str](), False
+        while pending:
+            node = pending.pop()
+            if isinstance(node, ast.BinOp):
+                pending += [node.left, node.right]
+            elif isinstance(node, ast.Name) and node.id in own:
+                by_worker = True
+            elif isinstance(node, ast.Name) and node.id in bound:
+                assigned = _only_assignment(function.node, node.id)
+                if assigned is None or node.id in seen:
+                    return None
+                seen.add(node.id)
+                pending.append(assigned)
+            elif isinstance(node, ast.Call) and self._qualified(node.func) == "builtins.int" and len(node.args) == 1:
+                pending += node.args
+            elif not isinstance(node, ast.Constant) and not self._is_name_of_constant(node):
+                return None
+        return by_worker
+
+    def _is_name_of_constant(self, node: ast.expr) -> bool:
+        """Whether an expression is a name or attribute that nothing suggests to change: `seed`, `args.seed`."""
+        name = python_ast.dotted(node)
+        return isinstance(node, (ast.Name, ast.Attribute)) and bool(name) and not _CHANGES.search(name)
+
+    def _qualified(self, node: ast.expr) -> str:
+        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
+
+    # -- generators of datasets -----------------------------------------------------------------------
+
+    def _copied_generators(self, loader: values.Utility) -> Iterator[CopiedGenerator]:
+        """Generators that a dataset keeps and draws from for each item, where its loader has several workers."""
+        workers, dataset = loader.part("num_workers"), loader.part("dataset")
+        dataset = values.resolved(dataset) if dataset is not None else None
+        if not isinstance(workers, values.Plain) or not isinstance(workers.constant, int) or workers.constant < 2:
+            return
+        if not isinstance(dataset, values.Instance) or loader.site is None or loader.part("worker_init_fn") is not None:
+            return
+        init, draw = dataset.info.method("__init__"), dataset.info.methods.get("__getitem__")
+        if init is None or draw is None or not self._is_map_style(dataset.info):
+            return
+        for name, made in self._generators(init):
+            if dataset.info.assigned.get(name) == {"__init__"} and self._draws(name, draw, dataset.info):
+                yield CopiedGenerator(python_ast.site_of(made), loader.site, name)
+
+    def _is_map_style(self, info: definitions.ClassInfo) -> bool:
+        bases = [item for item in info.ancestors() if isinstance(item, str)]
+        is_dataset = any(item.startswith("torch.utils.data.") and item.endswith("Dataset") for item in bases)
+        return is_dataset and not any(item.endswith("IterableDataset") for item in bases)
+
+    def _generators(self, init: definitions.FunctionInfo) -> Iterator[tuple[str, ast.Call]]:
+        """The generators that `__init__` stores, each with the name of the attribute."""
+        for node in _own_nodes(init.node):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
+                target, made = node.targets[0], node.value
+                if isinstance(made, ast.Call) and self._qualified(made.func) in randomness.GENERATORS:
+                    if init.parameters and python_ast.dotted(target.value) == init.parameters[0]:
+                        yield target.attr, made
+
+    def _draws(self, name: str, draw: definitions.FunctionInfo, info: definitions.ClassInfo) -> bool:
+        """Whether items are drawn with a generator, in a method or one that it calls, and nobody seeds it."""
+        called = {python_ast.called_name(node) for node in _own_nodes(draw.node) if isinstance(node, ast.Call)}
+        drawing = [draw, *(method for key, method in info.methods.items() if key in called)]
+        is_read = any(_reads(method, name) for method in drawing)
+        seeded = re.compile(rf"\b{re.escape(name)}\s*\.\s*(manual_seed|seed|set_state|setstate|bit_generator)\b")
+        return is_read and not seeded.search(self.model.tree.source.text)
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_CalledInit(self, called: CalledInit) -> None:
+        self.report(
+            called.call,
+            "`worker_init_fn` is None: the function is called here, once, in the main process",
+            help="hand over a function, or leave it out: PyTorch seeds each worker",
+        )
+
+    def report_RepeatedSeed(self, repeated: RepeatedSeed) -> None:
+        every = "worker gets the same seed in every epoch" if repeated.by_worker else "every worker gets the same seed"
+        every = f"each {every}" if repeated.by_worker else every
+        self.report(
+            repeated.seeding,
+            f"{every}: random numbers repeat, though PyTorch has seeded the worker",
+            related=[(repeated.loader, "the loader is made here")],
+            help=f"delete it, or seed with `{_INSTEAD}`",
+            severity=Severity.WARNING,
+            confidence=Confidence.MEDIUM,
+            fix=self._fix(repeated.seeding),
+        )
+
+    def report_CopiedGenerator(self, copied: CopiedGenerator) -> None:
+        self.report(
+            copied.made,
+            f"each worker has its own copy of `{copied.name}`: workers and epochs draw the same numbers",
+            related=[(copied.loader, "the loader and its workers are made here")],
+            help="draw from `torch` or `numpy.random`, which PyTorch seeds, or make a generator in each worker",
+            severity=Severity.WARNING,
+            confidence=Confidence.MEDIUM,
+        )
+
+    def _fix(self, site: python_ast.Site) -> edits.Change | None:
+        """The seed that PyTorch has given the worker."""
+        call = self.model.tree.node(site)
+        if not isinstance(call, ast.Call) or not call.args or self.nodes is None:
+            return None
+        written = self.nodes.at(python_ast.site_of(call.args[0]))
+        is_imported = self.model.program.definitions.imports.get("torch") == "torch"
+        return (
+            edits.Change("seed with PyTorch's seed", [edits.Replace(written, _INSTEAD)])
+            if written and is_imported
+            else None
+        )
+
+
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """What stands in a function, and in no other function in it."""
+    stack = [*python_ast.children(function)]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, python_ast.SCOPES):
+            stack.extend(python_ast.children(node))
+
+
+def _only_assignment(function: ast.AST, name: str) -> ast.expr | None:
+    """What a local name is assigned, if that is so in one place only."""
+    stores = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == name]
+    stores = [node for node in stores if isinstance(node.ctx, ast.Store)]
+    found = [
+        node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and node.targets[0] in stores
+    ]
+    return found[0] if len(found) == len(stores) == 1 else None
+
+
+def _reads(method: definitions.FunctionInfo, name: str) -> bool:
+    """Whether a method reads an attribute of its object."""
+    own = method.parameters[:1]
+    nodes = (node for node in ast.walk(method.node) if isinstance(node, ast.Attribute) and node.attr == name)
+    return any(python_ast.dotted(node.value) in own for node in nodes)

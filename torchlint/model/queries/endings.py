@@ -1,0 +1,120 @@
+"""Endings: the operator that a value surely is the result of, through modules and changes of its shape."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from torchlint.model.events import Compute
+from torchlint.model.program import Program
+from torchlint.model.queries import losses
+from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Value, inputs_of, resolved
+from torchlint.syntax.python_ast import Site
+
+SHAPES = frozenset(
+    "view reshape squeeze unsqueeze flatten transpose permute float double half to cuda cpu contiguous getitem".split()
+)
+"""Operators that keep the values of their input, all or some of them."""
+BOUNDS = frozenset({"clamp", "clamp_min", "add"})
+"""Those that keep values away from a bound: `add` of a number."""
+_OF_MODULES = {
+    "Softmax": "softmax",
+    "Softmax2d": "softmax",
+    "LogSoftmax": "log_softmax",
+    "Sigmoid": "sigmoid",
+    "LogSigmoid": "logsigmoid",
+    "Linear": "linear",
+    "Conv1d": "conv1d",
+    "Conv2d": "conv2d",
+    "Conv3d": "conv3d",
+}
+
+
+class Endings:
+    """Asks where values come from."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def of(self, value: Value, operators: Collection[str], through: Collection[str] = SHAPES) -> Site | None:
+        """Where one of these operators makes what a value surely is, but for operators that it goes `through`."""
+        return _Search(self._program, frozenset(operators), frozenset(through)).of_value(value, frozenset())
+
+    def losses(self, *functions: str) -> Iterator[tuple[Compute, Tensor]]:
+        """The losses that the program computes by one of these functions of PyTorch, or by its module."""
+        for trace in self._program.traces:
+            for event in trace.of(Compute):
+                if losses.loss_function(event.value) in functions and losses.operands(event.value):
+                    yield event, event.value
+
+
+class _Search:
+    """One question."""
+
+    def __init__(self, program: Program, operators: frozenset[str], through: frozenset[str]) -> None:
+        self._program = program
+        self._operators = operators
+        self._through = through
+
+    def of_value(self, value: Value, seen: frozenset[Value]) -> Site | None:
+        value = self._source(resolved(value))
+        if value in seen:
+            return None
+        seen |= {value}
+        if isinstance(value, Phi):
+            return _only([self.of_value(item, seen) for item in inputs_of(value)])
+        if not isinstance(value, Tensor):
+            return None
+        if value.op in self._operators:
+            return value.site
+        if value.op == "module":
+            return self._of_module(resolved(value.parents[0]), value, seen)
+        return self._of_output(value, seen) if value.op == "component" else None
+
+    def _source(self, value: Value) -> Value:
+        """What a value is in another shape or type."""
+        seen: set[Value] = set()
+        while isinstance(value, Tensor) and value not in seen and value.op in self._through and value.parents:
+            seen.add(value)
+            if value.op == "add" and not all(isinstance(item, Plain) for item in value.parents[1:]):
+                break
+            value = resolved(value.parents[0])
+        return value
+
+    def _of_module(self, module: Value, call: Tensor | None, seen: frozenset[Value]) -> Site | None:
+        """Where a module ends so; `call` is its result, where it is the module called."""
+        if not isinstance(module, Module):
+            return None
+        if module.info is not None:
+            returned = call.body if call is not None else self._program.returned_by(module.info)
+            return self.of_value(returned, seen) if returned is not None else None
+        name = module.name.removeprefix("torch.nn.")
+        if _OF_MODULES.get(name) in self._operators:
+            return module.site if call is None else call.site
+        if name == "Sequential" and module.parents and self._is_written_out(module):
+            return self._of_module(resolved(module.parents[-1]), None, seen)
+        return None
+
+    def _of_output(self, output: Tensor, seen: frozenset[Value]) -> Site | None:
+        """Where one of several outputs of a module is made."""
+        whole = output.parents[0]
+        key, body = whole.key_of(output), whole.body if isinstance(whole, Tensor) else None
+        returned = list(inputs_of(body)) if body is not None else []
+        if not isinstance(key, int) or not all(_has_element(item, key) for item in returned):
+            return None
+        return _only([self.of_value(item.parents[key], seen) for item in returned])
+
+    def _is_written_out(self, module: Module) -> bool:
+        """Whether the modules of a `Sequential` are all written in its call: a list may grow under a condition."""
+        node = self._program.tree.node(module.site) if module.site is not None else None
+        return isinstance(node, ast.Call) and not any(isinstance(item, ast.Starred) for item in node.args)
+
+
+def _only(sites: list[Site | None]) -> Site | None:
+    """The first of several sites, if there are any, and none is missing."""
+    return sites[0] if sites and None not in sites else None
+
+
+def _has_element(value: Value, key: int) -> bool:
+    """Whether a value is a tuple or list of so many known elements."""
+    return isinstance(value, Container) and len(value.elements()) == len(value.parents) > key

@@ -1,0 +1,47 @@
+"""Losses: which values are the loss of a function or module of PyTorch."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.values import Module, Tensor, Value, resolved
+from torchlint.pytorch import losses
+from torchlint.syntax.python_ast import PythonTree
+
+
+def loss_function(value: Value) -> str:
+    """The function of PyTorch whose result a value is, or that of its module: `cross_entropy`; else empty."""
+    if not isinstance(value, Tensor):
+        return ""
+    if value.op != "module":
+        return value.op if value.op in losses.FUNCTIONS.values() else ""
+    module = resolved(value.parents[0])
+    if not isinstance(module, Module) or module.info is not None:
+        return ""
+    return losses.FUNCTIONS.get(module.name.removeprefix("torch.nn."), "")
+
+
+def operands(value: Tensor) -> tuple[Value, ...]:
+    """What a loss is computed of: its input, and its target if that is known."""
+    return value.parents[1:] if value.op == "module" else value.parents
+
+
+def is_mean(value: Value, tree: PythonTree) -> bool:
+    """Whether a value is a loss that is averaged over what it is given, as far as the call says that asks for it."""
+    function = loss_function(value)
+    if function not in losses.AVERAGED or not isinstance(value, Tensor):
+        return False
+    module = resolved(value.parents[0]) if value.op == "module" else None
+    site = module.site if module is not None else value.site
+    call = tree.node(site) if site is not None else None
+    if not isinstance(call, ast.Call) or any(isinstance(item, ast.Starred) for item in call.args):
+        return False
+    positional = losses.POSITIONAL.get(function, 0) if module is not None else 2
+    return len(call.args) <= positional and all(_is_harmless(item) for item in call.keywords)
+
+
+def _is_harmless(keyword: ast.keyword) -> bool:
+    """Whether an argument leaves it at the mean."""
+    if keyword.arg == "reduction":
+        return isinstance(keyword.value, ast.Constant) and keyword.value.value == "mean"
+    return keyword.arg is not None and keyword.arg not in losses.REDUCING
