@@ -6,8 +6,9 @@ import ast
 from dataclasses import dataclass, field
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.values import Function, Module, Value
+from torchlint.model.values import Function, Module, Tensor, Value
 from torchlint.pytorch.effects import GradMode
+from torchlint.syntax.python_ast import Site
 
 
 @dataclass
@@ -36,5 +37,7 @@ class Observations:
     """The module that overwrites its argument, by its result."""
     openings: dict[Value, Module] = field(default_factory=dict)
     """The module that opens a `Sequential` and overwrites its argument, by its result."""
+    indexed: list[tuple[Site, Tensor]] = field(default_factory=list)
+    """Where a tensor is asked for an element by a literal number."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
     """Values that are layers of PyTorch, and in which arms of branches."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from torchlint.pytorch.losses import OLD
 from torchlint.pytorch.releases import CURRENT, Release
 
 
@@ -120,17 +121,6 @@ REMOVALS = (
 
 _F = "torch.nn.functional"
 _INDEXED = Fix(add='indexing="ij"')
-_LOSSES = (
-    "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CrossEntropyLoss HingeEmbeddingLoss KLDivLoss L1Loss MSELoss "
-    "MarginRankingLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss PoissonNLLLoss "
-    "SmoothL1Loss SoftMarginLoss TripletMarginLoss"
-)
-_LOSS_FUNCTIONS = (
-    "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy hinge_embedding_loss "
-    "kl_div l1_loss mse_loss margin_ranking_loss multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss "
-    "nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss"
-)
-
 DEPRECATIONS = (
     # -- linear algebra -----------------------------------------------------------------------------------
     Change("torch.cholesky", _WARNS, "torch.linalg.cholesky", (1, 8), (1, 8),
@@ -155,8 +145,8 @@ DEPRECATIONS = (
            fix=Fix(add="align_corners=False")),
     Change(f"{_F}.gumbel_softmax", _WARNS, "nothing in its place", keyword="eps", fix=Fix(drop=True)),
     *(Change(f"{module}.{name}", _WARNS, 'reduction="mean", "sum" or "none"', (1, 0), keyword=keyword)
-      for module, names in (("torch.nn", _LOSSES), (_F, _LOSS_FUNCTIONS))
-      for name in names.split() for keyword in ("size_average", "reduce")),
+      for module, names in (("torch.nn", OLD), (_F, OLD.values()))
+      for name in names for keyword in ("size_average", "reduce")),
     Change("torch.nn.utils.clip_grad_norm", _WARNS, "torch.nn.utils.clip_grad_norm_", (1, 0),
            fix=_rename("torch.nn.utils.clip_grad_norm_")),
     *_renamed("torch.nn.init", "uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform "

@@ -20,6 +20,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import naming
 from torchlint.pytorch.api import WITH_INDICES
+from torchlint.syntax.python_ast import site_of
 
 
 class Elements(Part):
@@ -31,6 +32,8 @@ class Elements(Part):
         index = self.index(node)
         if isinstance(owner, Module) and any(isinstance(item, ast.Slice) for item in indices_of(node)):
             return self.state.stamp(Module(node, owner.name, owner.parents, owner.info))
+        if isinstance(owner, Tensor) and type(key_of(index)) is int:
+            self.observations.indexed.append((site_of(node), owner))
         stored = self.state.stored_at(owner, index)
         return stored if stored is not None else self.lookup(owner, key_of(index), node, basic=self.is_basic(node))
 
