@@ -38,19 +38,27 @@ class ChangedCall:
         return Change(_title(fix, use), found, Safety.SAFE if fix.safe else Safety.UNSAFE)
 
     def _renamed(self, fix: Fix, call: cst.Call, node: ast.AST) -> list[NodeEdit]:
-        name = self.model.definitions.local_name(fix.to) if fix.to else None
+        name = self._local_name(fix.to) if fix.to else None
         if name is None or self.model.definitions.qualified(name, node) != fix.to:
             return []
         if fix.first and not call.args:
             return [Replace(call, f"{name}({fix.first})")]
         return [Replace(call.func, name)]
 
+    def _local_name(self, qualified: str) -> str | None:
+        """How the module writes a qualified name: `F.interpolate` rather than `torch.nn.functional.interpolate`."""
+        imports = self.model.definitions.imports.items()
+        fitting = [(target, local) for local, target in imports if f"{qualified}.".startswith(f"{target}.")]
+        target, local = max(fitting, key=lambda item: len(item[0]), default=("", ""))
+        return local + qualified[len(target) :] if local else None
+
     def _arguments(self, fix: Fix, call: cst.Call, use: Use) -> list[NodeEdit]:
         edits: list[NodeEdit] = []
         if fix.first and call.args:
             edits.append(_before(call.args[0], f"{fix.first}, "))
         if fix.add and call.args:
-            edits.append(_after(call.args[-1], f", {fix.add}"))
+            named = next((item for item in call.args if item.keyword is not None), None)
+            edits.append(_before(named, f"{fix.add}, ") if named else Append(call.args[-1].value, f", {fix.add}"))
         if fix.drop and use.keyword is not None:
             edits += [Delete(item) for item in call.args if item.keyword and item.keyword.value == use.keyword.arg]
         return edits
@@ -58,10 +66,6 @@ class ChangedCall:
 
 def _before(argument: cst.Arg, text: str) -> NodeEdit:
     return Prepend(argument.keyword or argument.value, text)
-
-
-def _after(argument: cst.Arg, text: str) -> NodeEdit:
-    return Append(argument.value, text)
 
 
 def _title(fix: Fix, use: Use) -> str:
