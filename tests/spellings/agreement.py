@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.engine.diagnostics import Crashes
 from torchlint.engine.examination import looking
+from torchlint.engine.registry import Selection
 from torchlint.engine.run_rules import walk
 from torchlint.engine.suppressions import Suppressions
 from torchlint.files.source import SourceFile
@@ -16,7 +17,7 @@ from torchlint.rule import Rule
 def findings(data: bytes, rules: tuple[type[Rule], ...]) -> list[Finding]:
     """All findings of these rules, each run as if nothing had been asked first."""
     source = SourceFile("program.py", data)
-    return walk(source, rules, {}, Suppressions(source), Crashes(source), None)
+    return walk(source, rules, Selection(tuple(rules)), Suppressions(source), Crashes(source), None)
 
 
 def missed(data: bytes, rules: tuple[type[Rule], ...]) -> Iterator[Finding]:

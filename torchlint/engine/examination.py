@@ -110,7 +110,7 @@ class _Linting:
         if self.active:
             from torchlint.engine.run_rules import walk  # LibCST takes longer to import than most runs take
 
-            found = walk(source, self.active, self.selection.options, suppressions, crashes, pieces, self.search)
+            found = walk(source, self.active, self.selection, suppressions, crashes, pieces, self.search)
         elif self.always_parse:
             from torchlint.syntax.python_ast import check
 

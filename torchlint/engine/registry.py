@@ -15,6 +15,7 @@ from torchlint.engine.plugins import plugins
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
 from torchlint.finding import Category, Meta
 from torchlint.lazy_import import late
+from torchlint.pytorch.releases import Releases
 from torchlint.rule import OptionValue, Rule
 from torchlint.suggest import hint
 
@@ -76,6 +77,8 @@ class Selection:
     options: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict)
     following: Following | None = None
     """How imports are followed; without it what a file imports is unknown."""
+    torch: Releases | None = None
+    """The releases of PyTorch that the project asks for; without them the current one."""
 
 
 @cache
@@ -173,11 +176,12 @@ def select(
     preview: bool = False,
     options: Mapping[str, Mapping[str, OptionValue]] | None = None,
     following: Following | None = None,
+    torch: Releases | None = None,
 ) -> Selection:
     """Resolve selectors into a selection; `chosen` of None means the defaults. Raises `UnknownRule`.
 
     A preview rule takes part only with `preview`, or when it is named by its own name or code. Imports are followed
-    only with `following`.
+    only with `following`. `torch` are the releases of PyTorch that the project asks for.
     """
     explicit: set[str] = set()
 
@@ -204,4 +208,5 @@ def select(
         checks=ABOUT_FILES | {meta.name for meta in ENGINE_CHECKS if meta.name in names},
         options=dict(options or {}),
         following=following,
+        torch=torch,
     )

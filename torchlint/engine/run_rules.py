@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchlint.engine.diagnostics import Crashes
+from torchlint.engine.registry import Selection
 from torchlint.engine.suppressions import Suppressions
 from torchlint.files.first_party import Search, beside
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import Elsewhere, Finding, Meta, Position, Related, Span
 from torchlint.model import Model
 from torchlint.model.imports import Imports
-from torchlint.rule import OptionValue, Place, Report, Rule
+from torchlint.rule import Place, Report, Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
 from torchlint.syntax.python_ast import LOOPS, Site, read
@@ -33,7 +34,7 @@ Handler: TypeAlias = "Callable[[cst.CSTNode], object]"
 def walk(
     source: SourceFile,
     active: Sequence[type[Rule]],
-    options: Mapping[str, Mapping[str, OptionValue]],
+    selection: Selection,
     suppressions: Suppressions,
     crashes: Crashes,
     pieces: Pieces | None,
@@ -42,7 +43,7 @@ def walk(
     """What the rules find that no comment suppresses; raises `SyntaxProblem` and `SourceError`."""
 
     def work() -> list[Finding]:
-        return _Walk(source, pieces, crashes, search).findings(active, options, suppressions)
+        return _Walk(source, pieces, crashes, search).findings(active, selection, suppressions)
 
     with collector_paused():
         return with_deep_stack(work)
@@ -61,20 +62,20 @@ class _Walk:
     def findings(
         self,
         active: Sequence[type[Rule]],
-        options: Mapping[str, Mapping[str, OptionValue]],
+        selection: Selection,
         suppressions: Suppressions,
     ) -> list[Finding]:
         imports = Imports(self.search) if self.search is not None else None
-        model = Model(self.python, {name for rule in active for name in rule.calls}, imports)
+        model = Model(self.python, {name for rule in active for name in rule.calls}, imports, selection.torch)
         rules: list[Rule] = []
         for rule in active:
             with self.crashes.of(rule):
-                rules.append(rule(model, lambda: self.nodes, options.get(rule.rule_name())))
+                rules.append(rule(model, lambda: self.nodes, selection.options.get(rule.rule_name())))
                 _answer(rules[-1])
         visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
         if visitors:
             _dispatch(self.tree, visitors, self.crashes)
-        owned = _Owned(self.search, options)
+        owned = _Owned(self.search, selection)
         reports = [(type(rule), report) for rule in rules for report in rule.reports]
         found = self._located([item for item in reports if not owned.by_other_file(*item)], suppressions)
         if imports is not None:
@@ -161,9 +162,9 @@ class _Walk:
 class _Owned:
     """What other files are told themselves, when they are linted."""
 
-    def __init__(self, search: Search | None, options: Mapping[str, Mapping[str, OptionValue]]) -> None:
+    def __init__(self, search: Search | None, selection: Selection) -> None:
         self._search = search
-        self._options = options
+        self._selection = selection
         self._reported: dict[tuple[str, type[Rule]], set[Place]] = {}
 
     def by_other_file(self, rule: type[Rule], report: Report) -> bool:
@@ -185,7 +186,8 @@ class _Owned:
     def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Place]:
         imports = Imports(search)
         with suppress(Exception):  # that is said when the file itself is linted
-            found = rule(Model(read(source), rule.calls, imports), lambda: None, self._options.get(rule.rule_name()))
+            model = Model(read(source), rule.calls, imports, self._selection.torch)
+            found = rule(model, lambda: None, self._selection.options.get(rule.rule_name()))
             _answer(found)
             yield from (report.place for report in found.reports)
         imports.close()

@@ -218,6 +218,11 @@ class Definitions:
         """Whether a name is bound once at the top level, by the definition of a function or class."""
         return self._bound[name] == 1 and (name in self._top_level or name in self.class_names)
 
+    def is_only_imported(self, name: str) -> bool:
+        """Whether all that the module binds a name to are imports of one thing."""
+        targets = self.scopes.alternatives.get(name, [])
+        return len(set(targets)) == 1 and self._bound[name] == len(targets)
+
     @cached_property
     def _bound(self) -> Counter[str]:
         """How often the module binds each name, in its branches, loops and `with` blocks, too."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 
+from torchlint.model.definitions import Definitions
 from torchlint.model.imports import Imports
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program
@@ -13,25 +14,39 @@ from torchlint.model.queries.module_modes import ModuleModes
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.tracking import Tracking
+from torchlint.pytorch.releases import Releases
 from torchlint.syntax.python_ast import PythonTree
 
 
 class Model:
     """The facade that rules ask. Each part is worked out when it is first asked for."""
 
-    def __init__(self, tree: PythonTree, calls: Collection[str] = (), imports: Imports | None = None) -> None:
+    def __init__(
+        self,
+        tree: PythonTree,
+        calls: Collection[str] = (),
+        imports: Imports | None = None,
+        torch: Releases | None = None,
+    ) -> None:
         """`calls` names callables that rules ask about though they train nothing: see `Rule.calls`.
 
         `imports` follows what the module imports of the repository; without it that is unknown.
         """
         self.tree = tree
+        self.torch = torch or Releases()
+        """The releases of PyTorch that the project asks for."""
         self._imports = imports
         self._calls = calls
 
     @cached_property
+    def definitions(self) -> Definitions:
+        """Functions, classes and imports: for what can be asked without interpreting anything."""
+        return Definitions(self.tree, self._imports)
+
+    @cached_property
     def program(self) -> Program:
         """The events of every root of the module."""
-        return Program(self.tree, self._calls, self._imports)
+        return Program(self.definitions, self._calls, self._imports)
 
     @cached_property
     def tracking(self) -> Tracking:

@@ -50,5 +50,7 @@ class Observations:
     """Calls of methods that are named `forward`, each with the object."""
     discarded: list[Tensor] = field(default_factory=list)
     """Results of calls that are statements of their own."""
+    indexed: list[tuple[Site, Tensor]] = field(default_factory=list)
+    """Where a tensor is asked for an element by a literal number."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
     """Values that are layers of PyTorch, and in which arms of branches."""

@@ -21,7 +21,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import naming
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, called_name, dotted, is_literal
+from torchlint.syntax.python_ast import FUNCTIONS, Site, called_name, dotted, is_literal
 
 Kind = TypeVar("Kind", bound=Event)
 Other = TypeVar("Other", bound=Event)
@@ -107,17 +107,17 @@ class Trace:
 class Program:
     """Interprets a module: its statements first, then the relevant functions that they did not reach."""
 
-    def __init__(self, tree: PythonTree, calls: Collection[str] = (), imports: Imports | None = None) -> None:
+    def __init__(self, definitions: Definitions, calls: Collection[str] = (), imports: Imports | None = None) -> None:
         """`calls` names callables: functions that call one, or what it has made, are interpreted, too.
 
         `imports` follows what the module imports of the repository.
         """
-        self.tree = tree
+        self.tree = tree = definitions.tree
         self.calls = frozenset(calls)
         self._imports = imports
-        self.definitions = Definitions(tree, imports)
+        self.definitions = definitions
         if imports is not None:
-            imports.own = self.definitions
+            imports.own = definitions
         self.interpreter = Interpreter(self.definitions, imports)
         self.interpreter.visit.at = None
         self.observations = self.interpreter.observations

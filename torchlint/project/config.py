@@ -15,8 +15,10 @@ from torchlint.engine import registry
 from torchlint.files import regular
 from torchlint.files.checkout import real_path
 from torchlint.files.sources import Sources
+from torchlint.project.requirements import Requirements
 from torchlint.project.settings import Overrides, Settings
 from torchlint.project.toml_lines import MAX_PARTS, line_of, line_of_error, line_of_long_key
+from torchlint.pytorch.releases import Releases
 from torchlint.rule import OptionValue, Rule
 from torchlint.suggest import hint, hint_of_rule
 
@@ -58,7 +60,9 @@ class Configurations:
         self._overrides = overrides or Overrides()
         self._sources = Sources()
         self._default = self._overrides.applied(Settings(Path.cwd(), sources=self._sources))
+        self._requirements = None if isolated else Requirements(self._sources)
         self._known: dict[Path, Settings] = {}
+        self._for_torch: dict[tuple[Settings, Releases], Settings] = {}
         self._everywhere: Settings | None = self._default if isolated else None
         if file is not None:
             found = read(file)
@@ -68,7 +72,16 @@ class Configurations:
 
     def of_folder(self, folder: Path) -> Settings:
         """The settings for files in `folder`; raises `ConfigError`."""
-        return self._everywhere or self._nearest(folder.absolute())
+        settings = self._everywhere or self._nearest(folder.absolute())
+        torch = self._requirements.torch(folder.absolute()) if self._requirements is not None else None
+        return settings if torch is None else self._with_torch(settings, torch)
+
+    def _with_torch(self, settings: Settings, torch: Releases) -> Settings:
+        """The same settings for the same folders, since what is made of them is kept."""
+        key = settings, torch
+        if key not in self._for_torch:
+            self._for_torch[key] = replace(settings, torch=torch)
+        return self._for_torch[key]
 
     def _nearest(self, folder: Path) -> Settings:
         if folder not in self._known:

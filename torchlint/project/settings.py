@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from torchlint.engine import registry
 from torchlint.engine.registry import Selection
 from torchlint.files.sources import Sources
 from torchlint.project.patterns import Patterns
+from torchlint.pytorch.releases import Releases
 from torchlint.rule import OptionValue
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Settings:
     sources: Sources = field(default_factory=Sources)
     """Where modules are looked for."""
     rules: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict)
+    torch: Releases | None = None
+    """The releases of PyTorch that the project asks for: see `project.requirements`."""
 
     def selection(self, path: Path) -> Selection:
         """What to look for in the file `path`; raises `registry.UnknownRule`."""
@@ -56,6 +59,7 @@ class Settings:
                 ignored,
                 self.follow,
                 self._folders,
+                self.torch and astuple(self.torch),
             )
             self._choices[ignored] = json.dumps(parts, sort_keys=True)
         return self._choices[ignored]
@@ -101,6 +105,7 @@ class Settings:
                 preview=self.preview,
                 options=self.rules,
                 following=self.following,
+                torch=self.torch,
             )
         return self._selections[ignored]
 

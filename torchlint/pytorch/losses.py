@@ -1,20 +1,43 @@
-"""Losses of PyTorch, as modules and as functions; sources: the pages of torch.nn and torch.nn.functional."""
+"""Losses of PyTorch, as modules and as functions, which reduce to a single number unless they are told otherwise.
+
+https://docs.pytorch.org/docs/stable/nn.html#loss-functions
+"""
 
 from __future__ import annotations
 
-FUNCTIONS = {
-    "CrossEntropyLoss": "cross_entropy",
-    "NLLLoss": "nll_loss",
+OLD = {
     "BCELoss": "binary_cross_entropy",
     "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "CosineEmbeddingLoss": "cosine_embedding_loss",
+    "CrossEntropyLoss": "cross_entropy",
+    "HingeEmbeddingLoss": "hinge_embedding_loss",
     "KLDivLoss": "kl_div",
-    "MSELoss": "mse_loss",
     "L1Loss": "l1_loss",
+    "MSELoss": "mse_loss",
+    "MarginRankingLoss": "margin_ranking_loss",
+    "MultiLabelMarginLoss": "multilabel_margin_loss",
+    "MultiLabelSoftMarginLoss": "multilabel_soft_margin_loss",
+    "MultiMarginLoss": "multi_margin_loss",
+    "NLLLoss": "nll_loss",
+    "PoissonNLLLoss": "poisson_nll_loss",
     "SmoothL1Loss": "smooth_l1_loss",
+    "SoftMarginLoss": "soft_margin_loss",
+    "TripletMarginLoss": "triplet_margin_loss",
+}
+"""Those that take `size_average` and `reduce`."""
+FUNCTIONS = {
+    "NLLLoss2d": "nll_loss",
+    **OLD,
+    "CTCLoss": "ctc_loss",
+    "GaussianNLLLoss": "gaussian_nll_loss",
     "HuberLoss": "huber_loss",
+    "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
 }
 """The function that does what a module does."""
-AVERAGED = frozenset(FUNCTIONS.values()) - {"kl_div"}
+AVERAGED = frozenset(
+    "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits mse_loss l1_loss smooth_l1_loss "
+    "huber_loss".split()
+)
 """Those that by default give the mean of what each sample costs."""
 REDUCING = frozenset({"reduction", "size_average", "reduce"})
 """The parameters that ask for something else."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torchlint.model import Model
     from torchlint.model.events import Mutate
+    from torchlint.model.queries.changed_api import Use
     from torchlint.repairs.detach import KeptTensor
     from torchlint.repairs.missing_clear import UnclearedStep
     from torchlint.syntax.edits import Change
@@ -31,6 +32,13 @@ def detach(model: Model, nodes: Nodes | None, kept: KeptTensor) -> Change | None
     from torchlint.repairs.detach import Detach
 
     return Detach(model, nodes).change(kept) if nodes is not None else None
+
+
+def changed_call(model: Model, nodes: Nodes | None, use: Use) -> Change | None:
+    """A call of what PyTorch has changed, as it is written today; None where that cannot be told."""
+    from torchlint.repairs.changed_call import ChangedCall
+
+    return ChangedCall(model, nodes).change(use) if nodes is not None else None
 
 
 def out_of_place(model: Model, nodes: Nodes | None, mutate: Mutate) -> Change | None:

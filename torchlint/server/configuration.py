@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint.engine.registry import RegistryError, Selection, UnknownRule
+from torchlint.project import requirements
 from torchlint.project.config import FILES, ConfigError, Configurations
 from torchlint.project.discovery import Discovery
 from torchlint.server.editor import Complain, EditorSettings
 
-_READ = (*FILES, ".gitignore", ".git/info/exclude")
+_READ = (*dict.fromkeys((*FILES, *requirements.FILES)), ".gitignore", ".git/info/exclude")
 """What decides about a file, in its folder or any above it."""
 
 _Stamp = tuple[tuple[int, int], ...]

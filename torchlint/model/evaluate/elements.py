@@ -34,6 +34,8 @@ class Elements(Part):
         index = self.index(node)
         if isinstance(owner, Module) and any(isinstance(item, ast.Slice) for item in indices_of(node)):
             return self.state.stamp(Module(node, owner.name, owner.parents, owner.info))
+        if isinstance(owner, Tensor) and type(key_of(index)) is int:
+            self.observations.indexed.append((site_of(node), owner))
         stored = self.state.stored_at(owner, index)
         return stored if stored is not None else self.lookup(owner, key_of(index), node, basic=self.is_basic(node))
 

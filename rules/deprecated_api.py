@@ -1,0 +1,240 @@
+"""Uses of what PyTorch has deprecated."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits, repairs
+from torchlint.model import events, values
+from torchlint.model.queries import changed_api, version_guards
+from torchlint.pytorch import changes
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_SCALED = {"add_": (2, "alpha"), "addcmul_": (3, "value"), "addcdiv_": (3, "value")}
+"""Methods whose number came first: how many arguments they had then, and the keyword that takes it now."""
+_WITHOUT_EPOCH = frozenset({"ReduceLROnPlateau", "CosineAnnealingWarmRestarts", "SequentialLR", "ChainedScheduler"})
+"""Schedulers whose `step` takes something else, or an epoch without a warning."""
+
+
+@dataclass(frozen=True)
+class NumberFirst:
+    """The method `name` at `site` is given its number before its tensors."""
+
+    site: Site
+    name: str
+
+
+@dataclass(frozen=True)
+class OldScheduler:
+    """A scheduler's method `name` is used at `site` as long ago."""
+
+    site: Site
+    name: str
+    instead: str
+
+
+class DeprecatedApi(Rule):
+    """Something is used that PyTorch has deprecated: it warns, and will be removed.
+
+    ## What it does
+    Finds functions, classes and arguments that warn when they are used: `torch.cuda.amp.autocast` and `GradScaler`,
+    `torch.nn.init.xavier_uniform` and its kin without an underscore at the end, `clip_grad_norm`, `F.upsample`,
+    `size_average=` and `reduce=` of losses, `torch.meshgrid` without `indexing`, `p.add_(number, tensor)`,
+    `scheduler.step(epoch)`, and so on.
+
+    What takes their place must be in the oldest release that the project asks for, in its pyproject.toml or
+    requirements.txt. Code that asks for a version is left alone, and so is what warns on no release that it asks for.
+    What only the documentation calls deprecated (`torch.norm`, `torch.svd`) is not reported, nor `torch.jit`, which has
+    no simple replacement.
+
+    ## Why is this bad?
+    Today it fills the log with warnings, which hide others. In a later release the line raises, and a training that ran
+    for years does not start any more.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, optimizer, criterion):
+        for x, y in loader:
+            with torch.cuda.amp.autocast():
+                loss = criterion(model(x), y)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, optimizer, criterion):
+        for x, y in loader:
+            with torch.amp.autocast("cuda"):
+                loss = criterion(model(x), y)
+    ```
+
+    ## Fix safety
+    A new name for the same function, and a default that is written out, are safe. Nothing is offered where results,
+    keys of the state_dict or the order of arguments differ. Turning `add_(number, tensor)` around is unsafe, since
+    what is taken for the number may be a tensor.
+
+    ## References
+    - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+    - [torch.nn.init](https://docs.pytorch.org/docs/stable/nn.init.html)
+    - [torch.meshgrid](https://docs.pytorch.org/docs/stable/generated/torch.meshgrid.html)
+    """
+
+    code = "TL802"
+    category = Category.SUSPICIOUS
+    triggers = ((b"torch",),)
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        if not super().may_fire(data):
+            return False
+        return _may_use_old_scheduler(data) or any(pattern.search(data) for pattern in _SIGNS)
+
+    def ask(self) -> Iterator[changed_api.Use | NumberFirst | OldScheduler]:
+        known = {change.name: change for change in changes.DEPRECATIONS if self._counts(change)}
+        counted = [change for change in changes.DEPRECATIONS if self._counts(change)]
+        yield from changed_api.ChangedApi(self.model.definitions, counted).uses()
+        code = self.model.tree.source.code
+        if _NUMBER_FIRST.search(code):
+            yield from self._numbers_first(known)
+        if _may_use_old_scheduler(code):
+            yield from self._old_schedulers(known)
+
+    def _counts(self, change: changes.Change) -> bool:
+        """Whether a change is of the releases that the project asks for, and what is new is in all of them."""
+        releases = self.model.torch
+        warns = change.status is changes.Status.WARNS
+        return warns and change.since <= releases.highest and change.instead_since <= releases.lowest
+
+    def _numbers_first(self, known: dict[str, changes.Change]) -> Iterator[NumberFirst]:
+        for trace in self.model.program.traces:
+            for event in trace.of_kinds(events.Mutate, events.GradRead):
+                if event.site.kind != "Call" or event.site.inner is not None:
+                    continue
+                call = self.model.tree.node(event.site)
+                name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
+                if f"Tensor.{name}" in known and isinstance(call, ast.Call) and self._is_number_first(call, name):
+                    yield NumberFirst(event.site, name)
+
+    def _is_number_first(self, call: ast.Call, name: str) -> bool:
+        """Whether a call has as many arguments as only the old order takes."""
+        if call.keywords or len(call.args) != _SCALED[name][0] or any(isinstance(x, ast.Starred) for x in call.args):
+            return False
+        if any(name in info.methods for info in self.model.definitions.classes.values()):
+            return False
+        return not version_guards.is_guarded(self.model.tree, call)
+
+    def _old_schedulers(self, known: dict[str, changes.Change]) -> Iterator[OldScheduler]:
+        for trace in self.model.program.traces:
+            for event in trace.of(events.Call):
+                call = self.model.tree.node(event.site) if event.site.inner is None else None
+                name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
+                change = known.get(f"LRScheduler.{name}")
+                if change is None or not isinstance(call, ast.Call) or not event.value.parents:
+                    continue
+                has_argument = len(call.args) + len(call.keywords) == 1
+                if has_argument == (name == "step") and self._is_scheduler(event.value.parents[0], name):
+                    if not version_guards.is_guarded(self.model.tree, call):
+                        yield OldScheduler(event.site, name, change.instead)
+
+    def _is_scheduler(self, value: values.Value, name: str) -> bool:
+        """Whether a value is one of PyTorch's schedulers, of a class that warns."""
+        value = values.resolved(value)
+        if not values.is_kind(value, values.Kind.SCHEDULER) or value.site is None or value.site.inner is not None:
+            return False
+        made = self.model.tree.node(value.site)
+        if not isinstance(made, ast.Call):
+            return False
+        qualified = self.model.definitions.qualified(self.model.tree.code(made.func), made)
+        module, _, last = qualified.rpartition(".")
+        return module == "torch.optim.lr_scheduler" and last not in _WITHOUT_EPOCH
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_Use(self, use: changed_api.Use) -> None:
+        since = ".".join(map(str, use.change.since))
+        self.report(
+            changed_api.place(use),
+            f"{changed_api.subject(use)} is deprecated since PyTorch {since}, and warns",
+            help=changed_api.advice(use),
+            fix=repairs.changed_call(self.model, self.nodes, use),
+        )
+
+    def report_NumberFirst(self, answer: NumberFirst) -> None:
+        keyword = _SCALED[answer.name][1]
+        self.report(
+            answer.site,
+            f"`{answer.name}` with its number first is deprecated since PyTorch 1.5, and warns",
+            help=f"give the number behind the tensors, as `{keyword}`",
+            fix=self._turned_around(answer, keyword),
+        )
+
+    def _turned_around(self, answer: NumberFirst, keyword: str) -> edits.Change | None:
+        call = self.model.tree.node(answer.site)
+        assert isinstance(call, ast.Call)
+        number, *tensors = [self.model.tree.code(argument) for argument in call.args]
+        written = [self.nodes.at(_site(item)) for item in call.args] if self.nodes is not None else []
+        if not written or None in written or any("\n" in item for item in (number, *tensors)):
+            return None
+        texts = [*tensors, f"{keyword}={number}"]
+        changed = [edits.Replace(node, text) for node, text in zip(written, texts, strict=True) if node is not None]
+        return edits.Change(f"give the number as `{keyword}`", changed)
+
+    def report_OldScheduler(self, answer: OldScheduler) -> None:
+        what = "an epoch for `step`" if answer.name == "step" else "`get_lr` outside of the scheduler"
+        self.report(
+            answer.site,
+            f"{what} is deprecated since PyTorch 1.4, and warns: the rate may be another than you think",
+            help=f"call `{answer.instead}`",
+        )
+
+
+_COMMON = frozenset("range qr lu cross cholesky Container".split())
+"""Last names that say little by themselves."""
+_INIT = frozenset(change.last_name for change in changes.DEPRECATIONS if change.name.startswith("torch.nn.init."))
+_MODULES = (
+    *("functorch.", "torch.ao.quantization.", "torch.distributed.checkpoint.", "torch.nn.init.", "torch.profiler."),
+    "torch.testing.",
+)
+"""Modules whose name says more than those in them, which many others have."""
+_NAMES = frozenset(
+    change.last_name
+    for change in changes.DEPRECATIONS
+    if change.status is changes.Status.WARNS and not change.keyword and not change.name.startswith(_MODULES)
+)
+_NAMES -= _COMMON | {"step", "get_lr", "add_", "addcmul_", "addcdiv_"}
+
+
+def _any(names: Iterable[str]) -> bytes:
+    return "|".join(sorted(names)).encode()
+
+
+_NUMBER_FIRST = re.compile(rb"\badd(?:c(?:mul|div))?_\s*\((?:(?![^\n]*\b(?:alpha|value))[^\n]*,|\s*\n)")
+_SCHEDULER = re.compile(rb"\.\s*get_lr\s*\(|(?:sched|LR)\w*\s*\.\s*step\s*\(\s*[^)\s]")
+_SIGNS = (
+    re.compile(rb"\b(?:size_average|reduce)\s*=|gumbel_softmax[^\n]*eps|\b(?:%s)\b" % _any(_NAMES)),
+    re.compile(rb"\b(?:functorch|ao\W{1,9}quantization|distributed\W{1,9}checkpoint)\b|profile[^\n]*use_cuda"),
+    re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b"),
+    re.compile(rb"\.\s*(?:%s)\s*\(" % _any(_COMMON)),
+    re.compile(rb"from\s+torch[\w.]*\s+import\b[^;=]{0,400}?\b(?:%s)\b" % _any(_COMMON | _INIT)),
+    re.compile(rb"\binit\b[\s\S]{0,9}\b(?:%s)\s*\(" % _any(_INIT)),
+    _NUMBER_FIRST,
+)
+
+
+def _may_use_old_scheduler(data: bytes) -> bool:
+    return b"lr_scheduler" in data and _SCHEDULER.search(data) is not None
+
+
+def _site(node: ast.AST) -> Site:
+    from torchlint.syntax.python_ast import site_of
+
+    return site_of(node)

@@ -1,0 +1,253 @@
+"""Uses of what PyTorch no longer has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, Safety, edits, repairs
+from torchlint.model import events, values
+from torchlint.model.queries import changed_api, version_guards
+from torchlint.pytorch import changes, losses
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_RESHAPED = frozenset("unsqueeze expand expand_as view reshape to cuda cpu squeeze repeat clone contiguous".split())
+_FLAGS = frozenset({"retain_graph", "create_graph", "retain_variables"})
+_MASKING = frozenset({"masked_fill", "masked_fill_", "masked_select"})
+
+
+@dataclass(frozen=True)
+class ElementOfNumber:
+    """`site` asks a tensor without dimensions for an element."""
+
+    site: Site
+
+
+@dataclass(frozen=True)
+class MaskOfBytes:
+    """The masked operation at `site` is given the mask of bytes that is made at `mask`."""
+
+    site: Site
+    mask: Site
+    name: str
+
+
+class RemovedApi(Rule):
+    """Something is used that PyTorch has removed: it raises, or does nothing.
+
+    ## What it does
+    Finds functions, modules and arguments that the newest PyTorch no longer has: `torch.symeig` and its kin,
+    `torch.rfft`, `torch._six`, `verbose=` of learning rate schedulers, `torch.stft` without `return_complex`,
+    `loss.data[0]` of a tensor that is a single number, masks of bytes, and `Variable(x, volatile=True)`.
+
+    A project that asks for older releases, in its pyproject.toml or requirements.txt, is told of those only. Code that
+    asks for a version, or catches `AttributeError` or `ImportError`, is left alone.
+
+    ## Why is this bad?
+    The line raises when it is reached: often after the first epoch, where the loss is printed. `volatile=True` is
+    worse, for it does nothing any more: the evaluation builds graphs and runs out of memory.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+
+    def train(model, loader, optimizer):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            print(loss.data[0])
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def train(model, loader, optimizer):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+    ```
+
+    ## Fix safety
+    Dropping `verbose` is safe, and so is `math.inf` for that of `torch._six`. `item()` and functions under another name
+    are unsafe: a line that raised runs, and so does what comes after it. Where arguments have changed places there is
+    no fix.
+
+    ## References
+    - [PyTorch 0.4.0 Migration Guide](https://pytorch.org/blog/pytorch-0_4_0-migration-guide/): "loss.data[0]"
+    - [torch.linalg](https://docs.pytorch.org/docs/stable/linalg.html)
+    """
+
+    code = "TL801"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",),)
+    calls = frozenset(losses.FUNCTIONS.values()) | losses.FUNCTIONS.keys() | _MASKING
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        return super().may_fire(data) and (_may_use_removed(data) or _may_ask_number(data) or _may_mask(data))
+
+    def ask(self) -> Iterator[changed_api.Use | ElementOfNumber | MaskOfBytes]:
+        known = [change for change in changes.REMOVALS if change.since <= self.model.torch.highest]
+        for use in changed_api.ChangedApi(self.model.definitions, known).uses():
+            if not (use.change.keyword == "volatile" and _is_false(use.keyword)):
+                yield use
+        names = {change.name for change in known}
+        code = self.model.tree.source.code
+        if "Tensor.data[0]" in names and _may_ask_number(code):
+            yield from self._elements_of_numbers()
+        if "Tensor.masked_fill" in names and _may_mask(code):
+            yield from self._masks_of_bytes()
+
+    def _elements_of_numbers(self) -> Iterator[ElementOfNumber]:
+        from ._single_numbers import SingleNumbers
+
+        tree, observations = self.model.tree, self.model.program.observations
+        numbers = SingleNumbers(tree, set(self._begin_backward()))
+        for site, tensor in observations.indexed:
+            node = tree.node(site)
+            if site.inner is None and tensor.op in ("data", "numpy") and numbers.holds(tensor):
+                if not version_guards.is_guarded(tree, node):
+                    yield ElementOfNumber(site)
+
+    def _begin_backward(self) -> Iterator[values.Value]:
+        """The tensors that backward passes begin at without a gradient of theirs, as only single numbers can."""
+        for trace in self.model.program.traces:
+            for event in trace.of(events.Backward):
+                call = self.model.tree.node(event.site)
+                if isinstance(call, ast.Call) and not call.args and all(item.arg in _FLAGS for item in call.keywords):
+                    yield from (event.loss, values.resolved(event.loss))
+
+    def _masks_of_bytes(self) -> Iterator[MaskOfBytes]:
+        for trace in self.model.program.traces:
+            for event in trace.of_kinds(events.Compute, events.Mutate):
+                name, given = _masked(event)
+                mask = self._bytes(given) if given is not None else None
+                if mask is not None and event.site.inner is None:
+                    yield MaskOfBytes(event.site, mask, name)
+
+    def _bytes(self, mask: values.Value) -> Site | None:
+        """Where a mask is made of bytes, if it surely is."""
+        mask = values.resolved(mask)
+        while isinstance(mask, values.Tensor) and mask.op in _RESHAPED and mask.parents:
+            mask = values.resolved(mask.parents[0])
+        if not isinstance(mask, values.Tensor) or mask.site is None or mask.site.inner is not None:
+            return None
+        made = self.model.tree.node(mask.site)
+        if not isinstance(made, ast.Call):
+            return None
+        is_bytes = mask.op == "byte" or (mask.op == "new" and self._is_of_bytes(made))
+        return mask.site if is_bytes else None
+
+    def _is_of_bytes(self, made: ast.Call) -> bool:
+        name = self.model.definitions.qualified(self.model.tree.code(made.func), made)
+        dtypes = [self.model.tree.code(item.value).rpartition(".")[2] for item in made.keywords if item.arg == "dtype"]
+        return name == "torch.ByteTensor" or dtypes == ["uint8"]
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_Use(self, use: changed_api.Use) -> None:
+        change = use.change
+        self.report(
+            changed_api.place(use),
+            f"{changed_api.subject(use)} {_EFFECT[change.status]} since PyTorch {'.'.join(map(str, change.since))}",
+            help=changed_api.advice(use),
+            fix=self._fix(use),
+        )
+
+    def _fix(self, use: changed_api.Use) -> edits.Change | None:
+        node = use.node
+        if not isinstance(node, ast.ImportFrom):
+            return repairs.changed_call(self.model, self.nodes, use)
+        is_inf = use.name == "torch._six" and [alias.name for alias in node.names] == ["inf"]
+        written = self.nodes.at(changed_api.place(use)) if is_inf and self.nodes is not None else None
+        if written is None:
+            return None
+        code = self.model.tree.code(node).replace("torch._six", "math")
+        return edits.Change("import it from `math`", [edits.Replace(written, code)], Safety.SAFE)
+
+    def report_ElementOfNumber(self, answer: ElementOfNumber) -> None:
+        node = self.model.tree.node(answer.site)
+        assert isinstance(node, ast.Subscript)
+        owner = _without_wrapping(node.value)
+        name = self.model.tree.code(owner)
+        self.report(
+            answer.site,
+            f"`{name}` is a single number, which has no element: this raises an `IndexError`",
+            help=f"write `{name}.item()`" if "\n" not in name else "write `.item()`",
+            fix=self._item(answer.site, name),
+        )
+
+    def _item(self, site: Site, name: str) -> edits.Change | None:
+        written = self.nodes.at(site) if self.nodes is not None and "\n" not in name else None
+        return edits.Change("use `item()`", [edits.Replace(written, f"{name}.item()")]) if written is not None else None
+
+    def report_MaskOfBytes(self, answer: MaskOfBytes) -> None:
+        self.report(
+            answer.site,
+            f"`{answer.name}` takes a mask of booleans, and this one has bytes: it raises an error",
+            related=[(answer.mask, "the mask is made here")],
+            help="make it with `.bool()`, or leave the result of the comparison as it is",
+        )
+
+
+_WORDS = re.compile(
+    rb"volatile|torch\W{1,99}_six|\b(?:symeig|matrix_rank|lstsq|gels|potrf|btrifact|stft|i?r?fft|eig|solve)\b|testing\W{1,99}randn?\b"
+)
+_ELEMENT = re.compile(rb"\.[\s\\]{0,99}(?:data|numpy[\s\\]{0,99}\([\s\\]{0,99}\))[\s\\)]{0,99}\[[\s\\(]{0,99}-?\d")
+
+
+def _may_use_removed(data: bytes) -> bool:
+    has_scheduler = b"verbose" in data and (b"lr_sched" in data or b"LR" in data)
+    return has_scheduler or _WORDS.search(data) is not None
+
+
+def _may_ask_number(data: bytes) -> bool:
+    return _ELEMENT.search(data) is not None
+
+
+def _may_mask(data: bytes) -> bool:
+    return b"masked_" in data and (b"yte" in data or b"uint8" in data)
+
+
+_EFFECT = {
+    changes.Status.MISSING: "does not exist",
+    changes.Status.RAISES: "raises an error",
+    changes.Status.IGNORED: "does nothing",
+}
+
+
+def _is_false(keyword: ast.keyword | None) -> bool:
+    return keyword is not None and isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+
+
+def _masked(event: events.Event) -> tuple[str, values.Value | None]:
+    """The name of a masked operation, and its mask."""
+    if isinstance(event, events.Mutate) and event.how == "masked_fill_" and event.by:
+        return event.how, event.by[0]
+    if isinstance(event, events.Compute) and event.value.op in _MASKING and len(event.value.parents) > 1:
+        return event.value.op, event.value.parents[1]
+    return "", None
+
+
+def _without_wrapping(node: ast.expr) -> ast.expr:
+    """`loss` of `loss.data`, `loss.data.cpu().numpy()`, `loss.detach().cpu().numpy()`."""
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+            if node.func.attr not in ("cpu", "numpy", "detach"):
+                return node
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+        else:
+            return node

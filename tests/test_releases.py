@@ -1,0 +1,45 @@
+"""Rules about PyTorch's changes speak of the releases that a project asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from torchlint import SourceFile, lint, select
+from torchlint.cli import cli
+from torchlint.pytorch.releases import CURRENT, Release, Releases
+
+OLD = b"import torch\nvalues = torch.symeig(torch.eye(2))\n"
+
+
+def found(code: bytes, rule: str, lowest: Release, highest: Release = CURRENT) -> list[tuple[str, bool]]:
+    """The names of the findings, and whether each has a fix."""
+    findings = lint(SourceFile("a.py", code), select([rule], torch=Releases(lowest, highest)))
+    return [(finding.name, finding.fix is not None) for finding in findings]
+
+
+def test_what_the_newest_release_has_removed_is_reported() -> None:
+    assert found(OLD, "removed-api", (1, 7)) == [("removed-api", False)]
+    assert found(OLD, "removed-api", (1, 7), (1, 13)) == []
+
+
+def test_a_fix_needs_a_replacement_in_the_lowest_release() -> None:
+    code = b"import torch\nrank = torch.matrix_rank(torch.eye(2))\n"
+    assert found(code, "removed-api", (1, 8)) == [("removed-api", True)]
+    assert found(code, "removed-api", (1, 7)) == [("removed-api", False)]
+
+
+@pytest.mark.parametrize("argument", [".", "sub", "sub/a.py"])
+def test_the_files_named_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.py").write_bytes(OLD)
+    command = ["--select", "removed-api", "--output-format", "concise", argument]
+    assert "TL801" in CliRunner().invoke(cli, command).output
+    (tmp_path / "requirements.txt").write_text("torch==1.7.1\n")
+    assert "TL801" not in CliRunner().invoke(cli, command).output
+    (tmp_path / "requirements.txt").write_text("torch>=1.7.1\n")
+    assert "TL801" in CliRunner().invoke(cli, command).output

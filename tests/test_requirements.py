@@ -1,0 +1,125 @@
+"""Which releases of PyTorch a project asks for, as its own files say, whatever they are and whoever wrote them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from torchlint.files.sources import Sources
+from torchlint.project.config import Configurations
+from torchlint.project.requirements import Requirements
+from torchlint.pytorch.releases import CURRENT, Releases
+
+NEWER = Releases((2, 1), CURRENT)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: a repository."""
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def asked(folder: Path) -> Releases | None:
+    return Configurations().of_folder(folder).torch
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[project]\ndependencies = ["numpy", "torch>=2.1"]\n',
+        '[project]\ndependencies = ["numpy"]\n[project.optional-dependencies]\ngpu = ["torch >= 2.1"]\n',
+        '[dependency-groups]\ndev = ["torch>=2.1", {include-group = "test"}]\n',
+        '[tool.poetry.dependencies]\ntorch = ">=2.1"\n',
+        '[tool.poetry.group.gpu.dependencies]\ntorch = { version = ">=2.1", source = "gpu" }\n',
+        '[tool.poetry.dependencies]\ntorch = [{version = "^2.1", python = "3"}, {version = ">=2.3"}]\n',
+    ],
+)
+def test_a_project_says_so(project: Path, text: str) -> None:
+    (project / "pyproject.toml").write_text(text)
+    assert asked(project) == NEWER
+
+
+def test_requirements_say_so(project: Path) -> None:
+    text = "# torch==1.0\n-r other.txt\n--index-url https://example.org\r\ntorchvision==0.1\r\ntorch>=2.1  # why\r\n"
+    (project / "requirements.txt").write_bytes(text.encode())
+    assert asked(project) == NEWER
+
+
+def test_the_nearest_folder_decides_up_to_the_repository(project: Path) -> None:
+    inner, other = project / "a" / "b", project / "c"
+    (inner / "deep").mkdir(parents=True)
+    other.mkdir()
+    (project / "requirements.txt").write_text("torch==1.7.1\n")
+    (project / "a" / "pyproject.toml").write_text("[tool.other]\ntorch = 1\n")
+    (inner / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=2.1"]\n')
+    (other / ".git").mkdir()
+    found = Configurations()
+    assert found.of_folder(inner / "deep").torch == found.of_folder(inner).torch == NEWER
+    assert found.of_folder(project / "a").torch == Releases((1, 7), (1, 7))
+    assert found.of_folder(other).torch is None
+    assert found.of_folder(inner / ".." / "..").torch == Releases((1, 7), (1, 7))
+
+
+def test_a_project_goes_before_requirements(project: Path) -> None:
+    (project / "requirements.txt").write_text("torch==1.7.1\n")
+    (project / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=2.1"]\n')
+    assert asked(project) == NEWER
+
+
+def test_isolated_nothing_is_read(project: Path) -> None:
+    (project / "requirements.txt").write_text("torch==1.7.1\n")
+    assert Configurations(isolated=True).of_folder(project).torch is None
+
+
+def test_folders_of_one_requirement_share_their_settings(project: Path) -> None:
+    (project / "a").mkdir()
+    (project / "requirements.txt").write_text("torch==1.7.1\n")
+    found = Configurations()
+    assert found.of_folder(project / "a") is found.of_folder(project)
+
+
+def test_the_cache_knows_of_it(project: Path) -> None:
+    before = Configurations().of_folder(project)
+    (project / "requirements.txt").write_text("torch==1.7.1\n")
+    after = Configurations().of_folder(project)
+    assert before.choice(project / "a.py") != after.choice(project / "a.py")
+    assert after.selection(project / "a.py").torch == Releases((1, 7), (1, 7))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xfe torch==1.7",
+        b"torch==1.7\n" * 200_000,
+        b"torch==" + b"9" * 100_000,
+        b"torch[" + b"," * 100_000 + b"]==1.7",
+        b"torch" + b" " * 500_000,
+        b"torch" + b" " * 500_000 + b".",
+        b"torch>=" + b"x." * 400_000,
+        b"[project]\ndependencies = torch",
+        b"[project]\ndependencies = " + b"[" * 400_000 + b'"torch"',
+        b"torch" + b".a" * 400_000 + b" = 1",
+        b'[project]\ndependencies = ["torch>=' + b"1" * 5_000 + b'"]',
+        b"[project]\ntorch = " + b"1" * 5_000,
+        b'project = ["torch"]\n[tool]\npoetry = "torch"\n',
+        b'[project]\ndependencies = "torch"\n',
+    ],
+    ids=lambda data: f"{data[:12]!r}",
+)
+@pytest.mark.parametrize("name", ["pyproject.toml", "requirements.txt"])
+def test_hostile_files_say_nothing_that_harms(project: Path, name: str, data: bytes) -> None:
+    (project / name).write_bytes(data)
+    assert Requirements(Sources()).torch(project) in (None, Releases())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links and pipes")
+def test_a_link_that_leads_out_and_a_pipe_are_not_read(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "requirements.txt"
+    outside.write_text("torch==1.7.1\n")
+    (project / "requirements.txt").symlink_to(outside)
+    os.mkfifo(project / "pyproject.toml")
+    assert Requirements(Sources()).torch(project) is None

@@ -1,0 +1,122 @@
+"""Uses of what PyTorch has removed or deprecated, by qualified name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torchlint.model.definitions import Definitions
+from torchlint.model.queries.version_guards import is_guarded
+from torchlint.model.scopes import imported_by
+from torchlint.pytorch.changes import Change, Status
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, site_of
+
+_CLASS = "<Class>"
+
+
+@dataclass(frozen=True)
+class Use:
+    """A call, decorator, attribute or import that uses something in a way that has changed."""
+
+    change: Change
+    name: str
+    """Its qualified name."""
+    node: ast.AST
+    keyword: ast.keyword | None = None
+    """The argument in question."""
+
+
+class ChangedApi:
+    """Finds the uses of some changes."""
+
+    def __init__(self, definitions: Definitions, changes: Iterable[Change]) -> None:
+        self._definitions = definitions
+        self._tree = definitions.tree
+        self._by_name: dict[str, list[Change]] = {}
+        for change in changes:
+            self._by_name.setdefault(change.name, []).append(change)
+        self._last_names = {name.rpartition(".")[2] for name in self._by_name} - {_CLASS}
+        self._missing = {name for name, found in self._by_name.items() if found[0].status is Status.MISSING}
+
+    def uses(self) -> Iterator[Use]:
+        """Where the file does what has changed, whatever release it runs on."""
+        for use in (*self._calls(), *self._decorators(), *self._absent()):
+            if not is_guarded(self._tree, use.node):
+                yield use
+
+    def _calls(self) -> Iterator[Use]:
+        for call in self._tree.of_type(ast.Call):
+            name = self.qualified(call.func)
+            for change in self._changes(name):
+                keyword = next((item for item in call.keywords if item.arg == change.keyword), None)
+                if change.name not in self._missing and _applies(change, call, keyword):
+                    yield Use(change, name, call, keyword)
+
+    def _decorators(self) -> Iterator[Use]:
+        """`@custom_fwd`, which is called with the function."""
+        for function in self._tree.of_type(*FUNCTIONS):
+            for decorator in function.decorator_list:
+                name = "" if isinstance(decorator, ast.Call) else self.qualified(decorator)
+                for change in self._changes(name):
+                    if not change.keyword and not change.lacks and change.name not in self._missing:
+                        yield Use(change, name, decorator)
+
+    def _absent(self) -> Iterator[Use]:
+        """Attributes and imports of what is not there: reading them is enough."""
+        for node in self._tree.of_type(ast.Attribute) if self._missing else ():
+            name = self.qualified(node) if node.attr in self._last_names else ""
+            if name in self._missing:
+                yield Use(self._by_name[name][0], name, node)
+        for node in self._tree.of_type(ast.Import, ast.ImportFrom) if self._missing else ():
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            names = (*modules, *(target for _, target in imported_by(node)))
+            found = next((name for name in names if name in self._missing), None)
+            if found is not None:
+                yield Use(self._by_name[found][0], found, node)
+
+    def _changes(self, name: str) -> list[Change]:
+        module, _, last = name.rpartition(".")
+        found = self._by_name.get(name, [])
+        return found or (self._by_name.get(f"{module}.{_CLASS}", []) if last[:1].isupper() else [])
+
+    def qualified(self, node: ast.expr) -> str:
+        """The qualified name of what is written, if the file means one thing by it."""
+        name = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+        first = name.partition(".")[0]
+        if not first:
+            return ""
+        is_local = self._definitions.scopes.binding(first, node) is not None
+        return self._definitions.qualified(name, node) if is_local or self._definitions.is_only_imported(first) else ""
+
+
+def _applies(change: Change, call: ast.Call, keyword: ast.keyword | None) -> bool:
+    """Whether a call gives the argument in question, or surely lacks it."""
+    if change.keyword:
+        return keyword is not None and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
+    if not change.lacks:
+        return True
+    is_open = any(item.arg is None for item in call.keywords) or any(
+        isinstance(item, ast.Starred) for item in call.args
+    )
+    is_given = any(item.arg == change.lacks for item in call.keywords) or 0 <= change.position < len(call.args)
+    return not is_open and not is_given
+
+
+def place(use: Use) -> Site:
+    """Where a use is reported."""
+    return site_of(use.node)
+
+
+def subject(use: Use) -> str:
+    """What is used, for a message."""
+    change = use.change
+    if change.keyword:
+        return f"`{change.keyword}=` of `{use.name.rpartition('.')[2]}`"
+    return f"`{use.name}` without `{change.lacks}`" if change.lacks else f"`{use.name}`"
+
+
+def advice(use: Use) -> str:
+    """What to write instead, for a help text."""
+    instead = use.change.instead
+    return f"write {instead}" if "`" in instead else f"write `{instead}`" if " " not in instead else f"use {instead}"

@@ -1,0 +1,73 @@
+"""Code that is there for another release of PyTorch, or to see what a release does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.syntax.python_ast import FUNCTIONS, TRIES, PythonTree, dotted, walk
+
+_VERSION = LazyPattern(
+    r"[vV]ersion|VERSION|hasattr|getattr|has_?attr|TORCH_?[A-Z\d]|_?HAS_|has_|is_.*available|_AVAILABLE|signature"
+)
+"""Names in a test that make it one of what there is: hints, which only silence."""
+_CATCHING = frozenset("AttributeError ImportError ModuleNotFoundError Exception BaseException".split())
+_EXPECTING = frozenset(
+    "raises warns assertRaises assertWarns assertRaisesRegex assertWarnsRegex deprecated_call".split()
+)
+_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def is_guarded(tree: PythonTree, node: ast.AST) -> bool:
+    """Whether a node runs with some releases only, or what it raises is expected."""
+    below = node
+    for around in tree.ancestors(node):
+        if isinstance(around, TRIES) and _may_fail(around):
+            return True
+        if isinstance(around, (ast.If, ast.IfExp, ast.While)) and _asks_for_version(around.test):
+            return True
+        if isinstance(around, (ast.With, ast.AsyncWith)) and any(_expects(item.context_expr) for item in around.items):
+            return True
+        if isinstance(around, (*FUNCTIONS, ast.ClassDef)) and any(
+            _asks_for_version(item) for item in around.decorator_list
+        ):
+            return True
+        if isinstance(below, ast.stmt) and _comes_after_guard(tree, below):
+            return True
+        below = around
+    return False
+
+
+def _may_fail(node: ast.Try) -> bool:
+    """Whether a `try` goes another way where something does not exist."""
+    return any(handler.type is None or not _CATCHING.isdisjoint(_names(handler.type)) for handler in node.handlers)
+
+
+def _names(node: ast.expr) -> set[str]:
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    return {dotted(part).rpartition(".")[2] for part in parts}
+
+
+def _asks_for_version(test: ast.expr) -> bool:
+    words = (
+        item.id if isinstance(item, ast.Name) else item.attr
+        for item in walk(test)
+        if isinstance(item, (ast.Name, ast.Attribute))
+    )
+    return any(_VERSION.search(word) for word in words)
+
+
+def _expects(context: ast.expr) -> bool:
+    name = dotted(context.func) if isinstance(context, ast.Call) else ""
+    return name.rpartition(".")[2] in _EXPECTING
+
+
+def _comes_after_guard(tree: PythonTree, statement: ast.stmt) -> bool:
+    """Whether a statement before it in its block asks for a version and leaves."""
+    block = tree.block(statement)
+    before: Iterable[ast.AST] = block[: block.index(statement)] if statement in block else ()
+    return any(
+        isinstance(item, ast.If) and isinstance(item.body[-1], _LEAVING) and _asks_for_version(item.test)
+        for item in before
+    )

@@ -1,0 +1,91 @@
+"""Releases of PyTorch: which of them a requirement such as `torch>=1.8,<2` asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Release = tuple[int, int]
+"""Major and minor version; nothing that counts here changes between patches."""
+
+CURRENT: Release = (2, 13)
+"""The release that `torchlint.pytorch` describes."""
+
+_LONGEST = 300
+"""Characters of a requirement that are looked at."""
+_LAST = 99
+"""The minor version that ends a major one, for want of a better."""
+_CLAUSE = re.compile(r"\s*(===|==|~=|>=|<=|!=|>|<|\^|~|=)?\s*v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?[\w.+*]*\s*")
+_NAME = re.compile(r"\s*torch\s*(?:\[[^\]]{0,80}\])?\s*(?![\w.\-\[])\(?([^;#@)]{0,200})")
+
+
+@dataclass(frozen=True)
+class Releases:
+    """The releases that a project runs on, from the lowest to the highest."""
+
+    lowest: Release = CURRENT
+    highest: Release = CURRENT
+
+
+def required(requirements: Iterable[str]) -> Releases | None:
+    """The releases that requirements such as `torch>=1.8 ; python_version < "3.9"` ask for; None: none of torch.
+
+    Each is an alternative for another platform or another way to install.
+    """
+    starts = (text[:_LONGEST] for text in requirements)
+    matches = [match for match in map(_NAME.match, starts) if match is not None]
+    return together(specified(match[1]) for match in matches)
+
+
+def together(releases: Iterable[Releases]) -> Releases | None:
+    """From the lowest to the highest of all; None of none."""
+    known = list(releases)
+    if not known:
+        return None
+    return Releases(min(item.lowest for item in known), max(item.highest for item in known))
+
+
+def specified(specifiers: str) -> Releases:
+    """The releases that `>=1.8,<2`, `==1.13.1`, `~=2.0` or Poetry's `^1.9` allow; the current one where they say none.
+
+    What is not understood allows all.
+    """
+    lowest: Release | None = None
+    highest: Release | None = None
+    for clause in specifiers.split(","):
+        match = _CLAUSE.fullmatch(clause)
+        if match is None:
+            continue
+        lower, upper = _bounds(match, clause)
+        lowest = max(lowest or lower, lower) if lower else lowest
+        highest = min(highest or upper, upper) if upper else highest
+    highest = min(highest or CURRENT, CURRENT)
+    return Releases(min(lowest or highest, highest), highest)
+
+
+def _bounds(match: re.Match[str], clause: str) -> tuple[Release | None, Release | None]:
+    """The lowest and the highest release that one clause allows."""
+    operator, major, minor, patch = match[1] or "==", int(match[2]), match[3], match[4]
+    release = (major, int(minor or 0))
+    whole_major = minor is None
+    if operator in ("==", "===", "="):
+        return release, (major, _LAST) if whole_major and "*" in clause else release
+    if operator == "~=":
+        return release, release if patch is not None else (major, _LAST)
+    if operator == "~":
+        return release, (major, _LAST) if whole_major else release
+    if operator == "^":
+        return release, (major, _LAST) if major else release
+    if operator in (">=", ">"):
+        return release, None
+    if operator == "<=":
+        return None, release
+    if operator == "<":
+        return None, release if patch not in (None, "0") else _before(release)
+    return None, None
+
+
+def _before(release: Release) -> Release:
+    major, minor = release
+    return (major, minor - 1) if minor else (max(major - 1, 0), _LAST)
