@@ -169,6 +169,8 @@ def may_touch_gradients(method: str) -> bool:
 
 SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test valid disable")
 """Context managers that may well switch gradients off."""
+FREEZING = _any_of("freez frozen toggle trainable grad")
+"""Functions that may switch the gradients of a module off."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""
 TRAINING = LazyPattern(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")

@@ -72,7 +72,11 @@ class Externals(Part):
     """Evaluates calls by qualified name."""
 
     def prepare(self) -> None:
-        self._containers = {"collections.deque": self._deque, "collections.defaultdict": self._defaultdict}
+        self._containers = {
+            "collections.deque": self._deque,
+            "collections.defaultdict": self._defaultdict,
+            "itertools.chain": self._chain,
+        }
         self._effects: dict[type[Effect], Callable[[KnownCall, Any], None]] = {
             GoesBackward: self._goes_backward,
             TakesGradients: lambda call, effect: self.state.emit(Grad(call.site, call.given(effect.of))),
@@ -243,6 +247,13 @@ class Externals(Part):
     def _deque(self, arguments: Arguments, node: ast.Call) -> Value:
         limit = arguments.get(1, "maxlen")
         return self.state.stamp(Container(node, "deque", bounded=limit is not None))
+
+    def _chain(self, arguments: Arguments, node: ast.Call) -> Value:
+        """The elements of several iterables, such as the parameters of several modules."""
+        if arguments.starred:
+            return self.state.stamp(Unknown(node, "call", arguments.all(), "chain", None, self.state.mode))
+        elements = tuple(self.elements.iterate(item, node) for item in arguments.positional)
+        return self.state.stamp(Container(node, "generator", elements))
 
     def _defaultdict(self, arguments: Arguments, node: ast.Call) -> Value:
         made = self.state.stamp(Container(node, "dict"))
