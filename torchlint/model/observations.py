@@ -28,6 +28,8 @@ class Observations:
     """Losses that backward passes begin at."""
     frozen: set[Value] = field(default_factory=set)
     """Values that are told not to require gradients."""
+    copied: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
+    """The data that a new tensor is made of; its graph does not go on into them."""
     mutated: set[Value] = field(default_factory=set)
     """Arguments that calls of functions and modules overwrite."""
     in_place_results: dict[Value, ast.expr] = field(default_factory=dict)

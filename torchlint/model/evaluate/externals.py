@@ -164,9 +164,11 @@ class Externals(Part):
 
     def _same(self, call: KnownCall) -> Value | None:
         """`Variable(x)` of old code is `x`; with `requires_grad=True` a new leaf."""
-        if is_true(call.bound.get("requires_grad")):
-            return self.tensors.new_leaf(call.node)
-        return call.first
+        if not is_true(call.bound.get("requires_grad")):
+            return call.first
+        leaf = self.tensors.new_leaf(call.node)
+        self.observations.copied[leaf] = (call.first,) if call.first is not None else ()
+        return leaf
 
     def _same_each(self, call: KnownCall) -> Value | None:
         given = [item for item in map(call.bound.get, call.api.parameters.positional) if item is not None]
