@@ -184,6 +184,8 @@ DIFFERENTIATING = _any_of(
 """What takes gradients of a model's output, and what it gives."""
 FORCES = _any_of("^derivatives?$ (?:^|_)forces$")
 """Names of gradients that a module computes itself, of an energy."""
+FREEZING = _any_of("freez frozen toggle trainable grad")
+"""Functions that may switch the gradients of a module off."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""
 TRAINING = LazyPattern(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")

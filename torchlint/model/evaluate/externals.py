@@ -72,7 +72,11 @@ class Externals(Part):
     """Evaluates calls by qualified name."""
 
     def prepare(self) -> None:
-        self._containers = {"collections.deque": self._deque, "collections.defaultdict": self._defaultdict}
+        self._containers = {
+            "collections.deque": self._deque,
+            "collections.defaultdict": self._defaultdict,
+            "itertools.chain": self._chain,
+        }
         self._effects: dict[type[Effect], Callable[[KnownCall, Any], None]] = {
             GoesBackward: self._goes_backward,
             TakesGradients: lambda call, effect: self.state.emit(Grad(call.site, call.given(effect.of))),
@@ -160,9 +164,11 @@ class Externals(Part):
 
     def _same(self, call: KnownCall) -> Value | None:
         """`Variable(x)` of old code is `x`; with `requires_grad=True` a new leaf."""
-        if is_true(call.bound.get("requires_grad")):
-            return self.tensors.new_leaf(call.node)
-        return call.first
+        if not is_true(call.bound.get("requires_grad")):
+            return call.first
+        leaf = self.tensors.new_leaf(call.node)
+        self.observations.copied[leaf] = (call.first,) if call.first is not None else ()
+        return leaf
 
     def _same_each(self, call: KnownCall) -> Value | None:
         given = [item for item in map(call.bound.get, call.api.parameters.positional) if item is not None]
@@ -253,6 +259,13 @@ class Externals(Part):
     def _deque(self, arguments: Arguments, node: ast.Call) -> Value:
         limit = arguments.get(1, "maxlen")
         return self.state.stamp(Container(node, "deque", bounded=limit is not None))
+
+    def _chain(self, arguments: Arguments, node: ast.Call) -> Value:
+        """The elements of several iterables, such as the parameters of several modules."""
+        if arguments.starred:
+            return self.state.stamp(Unknown(node, "call", arguments.all(), "chain", None, self.state.mode))
+        elements = tuple(self.elements.iterate(item, node) for item in arguments.positional)
+        return self.state.stamp(Container(node, "generator", elements))
 
     def _defaultdict(self, arguments: Arguments, node: ast.Call) -> Value:
         made = self.state.stamp(Container(node, "dict"))

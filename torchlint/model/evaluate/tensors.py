@@ -8,6 +8,7 @@ from torchlint.model.evaluate.arguments import Arguments, is_false, is_true
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Compute, Fresh, GradRead
 from torchlint.model.values import Container, Plain, Tensor, Unknown, Value, resolved
+from torchlint.pytorch import api
 from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.syntax.python_ast import site_of
 
@@ -51,9 +52,13 @@ class Tensors(Part):
         """A new tensor without history, or a leaf where it is told to require a gradient."""
         flag = arguments.keywords.get("requires_grad")
         if is_true(flag):
-            return self.new_leaf(node)
-        op = "new" if flag is None or is_false(flag) else "unknown"
-        return self.state.stamp(Tensor(node, op, () if op == "new" else arguments.all()))
+            made = self.new_leaf(node)
+        else:
+            op = "new" if flag is None or is_false(flag) else "unknown"
+            made = self.state.stamp(Tensor(node, op, () if op == "new" else arguments.all()))
+        if name in api.COPIERS:
+            self.observations.copied[made] = tuple(arguments.positional[:1])
+        return made
 
     def new_leaf(self, node: ast.AST, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:
         """A leaf that requires grad, without a gradient yet."""

@@ -1,0 +1,307 @@
+"""A step of one network whose backward goes through another one that it does not train."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from torchlint import Category, Rule, Severity, edits, prefilter
+from torchlint.model import dataflow, events, ownership, program, tracking, values
+from torchlint.pytorch import naming, triggers
+from torchlint.syntax.python_ast import Site, dotted, site_of
+
+_MAX_PASSES = 60
+"""Backward passes of one function that are asked about."""
+
+
+@dataclass(frozen=True)
+class UnusedPass:
+    """`backward` goes through the call `scored` into the call `fake`, whose gradients the step leaves alone."""
+
+    place: Site
+    """The call `scored`, or the call of a function of the file that it stands in, if others call that, too."""
+    scored: values.Value
+    fake: values.Value
+    backward: events.Backward
+    trained: str
+    """The optimizer whose step follows."""
+    mixed: bool = False
+    """Whether the other optimizer steps on these gradients, added to those of a loss of its own."""
+    alone: bool = True
+    """Whether no other call in the loss leads to `fake`."""
+
+
+class GeneratorGraphInDiscriminatorStep(Rule):
+    """The discriminator's backward runs through the generator for nothing.
+
+    ## What it does
+    Finds `D(fake)` in a loss after which only the optimizer of `D` steps, where `fake` is what `G` has just made and
+    was not detached, and the gradients that `G` gets are cleared before its optimizer steps. `G` and `D` are told
+    apart by the optimizers that hold their parameters, so that any two networks may be meant.
+
+    ## Why is this bad?
+    The backward pass goes through the whole generator, and its activations stay in memory until then; the gradients
+    that it computes there are thrown away. With networks of the same size that is a third of the work of the step.
+    If the gradients are not cleared before the generator's own backward, they are added to its own: the generator
+    learns to help the discriminator.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(G, D, loader, bce, real_labels, fake_labels):
+        opt_g, opt_d = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())
+        for real in loader:
+            opt_d.zero_grad()
+            fake = G(torch.randn(len(real), 64))
+            loss = bce(D(real), real_labels) + bce(D(fake), fake_labels)
+            loss.backward()
+            opt_d.step()
+            opt_g.zero_grad()
+            bce(D(G(torch.randn(len(real), 64))), real_labels).backward()
+            opt_g.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(G, D, loader, bce, real_labels, fake_labels):
+        opt_g, opt_d = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())
+        for real in loader:
+            opt_d.zero_grad()
+            fake = G(torch.randn(len(real), 64))
+            loss = bce(D(real), real_labels) + bce(D(fake.detach()), fake_labels)
+            loss.backward()
+            opt_d.step()
+            opt_g.zero_grad()
+            bce(D(G(torch.randn(len(real), 64))), real_labels).backward()
+            opt_g.step()
+    ```
+
+    ## Severity
+    An error where the generator steps on these gradients, added to its own; an information where they are cleared.
+
+    ## Fix safety
+    `.detach()` leaves the gradients of the discriminator as they are. It is unsafe, since code that the rule does not
+    see may read those of the generator.
+
+    ## Known limits
+    A fake that `torch.autograd.grad` or another backward goes through as well is left alone, and so is one that comes
+    out of an unknown function, or as one of several results.
+
+    ## References
+    - [DCGAN tutorial](https://docs.pytorch.org/tutorials/beginner/dcgan_faces_tutorial.html): detaches the fake batch
+    """
+
+    code = "TL208"
+    category = Category.PERFORMANCE
+    triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR)
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return prefilter.goes_backward(data)
+
+    def ask(self) -> Iterator[UnusedPass]:
+        for trace in self.model.program.traces:
+            optimizers = [item for item in self.model.ownership.optimizers(trace) if ownership.surely_optimizer(item)]
+            if len(optimizers) > 1 and not self.model.program.tests(trace):
+                passes = trace.of(events.Backward)[:_MAX_PASSES]
+                yield from _placed(trace, [item for it in passes for item in self._unused(trace, it, optimizers)])
+
+    def _unused(
+        self, trace: program.Trace, backward: events.Backward, optimizers: list[values.Value]
+    ) -> Iterator[UnusedPass]:
+        """The calls of one network in a loss that lead on into another one."""
+        step = self._stepped_after(trace, backward)
+        graph = self.model.tracking.pass_through(backward.loss, carried=False) if step is not None else set()
+        for scored in sorted(graph, key=lambda item: item.order):
+            judge = _module_called(scored)
+            if judge is None or step is None or scored.site is None or not self._holds(step.optimizer, judge):
+                continue
+            for fake, maker in self._makers(scored):
+                others = [item for item in optimizers if self._holds(item, maker) and self._leaves(item, judge)]
+                if len(others) == 1 and self._leaves(step.optimizer, maker) and not self._is_frozen(maker, trace):
+                    found = UnusedPass(scored.site, scored, fake, backward, step.name)
+                    yield from self._wasted(trace, found, others[0])
+
+    def _stepped_after(self, trace: program.Trace, backward: events.Backward) -> events.Step | None:
+        """The first step after a backward pass, in the same iteration and on each of its paths."""
+        for step in trace.of(events.Step):
+            if step.order > backward.order and step.loops == backward.loops and not events.apart(step, backward):
+                return None if step.manual else step
+        return None
+
+    def _holds(self, optimizer: values.Value, module: values.Value) -> bool:
+        return self.model.ownership.holds(optimizer, module) is values.Answer.YES
+
+    def _leaves(self, optimizer: values.Value, module: values.Value) -> bool:
+        return self.model.ownership.holds(optimizer, module) is values.Answer.NO
+
+    # -- from the one network to the other ---------------------------------------------------------------
+
+    def _makers(self, scored: values.Value) -> Iterator[tuple[values.Value, values.Value]]:
+        """The calls of networks that the arguments of a call surely lead to, and the networks."""
+        if not self._passes_gradients(scored):
+            return
+        stack, seen = [values.resolved(item) for item in _operands(scored)], set[values.Value]()
+        while stack:
+            value = stack.pop()
+            if value in seen or self.model.tracking.tracked(value) is not values.Answer.YES:
+                continue
+            seen.add(value)
+            maker = _module_called(value)
+            if maker is not None and tracking.has_parameters(maker):
+                yield value, maker
+            else:
+                stack.extend(map(values.resolved, _operands(value)))
+
+    def _passes_gradients(self, scored: values.Value) -> bool:
+        """Whether a network hands gradients on to what it is called with, as far as its class is known."""
+        module = _module_called(scored)
+        if not isinstance(module, values.Module) or module.info is None:
+            return True
+        body = scored.body if isinstance(scored, values.Tensor) else None
+        graph = self.model.tracking.graph(body) if body is not None else ()
+        return any(isinstance(item, values.Unknown) and item.origin == "parameter" for item in graph)
+
+    def _is_frozen(self, module: values.Value, trace: program.Trace) -> bool:
+        """Whether gradients of a network may be switched off somewhere: here, or by a function of such a name."""
+        return any(module in made_of for made_of in self._frozen) or any(
+            module in map(values.resolved, event.handed) and naming.FREEZING.search(event.name)
+            for event in trace.of(events.MayClear)
+        )
+
+    @cached_property
+    def _frozen(self) -> list[set[values.Value]]:
+        return [tracking.ancestry([item]) for item in self.model.program.observations.frozen]
+
+    # -- what happens to the gradients -------------------------------------------------------------------
+
+    def _wasted(self, trace: program.Trace, found: UnusedPass, other: values.Value) -> Iterator[UnusedPass]:
+        """The pass, if no step uses its gradients; or if one does, beside those of a later backward."""
+        if self._is_shared(trace, found):
+            return
+        states = self._states_at_steps(trace, found, other)
+        if states and states <= {"clean", "given"}:
+            yield found
+        elif states == {"mixed"}:
+            yield replace(found, mixed=True)
+
+    def _is_shared(self, trace: program.Trace, found: UnusedPass) -> bool:
+        """Whether another pass goes through the same fake, or its gradient is looked at."""
+        others = [event for event in trace.of_kinds(events.Backward, events.Grad) if event is not found.backward]
+        return found.fake.has_use("retain_grad", "register_hook") or any(
+            found.fake in self.model.tracking.pass_through(event.outputs) for event in others
+        )
+
+    def _states_at_steps(self, trace: program.Trace, found: UnusedPass, other: values.Value) -> set[str]:
+        """What an optimizer may find at its steps: gradients that are "clean", its own that were "given" after a
+        clearing, those of the pass that were left ("dirty", "stepped"), both ("mixed"); or that nobody knows."""
+        arrivals: set[str] = set()
+
+        def transfer(event: events.Event, states: frozenset[str]) -> frozenset[str]:
+            if self._may_step(event, found.fake, other):
+                arrivals.update(states)
+            return frozenset(self._after(event, state, found, other) for state in states)
+
+        flow = dataflow.Flow(transfer)
+        once = flow.run(trace.items, frozenset({"clean"}))
+        if trace.root is not None:
+            flow.run(trace.items, once | flow.exits.pop("return", frozenset()))
+        return arrivals
+
+    def _may_step(self, event: events.Event, fake: values.Value, other: values.Value) -> bool:
+        """Whether an event is a step of what the fake was made by, or may be."""
+        maker = _module_called(fake)
+        if not isinstance(event, events.Step) or maker is None:
+            return False
+        return values.resolved(event.optimizer) is other or not self._leaves(event.optimizer, maker)
+
+    def _after(self, event: events.Event, state: str, found: UnusedPass, other: values.Value) -> str:
+        if event is found.backward:
+            return "dirty"
+        if isinstance(event, events.Clear) and self._clears(event, other):
+            return "clean" if state != "unknown" else state
+        if isinstance(event, events.Step):
+            return "stepped" if state == "dirty" else state
+        if isinstance(event, events.Backward) and self.model.ownership.surely_reaches(event, other):
+            of_both = any(_module_called(item) is _module_called(found.scored) for item in self._graph(event))
+            return {"clean": "given", "stepped": "mixed" if of_both else "unknown", "dirty": "unknown"}.get(
+                state, state
+            )
+        is_read = isinstance(event, events.GradRead) or self.model.ownership.may_clear(event, other)
+        return "unknown" if is_read and state not in ("clean", "given") else state
+
+    def _clears(self, clear: events.Clear, optimizer: values.Value) -> bool:
+        return self.model.ownership.clears(clear.target, optimizer) is values.Answer.YES
+
+    def _graph(self, backward: events.Backward) -> set[values.Value]:
+        return self.model.tracking.pass_through(backward.loss, carried=False)
+
+    # -- report ------------------------------------------------------------------------------------------
+
+    def report_UnusedPass(self, found: UnusedPass) -> None:
+        name = self._name_of_maker(found.fake)
+        fate = "which then learns from this loss, too" if found.mixed else "whose gradients are thrown away"
+        related = [(found.backward.site, "this `backward`")]
+        if found.fake.site is not None:
+            related.insert(0, (found.fake.site, f"`{name}` is called here"))
+        self.report(
+            found.place,
+            f"the backward for `{found.trained}` runs on through `{name}`, {fate}",
+            related=related,
+            help=f"detach the result of `{name}`, unless it should learn from this loss",
+            severity=Severity.ERROR if found.mixed else None,
+            fix=self._fix(found) if found.alone and found.place == found.scored.site else None,
+        )
+
+    def _name_of_maker(self, fake: values.Value) -> str:
+        node = self.model.tree.node(fake.site) if fake.site is not None else None
+        return (dotted(node.func) if isinstance(node, ast.Call) else "") or "another network"
+
+    def _fix(self, found: UnusedPass) -> edits.Change | None:
+        """`.detach()` behind the one argument that leads to the other network."""
+        call = self.model.tree.node(found.place)
+        if not isinstance(call, ast.Call) or any(isinstance(item, ast.Starred) for item in call.args):
+            return None
+        given = zip(call.args, _operands(found.scored), strict=False)
+        leading = [node for node, value in given if found.fake in tracking.ancestry([value])]
+        if len(leading) != 1:
+            return None
+        written = self.nodes.at(site_of(leading[0])) if self.nodes is not None else None
+        return edits.Change("detach it", [edits.Append(written, ".detach()")]) if written is not None else None
+
+
+def _module_called(value: values.Value) -> values.Value | None:
+    """What a value is the result of a call of, if that may be a module."""
+    if isinstance(value, values.Tensor) and value.op == "module":
+        return values.resolved(value.parents[0])
+    callee = value.callee if isinstance(value, values.Unknown) and value.origin == "call" else None
+    return values.resolved(callee) if callee is not None else None
+
+
+def _operands(value: values.Value) -> tuple[values.Value, ...]:
+    """What a value is computed of, with its gradient: the arguments of a module, the operands of an operator."""
+    if isinstance(value, values.Container):
+        return tuple(value.elements())
+    if not isinstance(value, values.Tensor):
+        return value.parents if _module_called(value) is not None else ()
+    return value.parents[1:] if value.op == "module" else tracking.graph_inputs(value)
+
+
+def _placed(trace: program.Trace, found: list[UnusedPass]) -> Iterator[UnusedPass]:
+    """Findings in a function that is also called where it is right are at the call where it is wrong."""
+    wrong = {item.scored for item in found}
+    first: dict[tuple[events.Backward, values.Value], UnusedPass] = {}
+    for item in found:
+        key = (item.backward, item.fake)
+        first[key] = replace(first[key], alone=False) if key in first else item
+    for item in first.values():
+        alike = [event for event in trace.of_kinds(events.Compute, events.Call) if event.site == item.place]
+        own = next(event for event in alike if event.value is item.scored)
+        right = {site for event in alike if event.value not in wrong for site in (*event.calls, event.site)}
+        place = next((site for site in (own.site, *reversed(own.calls)) if site not in right), own.site)
+        yield replace(item, place=place)
