@@ -18,6 +18,7 @@ from torchlint.verify.evidence import (
     Evidence,
     Forward,
     Kept,
+    Observed,
     Optimizer,
     Process,
     Read,
@@ -128,6 +129,7 @@ def seen(**fields: Any) -> Evidence:
         "keeps": [KEPT],
         "clearings": [CLEARED],
         "changes": [CHANGED],
+        "observed": [],
         "stride": 1,
         "series": [],
         **fields,
@@ -162,9 +164,11 @@ def test_lines_that_were_compiled_are_not_said_to_be_unreached(rule: str) -> Non
 
 
 def test_other_rules_are_not_verifiable_yet() -> None:
+    """It says so, and what to do."""
     found = verdict(claim("no-such-rule"), [seen()])
     assert found.answer is Answer.INCONCLUSIVE
-    assert "not verifiable yet" in found.reason
+    assert "no run can judge" in found.reason
+    assert found.advice
 
 
 @pytest.mark.parametrize(
@@ -484,3 +488,98 @@ def test_one_rank_that_saw_the_defect_is_enough() -> None:
     stale = replace(OPTIMIZER, stale=[[1, 19]])
     found = verdict(claim("missing-zero-grad"), [seen(), seen(optimizers=[stale]), seen(reached=[], steps=0)])
     assert found.answer is Answer.CONFIRMED
+
+
+def observed(counts: dict[str, float], errors: dict[str, int] | None = None, shown: str = "") -> list[Observed]:
+    return [Observed(0, counts, errors or {}, shown)]
+
+
+SCALAR = "RuntimeError: grad can be implicitly created only for scalar outputs"
+
+
+@pytest.mark.parametrize(
+    ("counts", "errors", "backwards", "expected"),
+    [
+        ({"visits": 1}, {SCALAR: 1}, 0, "confirmed"),
+        ({"visits": 9, "passed": 8}, {SCALAR: 1}, 8, "confirmed"),
+        ({"visits": 9, "passed": 9}, {}, 9, "refuted"),
+        ({"visits": 9, "passed": 9}, {}, 0, "inconclusive"),  # a method of that name, and no backward
+        ({"visits": 2, "passed": 2}, {}, 2, "inconclusive"),
+        ({"visits": 9, "passed": 8}, {"RuntimeError: out of memory": 1}, 8, "inconclusive"),
+    ],
+)
+def test_a_backward_that_raises(
+    counts: dict[str, float], errors: dict[str, int], backwards: int, expected: str
+) -> None:
+    evidence = seen(observed=observed(counts, errors), backwards=[Backwards(1, backwards, 0, {}, 0)])
+    assert answer("nonscalar-backward", evidence) == expected
+
+
+@pytest.mark.parametrize(
+    ("errors", "shown", "expected"),
+    [
+        (
+            {"function ScaleBackward returned an incorrect number of gradients (expected 2, got 1)": 1},
+            "Scale",
+            "confirmed",
+        ),
+        (
+            {"function ScaleBackward returned an incorrect number of gradients (expected 2, got 1)": 1},
+            "Shift",
+            "refuted",
+        ),
+        ({"f.<locals>.Scale.backward() takes 2 positional arguments but 3 were given": 1}, "Scale", "confirmed"),
+        ({"out of memory": 1}, "Scale", "refuted"),
+        ({}, "Scale", "refuted"),
+    ],
+)
+def test_backward_arity(errors: dict[str, int], shown: str, expected: str) -> None:
+    evidence = seen(observed=observed({"visits": 9}, shown=shown), backwards=[Backwards(2, 9, 0, errors, 0)])
+    assert answer("backward-arity", evidence) == expected
+    assert answer("backward-arity", replace(evidence, observed=observed({"visits": 2}, shown=shown))) in (
+        "confirmed",
+        "inconclusive",
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"tensors": 9}, "confirmed"),
+        ({}, "confirmed"),  # the object has no name to look at
+        ({"tensors": 9, "changed": 1}, "inconclusive"),
+        ({"others": 9}, "inconclusive"),
+        ({"modules": 9}, "refuted"),
+        ({"modules": 2}, "inconclusive"),
+    ],
+)
+def test_discarded_result(counts: dict[str, float], expected: str) -> None:
+    assert answer("discarded-result", seen(observed=observed({"visits": 9, "passed": 9, **counts}))) == expected
+
+
+def test_a_method_that_is_not_called_does_nothing_wherever_it_is_reached() -> None:
+    assert answer("uncalled-method", seen()) == "confirmed"
+
+
+CLIPPED: dict[str, float] = {"calls": 9, "steps": 9, "limit": 1.0, "used": 20.0, "first": 1}
+
+
+@pytest.mark.parametrize(
+    ("counts", "outside", "scaled"),
+    [
+        ({"fresh": 9}, "confirmed", "inconclusive"),
+        ({"shrunk": 9, "used": 1e-5}, "inconclusive", "confirmed"),
+        ({"smaller": 9, "used": 0.5}, "inconclusive", "inconclusive"),  # the bound may be multiplied by the scale
+        ({"kept": 9}, "refuted", "refuted"),
+        ({"kept": 9, "fresh": 1}, "inconclusive", "inconclusive"),
+        ({"kept": 2}, "inconclusive", "inconclusive"),
+        ({}, "inconclusive", "inconclusive"),  # the gradients are small anyway
+        ({"unbounded": 9}, "inconclusive", "inconclusive"),
+        ({"kept": 9, "closures": 9}, "inconclusive", "inconclusive"),
+        ({"calls": 0}, "inconclusive", "inconclusive"),  # a clipping of somebody else's
+    ],
+)
+def test_clippings(counts: dict[str, float], outside: str, scaled: str) -> None:
+    evidence = seen(observed=observed({**CLIPPED, **counts}))
+    assert answer("clip-outside-step", evidence) == outside
+    assert answer("clip-before-unscale", evidence) == scaled
