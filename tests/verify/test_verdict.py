@@ -583,3 +583,147 @@ def test_clippings(counts: dict[str, float], outside: str, scaled: str) -> None:
     evidence = seen(observed=observed({**CLIPPED, **counts}))
     assert answer("clip-outside-step", evidence) == outside
     assert answer("clip-before-unscale", evidence) == scaled
+
+
+ENDED = {"status": "finished", "stopped": ""}
+STOPPED = {"status": "running", "stopped": "40 steps"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "how", "expected"),
+    [
+        ({"steps": 9}, ENDED, "confirmed"),
+        ({"steps": 9}, {**ENDED, "error": "ValueError: no"}, "inconclusive"),
+        ({"steps": 9}, STOPPED, "inconclusive"),
+        ({"steps": 9, "gone": 1}, STOPPED, "confirmed"),
+        ({"steps": 2}, ENDED, "inconclusive"),
+        ({"steps": 9, "moves": 1}, ENDED, "refuted"),
+        ({"steps": 9, "made": 0}, ENDED, "inconclusive"),  # a schedule of another library
+    ],
+)
+def test_scheduler_never_stepped(counts: dict[str, float], how: dict[str, str], expected: str) -> None:
+    evidence = seen(observed=observed({"made": 1, **counts}), **how)
+    assert answer("scheduler-never-stepped", evidence) == expected
+    if expected == "inconclusive" and how == STOPPED:
+        assert "--max-steps 0" in verdict(claim("scheduler-never-stepped"), [evidence]).advice
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"untrained": 1, "behind": 8}, "confirmed"),
+        ({"untrained": 1, "steps": 0}, "inconclusive"),
+        ({"unstepped": 1, "between": 8}, "confirmed"),
+        ({"unstepped": 1, "between": 2}, "inconclusive"),
+        ({"unstepped": 1, "behind": 8}, "inconclusive"),  # the loss scale has skipped the first step
+        ({"unstepped": 1, "behind": 1, "between": 7}, "inconclusive"),
+        ({"after": 1, "behind": 9}, "refuted"),
+        ({"after": 1, "between": 9}, "refuted"),  # another optimizer's backward came between
+        ({"moves": 0}, "inconclusive"),
+    ],
+)
+def test_scheduler_before_optimizer(counts: dict[str, float], expected: str) -> None:
+    evidence = seen(observed=observed({"moves": 9, "steps": 9, **counts}))
+    assert answer("scheduler-before-optimizer", evidence) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"eval": 9, "late": 1}, "confirmed"),
+        ({"eval": 9, "late": 1, "train": 9}, "confirmed"),  # train() is at the head of the epoch
+        ({"eval": 9}, "inconclusive"),  # fine-tuning in eval mode
+        ({"eval": 1, "late": 1, "train": 9}, "inconclusive"),
+        ({"harmless": 9, "late": 1}, "refuted"),
+        ({"train": 9, "late": 1}, "refuted"),
+        ({"train": 2, "late": 1}, "inconclusive"),
+        ({"switches": 0}, "inconclusive"),
+    ],
+)
+def test_training_in_eval_mode(counts: dict[str, float], expected: str) -> None:
+    evidence = seen(observed=observed({"switches": 2, **counts}, shown="Dropout"))
+    assert answer("training-in-eval-mode", evidence) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"eval": 1, "drew": 1}, "confirmed"),
+        ({"eval": 9}, "refuted"),
+        ({"eval": 2}, "inconclusive"),
+        ({"training": 9}, "inconclusive"),
+        ({}, "inconclusive"),  # in no module
+    ],
+)
+def test_dropout_ignores_mode(counts: dict[str, float], expected: str) -> None:
+    assert answer("dropout-ignores-mode", seen(observed=observed({"visits": 9, **counts}))) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "how", "expected"),
+    [
+        ({"with": 9, "unused": 9}, STOPPED, "confirmed"),
+        ({"with": 9, "unused": 2}, STOPPED, "inconclusive"),
+        ({"with": 9}, STOPPED, "inconclusive"),  # they are still there
+        ({"with": 9}, ENDED, "confirmed"),
+        ({"with": 9, "unused": 9, "training": 9}, STOPPED, "inconclusive"),
+        ({"with": 9, "unused": 5, "used": 4}, STOPPED, "inconclusive"),
+        ({"with": 9, "used": 9}, STOPPED, "refuted"),
+        ({"without": 9, "off": 9}, STOPPED, "refuted"),
+        ({"without": 9}, STOPPED, "refuted"),
+        ({"calls": 2, "without": 2}, STOPPED, "inconclusive"),
+        ({"calls": 0}, STOPPED, "inconclusive"),
+    ],
+)
+def test_evaluation_with_grad(counts: dict[str, float], how: dict[str, str], expected: str) -> None:
+    assert answer("evaluation-with-grad", seen(observed=observed({"calls": 9, **counts}), **how)) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"made": 9, "gone": 8, "alive": 1}, "confirmed"),
+        ({"made": 9, "gone": 8, "alive": 1, "owned": 1}, "inconclusive"),
+        ({"made": 2, "alive": 2, "since": 9}, "refuted"),
+        ({"made": 2, "alive": 2, "since": 1}, "inconclusive"),
+        ({"made": 2, "gone": 1, "alive": 1, "since": 9}, "inconclusive"),
+        ({}, "inconclusive"),
+    ],
+)
+def test_module_created_in_forward(counts: dict[str, float], expected: str) -> None:
+    assert answer("module-created-in-forward", seen(observed=observed({"visits": 9, **counts}))) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"wasted": 9}, "confirmed"),
+        ({"wasted": 9, "kept": 1}, "inconclusive"),
+        ({"wasted": 9, "reused": 9}, "inconclusive"),
+        ({"wasted": 2}, "inconclusive"),
+        ({"detached": 9}, "refuted"),
+        ({"detached": 8}, "inconclusive"),
+        ({"calls": 0}, "inconclusive"),
+    ],
+)
+def test_generator_graph_in_discriminator_step(counts: dict[str, float], expected: str) -> None:
+    evidence = seen(observed=observed({"calls": 9, **counts}))
+    assert answer("generator-graph-in-discriminator-step", evidence) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "softmax", "sigmoid"),
+    [
+        ({"probable": 9}, "confirmed", "confirmed"),
+        ({"odd": 9}, "inconclusive", "confirmed"),  # a softmax over another dimension, or a sigmoid
+        ({"probable": 8, "outside": 1}, "inconclusive", "inconclusive"),
+        ({"outside": 9}, "refuted", "refuted"),
+        ({"outside": 8}, "inconclusive", "inconclusive"),  # one could not be looked at
+        ({"calls": 2, "probable": 2}, "inconclusive", "inconclusive"),
+        ({"calls": 0}, "inconclusive", "inconclusive"),
+    ],
+)
+def test_probabilities_where_a_loss_wants_scores(counts: dict[str, float], softmax: str, sigmoid: str) -> None:
+    evidence = seen(observed=observed({"calls": 9, **counts}))
+    assert answer("softmax-before-cross-entropy", evidence) == softmax
+    assert answer("sigmoid-before-bce-with-logits", evidence) == sigmoid

@@ -247,6 +247,10 @@ class Observed:
     def __getitem__(self, name: str) -> float:
         return self.counts.get(name, 0)
 
+    def numbers(self, *names: str) -> dict[str, float]:
+        """Those of the counts that there are."""
+        return {name: self.counts[name] for name in names if name in self.counts}
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -303,6 +307,11 @@ class Evidence:
         """Whether the program died while `torch.compile` was at work on one of these lines."""
         number = self._numbers.get(file)
         return any(at == number and lines[0] <= line <= lines[1] for at, line in self.compiling)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the program came to its end, of itself and without an error."""
+        return self.status == "finished" and not self.stopped and not self.error
 
     @property
     def trains(self) -> bool:

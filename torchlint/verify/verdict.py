@@ -57,6 +57,15 @@ _JUDGES = {
     "backward-arity": "errors:backward_arity",
     "uncalled-method": "errors:uncalled_method",
     "discarded-result": "errors:discarded_result",
+    "scheduler-never-stepped": "schedules:scheduler_never_stepped",
+    "scheduler-before-optimizer": "schedules:scheduler_before_optimizer",
+    "evaluation-with-grad": "modes:evaluation_with_grad",
+    "training-in-eval-mode": "modes:training_in_eval_mode",
+    "dropout-ignores-mode": "modes:dropout_ignores_mode",
+    "module-created-in-forward": "parts:module_created_in_forward",
+    "generator-graph-in-discriminator-step": "parts:generator_graph_in_discriminator_step",
+    "softmax-before-cross-entropy": "losses:softmax_before_cross_entropy",
+    "sigmoid-before-bce-with-logits": "losses:sigmoid_before_bce_with_logits",
 }
 VERIFIABLE = tuple(_JUDGES)
 """The names of the rules whose findings a run can judge."""

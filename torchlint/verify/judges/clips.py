@@ -44,8 +44,7 @@ def clip_before_unscale(claim: Claim, evidence: Evidence) -> Verdict:
 
 
 def _numbers(seen: Observed) -> dict[str, float]:
-    names = ("calls", "steps", "fresh", "kept", "shrunk", "smaller", "limit", "used")
-    return {name: seen[name] for name in names if name in seen.counts}
+    return seen.numbers("calls", "steps", "fresh", "kept", "shrunk", "smaller", "limit", "used")
 
 
 def _undecided(claim: Claim, evidence: Evidence, seen: Observed) -> Verdict | None:

@@ -25,6 +25,9 @@ ERRORS = 10
 class Observer:
     """What is seen of one finding. Those of a kind put hooks in place that no other finding needs."""
 
+    hears_calls = False
+    """Whether it needs to be known when a module runs."""
+
     def __init__(self, claim: Claim, probe: Probe) -> None:
         self.claim = claim
         self.probe = probe
@@ -48,9 +51,6 @@ class Observer:
     def watches(self) -> Sequence[Watch]:
         """The lines that it wants to know of."""
         return ()
-
-    def called(self, module: torch.nn.Module, args: Sequence[Any], output: Any) -> None:
-        """The flagged statement has called a module, which no other module had a part in."""
 
     def before_backward(self, roots: list[torch.Tensor]) -> None:
         """A backward is about to run, and is looked at."""

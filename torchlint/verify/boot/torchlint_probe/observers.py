@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from torchlint_probe.clips import Clips
+from torchlint_probe.inputs import CrossEntropyInputs, LogitsInputs
+from torchlint_probe.made import Made
+from torchlint_probe.modes import Draws, Modes
 from torchlint_probe.observer import LineObserver, Observer
+from torchlint_probe.outputs import Fakes, Outputs
+from torchlint_probe.schedules import Early, NeverStepped
 from torchlint_probe.visits import BackwardBody, Discarded
 
 if TYPE_CHECKING:
@@ -20,6 +25,15 @@ KINDS: Mapping[str, type[Observer]] = {
     "backward-arity": BackwardBody,
     "uncalled-method": LineObserver,
     "discarded-result": Discarded,
+    "scheduler-never-stepped": NeverStepped,
+    "scheduler-before-optimizer": Early,
+    "evaluation-with-grad": Outputs,
+    "training-in-eval-mode": Modes,
+    "dropout-ignores-mode": Draws,
+    "module-created-in-forward": Made,
+    "generator-graph-in-discriminator-step": Fakes,
+    "softmax-before-cross-entropy": CrossEntropyInputs,
+    "sigmoid-before-bce-with-logits": LogitsInputs,
 }
 
 

@@ -31,6 +31,7 @@ from torchlint_probe.losses import Losses
 from torchlint_probe.memory import Meter
 from torchlint_probe.observer import Observer
 from torchlint_probe.observers import observers
+from torchlint_probe.outputs import CallObserver
 from torchlint_probe.plan import Plan
 from torchlint_probe.reach import Reach
 from torchlint_probe.reads import Reads
@@ -97,7 +98,10 @@ class Probe:
         self.ledgers = Ledgers(bool(self.rules & _GRADIENTS) or plan.compared)
         self.backwards: dict[int, Backwards] = {}
         self.graphs = LiveGraphs(bool(self.rules & _GRAPHS) or plan.compared)
-        self.forwards = Forwards(self.sites, self.graphs)
+        self.observers: list[Observer] = observers(self)
+        self._asking: dict[tuple[type[Observer], int], list[Any]] = {}
+        self.hears_calls = any(observer.hears_calls for observer in self.observers)
+        self.forwards = Forwards(self.sites, self.graphs, self._called if self.hears_calls else None)
         self.cuts = Cuts(self)
         self.retention = Retention()
         self.caches = Caches()
@@ -110,8 +114,6 @@ class Probe:
         self.clearings = [Clearing(claim, self.ledgers) for claim in plan.claims if claim.rule == "cleared-before-step"]
         self.ledgers.clearings = self.clearings
         self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
-        self.observers: list[Observer] = observers(self)
-        self._asking: dict[tuple[type[Observer], int], list[Any]] = {}
         self._follows_anomaly = "anomaly-detection-left-on" in self.rules or plan.compared
         self.saved_hooks = False
         """Whether saved tensors may be packed: to ask a graph for them would then run code of the program."""
@@ -138,7 +140,7 @@ class Probe:
         hooks.replace(os, "_exit", self._exit_hook)
         if "retain-graph-in-loop" in self.rules:
             hooks.replace(torch.autograd, "grad", GradHook(self))
-        if self.rules & _FORWARDS or self.plan.compared:
+        if self.rules & _FORWARDS or self.plan.compared or self.hears_calls:
             torch.nn.Module.__call__ = counted(torch.nn.Module.__call__, self)
         if "training-under-no-grad" in self.rules:
             hooks.replace(torch.no_grad, "__enter__", BlockHook(self, Cuts.enter))
@@ -282,6 +284,12 @@ class Probe:
             looks = self._sampling.covers(self.steps) or self.plan.compared
             if looks is not self.looking:
                 self._look(looks)
+
+    @contained
+    def _called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        """An outermost call of a module has ended."""
+        for observer in self.asking(CallObserver):
+            observer.call(module, args, output)
 
     def _look(self, looks: bool) -> None:
         self.looking = looks
