@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
+from torchlint.model.queries.clipping import is_unbounded
 from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
@@ -88,17 +88,12 @@ class ClipOutsideStep(Rule):
 
     def ask(self) -> Iterator[UselessClip]:
         for trace in self.model.program.traces:
-            clips = [clip for clip in trace.of(events.Clip) if not self._is_unbounded(clip)]
+            clips = [clip for clip in trace.of(events.Clip) if not is_unbounded(clip, self.model.tree)]
             if clips and not trace.called:
                 optimizers = dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step))
                 arrivals = {optimizer: self._arrivals(trace, optimizer) for optimizer in optimizers}
                 for clip in clips:
                     yield from self._useless(trace, clip, arrivals)
-
-    def _is_unbounded(self, clip: events.Clip) -> bool:
-        """Whether a clipping only measures the norm, as far as its bound is written: `float("inf")`, `math.inf`."""
-        site = clip.bound.site if clip.bound is not None else None
-        return site is None or re.search(r"\binf", self.model.tree.code(site)) is not None
 
     def _useless(self, trace: program.Trace, clip: events.Clip, arrivals: ArrivalsOf) -> Iterator[UselessClip]:
         """A clipping outside the steps of each optimizer that may hold what is clipped."""
@@ -120,7 +115,7 @@ class ClipOutsideStep(Rule):
         backward = next((item for item in passes if self.model.ownership.reaches(item, optimizer)), None)
         if backward is None or not states or "fresh" in states:
             return None
-        return UselessClip(clip, backward, step, after_step=states == {"stepped"})
+        return UselessClip(clip, backward, step, after_step="stepped" in states and clip.order > step.order)
 
     def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
         """What the gradients of an optimizer are on the paths to each clipping: "fresh", "cleared", "stepped"."""

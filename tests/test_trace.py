@@ -414,3 +414,32 @@ def test_what_is_clipped_and_to_which_bound() -> None:
     for arguments in ("net.parameters(), top", "max_norm=top, parameters=net.parameters()"):
         (clip,) = (row for row in rows(code.format(arguments)) if row["kind"] == "clip")
         assert (clip["parameters"].partition("@")[0], clip["bound"].partition("@")[0]) == ("<parameters>", "top")
+
+
+SCALED = """\
+import torch
+from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
+
+def train(model, loader, plateau):
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    scheduler = ReduceLROnPlateau(optimizer) if plateau else StepLR(optimizer, 1)
+    for x, y in loader:
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        scheduler.step(loss)
+"""
+
+
+def test_scalers_unscale_and_step_and_schedulers_step() -> None:
+    """A scheduler's step that is given a loss does not go backward through it."""
+    found = {row["kind"]: row for row in rows(SCALED) if row["kind"] in ("unscale", "step", "schedule-step")}
+    optimizer, scaler = "optimizer@4:16", "scaler@5:13"
+    assert (found["unscale"]["optimizer"], found["unscale"]["scaler"]) == (optimizer, scaler)
+    assert (found["step"]["optimizer"], found["step"]["scaler"]) == (optimizer, scaler)
+    assert found["schedule-step"]["by"] and "may_go_backward" not in found["schedule-step"]
+    text = "\n".join(told(SCALED))
+    assert "unscale   scaler.unscale_(optimizer)" in text and "schedule  scheduler.step(loss)" in text

@@ -92,6 +92,24 @@ class Step(Event):
     name: str
     manual: bool = False
     expression: Site | None = None
+    scaler: Value | None = None
+    """The gradient scaler that makes the step."""
+
+
+@dataclass(eq=False, repr=False)
+class Unscale(Event):
+    """A gradient scaler divides the gradients of an optimizer by its scale."""
+
+    optimizer: Value
+    scaler: Value
+
+
+@dataclass(eq=False, repr=False)
+class ScheduleStep(Event):
+    """A learning-rate scheduler's step; `by` is what it is given: an epoch or a metric."""
+
+    scheduler: Value
+    by: tuple[Value, ...] = ()
 
 
 @dataclass(eq=False, repr=False)

@@ -26,6 +26,8 @@ class Observations:
     """The parameters that each call of a `forward` gives, and the grad mode of the call."""
     backwards: list[Value] = field(default_factory=list)
     """Losses that backward passes begin at."""
+    scaled: dict[Value, Value] = field(default_factory=dict)
+    """What scaled a loss, by the result of `scale`."""
     frozen: set[Value] = field(default_factory=set)
     """Values that are told not to require gradients."""
     mutated: set[Value] = field(default_factory=set)

@@ -192,11 +192,17 @@ class Program:
         assert not isinstance(info.node, ast.Lambda)
         self.interpreter.statements.run(info.node.body)
         called = info.name in self.called_names and info.name != "__init__"
+        if info.owner is None and info.name not in self._names_read:
+            called = False  # `optimizer.step()` calls no function `step` that nobody names
         return Trace(info, state.items, frame, state.heap, start, called)
 
     def _is_forward(self, info: FunctionInfo) -> bool:
         """A module's `forward` runs in many contexts; what is wrong with it shows in its own."""
         return info.name == "forward" and info.owner is not None
+
+    @cached_property
+    def _names_read(self) -> set[str]:
+        return {name.id for name in self.tree.of_type(ast.Name) if isinstance(name.ctx, ast.Load)}
 
     def _called_names(self) -> set[str]:
         return {called_name(call) for call in self.tree.of_type(ast.Call)}

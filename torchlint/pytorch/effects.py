@@ -63,6 +63,13 @@ class Unscales(Effect):
 
 
 @dataclass(frozen=True)
+class AdjustsRates(Effect):
+    """A scheduler moves on, and sets the learning rates of its optimizer."""
+
+    scheduler: str
+
+
+@dataclass(frozen=True)
 class Keeps(Effect):
     """A container, or the result, holds on to a parameter's value."""
 

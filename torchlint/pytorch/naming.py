@@ -167,6 +167,8 @@ def may_touch_gradients(method: str) -> bool:
     return bool(_TOUCHING.search(method))
 
 
+UNSCALING = _any_of("scale clip grad amp precision prepare")
+"""Calls that may divide gradients by the scale of a loss."""
 SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test valid disable")
 """Context managers that may well switch gradients off."""
 INFERENCE = _any_of("infer generat(?!ed|or)")

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from torchlint.pytorch.binding import Parameters
 from torchlint.pytorch.effects import (
+    AdjustsRates,
     Clears,
     Clips,
     DetectsAnomaly,
@@ -26,6 +27,7 @@ from torchlint.pytorch.effects import (
 )
 
 _DOCS = "https://docs.pytorch.org/docs/stable/"
+_TRANSFORMERS = "https://huggingface.co/docs/transformers/"
 _CLASS, _ANY = "<Class>", "<any>"
 
 
@@ -62,6 +64,7 @@ _ALLOCATORS = (
 )
 _AUTOGRAD = "torch.autograd torch.autograd.grad_mode"
 _BACKWARD = "gradient retain_graph create_graph inputs"
+_SCALER = "init_scale growth_factor backoff_factor growth_interval enabled"
 
 FUNCTIONS = (
     # -- gradients --------------------------------------------------------------------------------------
@@ -112,11 +115,22 @@ FUNCTIONS = (
          page="autograd.html#variable-deprecated"),
     _api(f"torch.optim.lr_scheduler.{_ANY} torch.optim.swa_utils.SWALR", "optimizer", returns=Result.SCHEDULER,
          page="optim.html#how-to-adjust-learning-rate"),
+    _api("torch.optim.lr_scheduler.ChainedScheduler", "schedulers optimizer", returns=Result.SCHEDULER,
+         page="generated/torch.optim.lr_scheduler.ChainedScheduler.html"),
+    _api(_in("transformers transformers.optimization",
+             "get_constant_schedule get_constant_schedule_with_warmup get_linear_schedule_with_warmup "
+             "get_cosine_schedule_with_warmup get_cosine_with_hard_restarts_schedule_with_warmup "
+             "get_polynomial_decay_schedule_with_warmup get_inverse_sqrt_schedule get_wsd_schedule"), "optimizer",
+         returns=Result.SCHEDULER, page=f"{_TRANSFORMERS}main_classes/optimizer_schedules"),
+    _api("transformers.get_scheduler transformers.optimization.get_scheduler diffusers.optimization.get_scheduler",
+         "name optimizer", returns=Result.SCHEDULER, page=f"{_TRANSFORMERS}main_classes/optimizer_schedules"),
     _api("torch.optim.swa_utils.AveragedModel", "model", returns=Result.COPY,
          page="optim.html#weight-averaging-swa-and-ema"),
     _api(f"torch.optim.{_CLASS}", "params", returns=Result.OPTIMIZER, page="optim.html"),
-    _api("torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cuda.amp.grad_scaler.GradScaler", "device init_scale",
-         returns=Result.SCALER, page="amp.html#gradient-scaling"),
+    _api("torch.amp.GradScaler torch.amp.grad_scaler.GradScaler", f"device {_SCALER}", returns=Result.SCALER,
+         page="amp.html#gradient-scaling"),
+    _api(_in("torch.cuda.amp torch.cuda.amp.grad_scaler torch.cpu.amp torch.cpu.amp.grad_scaler", "GradScaler"),
+         _SCALER, returns=Result.SCALER, page="amp.html#gradient-scaling"),
     _api("torch.utils.data.DataLoader torch.utils.data.dataloader.DataLoader", "dataset batch_size",
          returns=Result.LOADER, page="data.html#torch.utils.data.DataLoader"),
     _api("accelerate.Accelerator", "", returns=Result.ENGINE,
@@ -152,6 +166,8 @@ METHODS = (
          page="amp.html#gradient-scaling"),
     _api("GradScaler.unscale_", "self optimizer", Unscales("optimizer"), returns=Result.NOTHING,
          page="amp.html#gradient-scaling"),
+    _api("LRScheduler.step", "self epoch|metrics", AdjustsRates("self"), returns=Result.NOTHING,
+         page="optim.html#how-to-adjust-learning-rate"),
     _api("GradScaler.scale", "self outputs", returns=Result.SCALED, page="amp.html#gradient-scaling"),
     _api("Accelerator.prepare Fabric.setup", "self", returns=Result.SAME_EACH,
          page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
@@ -224,6 +240,12 @@ def _of(entry: Api, effects: tuple[type[Effect], ...]) -> Effect | None:
 def words(*effects: type[Effect]) -> tuple[bytes, ...]:
     """Bytes without which a file holds no call with one of these effects: the shortest parts of how it is written."""
     return shortest(name for entry in (*FUNCTIONS, *METHODS) if _of(entry, effects) for name in _written(entry))
+
+
+def words_for(result: Result) -> tuple[bytes, ...]:
+    """Bytes without which a file holds no call that returns this: of all in a module, the module's name."""
+    names = (name.removesuffix(f".{_ANY}") for entry in FUNCTIONS if entry.returns is result for name in entry.names)
+    return shortest(name.rpartition(".")[2] for name in names)
 
 
 def _written(entry: Api) -> Iterable[str]:

@@ -11,10 +11,11 @@ from torchlint.pytorch.effects import (
     GoesBackward,
     GradMode,
     Keeps,
+    Result,
     Steps,
     SwitchesGradMode,
 )
-from torchlint.pytorch.table import functions_with, shortest, words
+from torchlint.pytorch.table import functions_with, shortest, words, words_for
 
 BACKWARD = words(GoesBackward)
 STEP = words(Steps)
@@ -24,6 +25,7 @@ EVAL = words(EvaluatesModule)
 KEEP = words(Keeps)
 EMPTY_CACHE = words(FreesCache)
 ANOMALY = words(DetectsAnomaly)
+SCHEDULER = words_for(Result.SCHEDULER)
 NO_GRAD = shortest(
     name.rpartition(".")[2]
     for name, effect in functions_with(SwitchesGradMode).items()

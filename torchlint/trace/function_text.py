@@ -16,14 +16,15 @@ from torchlint.trace.values import PLAIN
 from torchlint.trace.wording import Wording
 
 _ALWAYS = frozenset(
-    "backward grad clear step keep mutate yield clip grad-read empty-cache memory-probe anomaly".split()
+    "backward grad clear step unscale schedule-step keep mutate yield clip grad-read empty-cache memory-probe "
+    "anomaly".split()
 )
 """Events that are always shown; others are where an answer of the model makes them matter."""
 _WORDS = {
     "grad": "autograd", "mutate": "change", "grad-read": "gradients", "empty-cache": "cache", "memory-probe": "memory",
     "may-clear": "call", "compute": "operator", "fresh": "make", "returned": "return", "read": "use",
     "inlined": "follow", "comprehension": "repeat", "closure": "repeat", "boolean": "perhaps", "conditional": "either",
-    "callees": "one of",
+    "callees": "one of", "schedule-step": "schedule",
 }  # fmt: skip
 """Words for rows where they are not the kind or form."""
 _HEADED = frozenset({"for", "while", "if", "match"})

@@ -194,6 +194,7 @@ _KINDS = {
 _NOTES: Mapping[str, Callable[[Wording, Facts], str]] = {
     "backward": Wording._backward,
     "step": Wording._step,
+    "unscale": lambda words, facts: f"of {words.name(facts['optimizer'])}",
     "keep": Wording._keep,
     "mutate": Wording._mutate,
     "compute": Wording._computed,

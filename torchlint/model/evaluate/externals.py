@@ -95,8 +95,8 @@ class Externals(Part):
             Result.GRADIENTS: self._gradients,
             Result.CONTEXT: self._context,
             Result.OPTIMIZER: lambda call: self.torch_functions.new_optimizer(call.name, call.arguments, call.node),
-            Result.SCHEDULER: lambda call: self._utility(call, Kind.SCHEDULER, call.arguments.all()),
-            Result.SCALER: lambda call: self._utility(call, Kind.SCALER),
+            Result.SCHEDULER: lambda call: self._utility(call, Kind.SCHEDULER, call.arguments.all(), "optimizer"),
+            Result.SCALER: lambda call: self._utility(call, Kind.SCALER, (), "enabled"),
             Result.ENGINE: lambda call: self._utility(call, Kind.ENGINE),
             Result.ENGINE_AND_OTHERS: self._engine_and_others,
             Result.LOADER: self._loader,
@@ -203,8 +203,12 @@ class Externals(Part):
             return Function(target.info, target.frame, target.receiver, switch.to)
         return Context(call.node, _asked_mode(call, switch))
 
-    def _utility(self, call: KnownCall, kind: Kind, parents: tuple[Value, ...] = ()) -> Value:
-        return self.state.stamp(Utility(call.node, kind, parents))
+    def _utility(self, call: KnownCall, kind: Kind, parents: tuple[Value, ...] = (), part: str = "") -> Value:
+        """A scaler, a scheduler, ...; an argument becomes a part of it, of the same name."""
+        made, argument = Utility(call.node, kind, parents), call.bound.get(part)
+        if argument is not None:
+            made.set_part(part, argument)
+        return self.state.stamp(made)
 
     def _engine_and_others(self, call: KnownCall) -> Value:
         engine = self._utility(call, Kind.ENGINE)

@@ -7,7 +7,7 @@ import ast
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute, flag, is_false, written
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Backward, Clear, Item, Loop, Step, events_in
+from torchlint.model.events import Backward, Clear, Item, Loop, ScheduleStep, Step, Unscale, events_in
 from torchlint.model.values import (
     Container,
     External,
@@ -29,7 +29,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import api, naming, table
 from torchlint.pytorch.binding import Bound
-from torchlint.pytorch.effects import Clears, GoesBackward, GradMode, Steps
+from torchlint.pytorch.effects import Clears, GoesBackward, GradMode, Steps, Unscales
 from torchlint.syntax.python_ast import dotted, site_of
 
 
@@ -44,7 +44,7 @@ class Training(Part):
         effects = {Clears: self._zero_grad, GoesBackward: self._backward, Steps: self._step}
         return {
             **{name: handler for effect, handler in effects.items() for name in table.methods_with(effect)},
-            "scale": self._scale,
+            **dict.fromkeys(table.methods_with(Unscales), self._unscale), "scale": self._scale,
             "prepare": self._prepare, "setup": self._prepare, "detach_": self._detach_in_place,
             "parameters": self._parameters, "named_parameters": self._named_parameters,
             **dict.fromkeys(api.SELF_METHODS, self._itself), "requires_grad_": self._requires_grad,
@@ -97,7 +97,10 @@ class Training(Part):
         first = resolved(stepped) if stepped is not None else None
         if first is not None and self._is_scaler(receiver, first):
             expression = written(node, _SCALER_STEP.parameters, "optimizer", method=True)
-            self.emit_step(first, expression or node, node)
+            self.emit_step(first, expression or node, node, receiver)
+            return Plain(node, None)
+        if all(is_kind(item, Kind.SCHEDULER) for item in inputs_of(receiver)):
+            self.state.emit(ScheduleStep(site_of(node), receiver, arguments.all()))
             return Plain(node, None)
         closure = first if isinstance(first, Function) else arguments.keywords.get("closure")
         if not self.may_be_optimizer(receiver) or (
@@ -114,9 +117,9 @@ class Training(Part):
             self.state.emit(Clear(site_of(node), receiver, explicit=False))
         return Plain(node, None)
 
-    def emit_step(self, optimizer: Value, expression: ast.expr, node: ast.Call) -> None:
+    def emit_step(self, optimizer: Value, expression: ast.expr, node: ast.Call, scaler: Value | None = None) -> None:
         """A step of an optimizer that is handed over, written so."""
-        self.state.emit(_step_of(expression, optimizer, node))
+        self.state.emit(_step_of(expression, optimizer, node, scaler))
 
     def _clears_by_itself(self, receiver: Value, node: ast.Call) -> bool:
         """Whether a step clears, or may: an engine's, one with hooks, one of a class of this module that does."""
@@ -191,7 +194,17 @@ class Training(Part):
         """`scaler.scale(loss)`: the loss, larger."""
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, External, Container)):
             return None
-        return self.tensors.make("scale", (arguments.positional[0],), node)
+        scaled = self.tensors.make("scale", (arguments.positional[0],), node)
+        self.observations.scaled[scaled] = receiver
+        return scaled
+
+    def _unscale(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        """`scaler.unscale_(optimizer)`."""
+        optimizer = arguments.bind(_UNSCALE.parameters, receiver).get("optimizer")
+        if optimizer is None or isinstance(receiver, (Instance, Module, External)):
+            return None
+        self.state.emit(Unscale(site_of(node), resolved(optimizer), receiver))
+        return Plain(node, None)
 
     def _prepare(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` hand their arguments on."""
@@ -262,9 +275,10 @@ class Training(Part):
 _LOSS_BACKWARD = table.method("Tensor.backward")
 _ENGINE_BACKWARD = table.method("Accelerator.backward")
 _SCALER_STEP = table.method("GradScaler.step")
+_UNSCALE = table.method("GradScaler.unscale_")
 
 
-def _step_of(expression: ast.expr, optimizer: Value, node: ast.Call) -> Step:
+def _step_of(expression: ast.expr, optimizer: Value, node: ast.Call, scaler: Value | None = None) -> Step:
     """The step that a call makes of the optimizer that is written as `expression`."""
     name = dotted(expression) or optimizer.label.strip("[]'") or "the optimizer"
-    return Step(site_of(node), optimizer, name, expression=site_of(expression))
+    return Step(site_of(node), optimizer, name, expression=site_of(expression), scaler=scaler)

@@ -1,0 +1,253 @@
+"""Gradients that are clipped while a gradient scaler has them multiplied by its scale."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torchlint import Category, Rule, edits
+from torchlint.model import dataflow, events, program, values
+from torchlint.model.queries.clipping import is_unbounded
+from torchlint.pytorch import naming, triggers
+
+UNSCALED, UNSURE = "unscaled", "unsure"
+State = events.Backward | str | None
+"""The backward pass whose gradients are scaled; or that they were unscaled, perhaps were, or never scaled (None)."""
+Arrivals = dict[events.Clip, set[State]]
+
+
+@dataclass(frozen=True)
+class ScaledClip:
+    """`clip` sees the gradients of `backward` times the scale of the scaler that makes `step`."""
+
+    clip: events.Clip
+    backward: events.Backward
+    step: events.Step
+    is_simple: bool
+    """Whether `unscale_` right before the clipping would unscale once a step."""
+
+
+class ClipBeforeUnscale(Rule):
+    """Gradients are clipped before their scale is taken out: every step shrinks.
+
+    ## What it does
+    Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from
+    `scaler.scale(loss).backward()`, no `scaler.unscale_(optimizer)` has run yet, and `scaler.step(optimizer)` follows.
+
+    ## Why is this bad?
+    A gradient scaler multiplies the loss, and so the gradients, by 65536 at first; `scaler.step` divides them again.
+    Clipping in between compares multiplied gradients with the bound. They exceed it almost always, and are then
+    divided once more: the step sees a norm of 0.000015 where 1.0 was asked for. Training is slow or stands still, and
+    changes with the scale.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            scaler.scale(criterion(model(x), y)).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            scaler.scale(criterion(model(x), y)).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    ```
+
+    ## Fix safety
+    Unscaling first is unsafe: it changes what is trained.
+
+    ## References
+    - [Automatic mixed precision: gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
+    - [torch.amp.GradScaler.unscale_](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.unscale_)
+    """
+
+    code = "TL108"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = (triggers.CLIP, triggers.BACKWARD, triggers.STEP, (b"scale",))
+
+    def ask(self) -> Iterator[ScaledClip]:
+        for trace in self.model.program.traces:
+            clips = [clip for clip in trace.of(events.Clip) if self._compares(clip)]
+            steps = [step for step in trace.of(events.Step) if self._is_scaled(step)] if clips else []
+            if steps:
+                optimizers = dict.fromkeys(values.resolved(step.optimizer) for step in steps)
+                arrivals = {optimizer: self._arrivals(trace, optimizer) for optimizer in optimizers}
+                for clip in clips:
+                    yield from self._scaled(trace, clip, steps, arrivals)
+
+    def _compares(self, clip: events.Clip) -> bool:
+        """Whether a clipping has a bound, and that is not scaled like the gradients."""
+        return not is_unbounded(clip, self.model.tree) and clip.bound is not None and not _knows_scale(clip.bound)
+
+    def _is_scaled(self, step: events.Step) -> bool:
+        """Whether a gradient scaler makes a step, one that is not switched off."""
+        return step.scaler is not None and _is_scaler(step.scaler)
+
+    # -- paths ------------------------------------------------------------------------------------------
+
+    def _scaled(
+        self,
+        trace: program.Trace,
+        clip: events.Clip,
+        steps: list[events.Step],
+        arrivals: dict[values.Value, Arrivals],
+    ) -> Iterator[ScaledClip]:
+        """A clipping of scaled gradients: whichever optimizer holds what is clipped."""
+        following = {_of(step): step for step in reversed(steps) if _follows(step, clip)}
+        found = []
+        for optimizer, step in following.items():
+            if not self._may_hold(optimizer, clip.parameters):
+                continue
+            states = arrivals[optimizer][clip]
+            scaled = [state for state in states if isinstance(state, events.Backward)]
+            if not scaled or not states.isdisjoint((UNSCALED, UNSURE)):
+                return
+            first = min(scaled, key=lambda backward: backward.order)
+            found.append(ScaledClip(clip, first, step, self._is_simple(trace, clip, step)))
+        yield from found[:1]
+
+    def _may_hold(self, optimizer: values.Value, parameters: values.Value | None) -> bool:
+        return parameters is None or self.model.ownership.holds(optimizer, parameters) is not values.Answer.NO
+
+    def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
+        """What the gradients of an optimizer are on the paths to each clipping."""
+        arrivals: Arrivals = defaultdict(set)
+
+        def transfer(event: events.Event, states: frozenset[State]) -> frozenset[State]:
+            if isinstance(event, events.Clip):
+                arrivals[event].update(states)
+            if isinstance(event, events.Backward):
+                is_ours = self.model.ownership.reaches(event, optimizer)
+                return frozenset({event}) if is_ours and self._is_of_scaled(event) else states
+            if isinstance(event, events.Step):
+                return frozenset({None}) if _of(event) is optimizer else states
+            if isinstance(event, events.Unscale):
+                other = self.model.ownership.clears(event.optimizer, optimizer) is values.Answer.NO
+                return states if other else frozenset({UNSCALED})
+            return frozenset({UNSURE}) if _may_unscale(event, optimizer) else states
+
+        dataflow.Flow(transfer).run(trace.items, frozenset({None}))
+        return arrivals
+
+    def _is_of_scaled(self, backward: events.Backward) -> bool:
+        """Whether a pass begins at a loss that a gradient scaler has scaled, on one path at least."""
+        scaled = self.model.program.observations.scaled
+        return any(_is_scaler(scaled[item]) for item in values.inputs_of(backward.loss) if item in scaled)
+
+    def _is_simple(self, trace: program.Trace, clip: events.Clip, step: events.Step) -> bool:
+        """Whether one clipping belongs to one step, and nothing else unscales."""
+        alone = len(trace.of(events.Clip, clip.loops)) == 1 and not trace.of(events.Unscale, clip.loops)
+        return alone and clip.path == step.path and clip.loops == step.loops and clip.calls == step.calls
+
+    # -- report -----------------------------------------------------------------------------------------
+
+    def report_ScaledClip(self, found: ScaledClip) -> None:
+        scaler = found.step.scaler
+        name = scaler.label if scaler is not None and scaler.label else "the scaler"
+        self.report(
+            found.clip.site,
+            f"gradients are clipped while they carry the scale of `{name}`: "
+            f"the steps of `{found.step.name}` come out thousands of times too small",
+            related=[
+                (found.backward.site, "the gradients are computed here, times the scale"),
+                (found.step.site, "and divided by the scale here, after the clipping"),
+            ],
+            help=f"call `{name}.unscale_({found.step.name})` before clipping",
+            fix=self._fix(found) if found.is_simple else None,
+        )
+
+    def _fix(self, found: ScaledClip) -> edits.Change | None:
+        """`unscale_` before the clipping, with the scaler and the optimizer as the step has them."""
+        tree, call = self.model.tree, self.model.tree.node(found.step.site)
+        clip = self.nodes.at(found.clip.site) if self.nodes is not None else None
+        if clip is None or found.step.expression is None or not isinstance(call, ast.Call):
+            return None
+        scaler = tree.code(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        code = f"{scaler}.unscale_({tree.code(found.step.expression)})"
+        is_statement = isinstance(tree.statement(tree.node(found.clip.site)), (ast.Expr, ast.Assign))
+        if not is_statement or not scaler or "\n" in code:
+            return None
+        return edits.Change("unscale the gradients first", [edits.InsertBefore(clip, code)])
+
+
+def _of(step: events.Step) -> values.Value:
+    return values.resolved(step.optimizer)
+
+
+def _follows(step: events.Step, clip: events.Clip) -> bool:
+    """Whether a step may come after a clipping, in the order of the file or of a loop."""
+    return not events.apart(step, clip) and (step.order > clip.order or not set(step.loops).isdisjoint(clip.loops))
+
+
+def _is_scaler(value: values.Value) -> bool:
+    """Whether a value is a gradient scaler, by its class or by its use, and not one that is switched off."""
+    return any(map(_is_one_scaler, values.inputs_of(value)))
+
+
+def _is_one_scaler(value: values.Value) -> bool:
+    if not isinstance(value, values.Unknown):
+        return False
+    enabled = value.part("enabled")
+    enabled = values.resolved(enabled) if enabled is not None else None
+    if isinstance(enabled, values.Plain) and enabled.is_literal and not enabled.constant:
+        return False
+    used = value.has_use("scale") and value.has_use("step") and value.has_use("update")
+    return values.is_kind(value, values.Kind.SCALER) or used
+
+
+def _knows_scale(bound: values.Value) -> bool:
+    """Whether a bound is computed from the scale."""
+    stack, seen = [bound], set[values.Value]()
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        callee = value.callee if isinstance(value, values.Unknown) else None
+        if "scale" in (callee.label if callee is not None else value.label):
+            return True
+        stack.extend(value.parents)
+    return False
+
+
+def _may_unscale(event: events.Event, optimizer: values.Value) -> bool:
+    """Whether something that is not followed may unscale the gradients of an optimizer, or does it by hand."""
+    if isinstance(event, (events.GradRead, events.Yield)):
+        return True
+    if not isinstance(event, events.MayClear):
+        return False
+    return bool(naming.UNSCALING.search(event.name)) or any(_may_hold(item, optimizer) for item in _parts(event.handed))
+
+
+def _parts(handed: Iterable[values.Value]) -> Iterator[values.Value]:
+    """What a call is handed, and what is in the containers among that."""
+    for value in handed:
+        for item in values.inputs_of(value):
+            yield item
+            yield from item.elements() if isinstance(item, values.Container) else ()
+
+
+def _may_hold(item: values.Value, optimizer: values.Value) -> bool:
+    """Whether something is an optimizer, a scaler, or an object that may have them."""
+    return item is optimizer or _is_one_scaler(item) or isinstance(item, values.Instance)

@@ -1,0 +1,228 @@
+"""Accumulation of gradients whose first update comes after one micro-batch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import events, program, values
+from torchlint.pytorch import api, triggers
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, site_of, walk
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import PythonTree
+
+_PROGRESS = {name.rpartition(".")[2] for name in api.PROGRESS} - {"trange"}
+LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
+
+
+@dataclass(frozen=True)
+class LopsidedWindow:
+    """`test` lets `step` use the gradients of `backward` in the first iteration, since `counter` counts from zero."""
+
+    test: ast.If
+    counter: ast.Name
+    window: str
+    backward: events.Backward
+    step: events.Step
+
+
+class LopsidedAccumulation(Rule):
+    """Accumulated gradients are used after the first micro-batch already.
+
+    ## What it does
+    Finds loops that accumulate gradients and step under `if i % k == 0`, with a counter from zero: after the
+    `backward` of micro-batch 0 the test is true.
+
+    ## Why is this bad?
+    The first update is made of one micro-batch instead of `k`; where the loss is divided by `k`, it is `k` times too
+    small. The windows that follow end one micro-batch into the next: at the end of the epoch one to `k` micro-batches
+    are left over, and are dropped, or mixed into the first update of the next epoch.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion, k):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i, (x, y) in enumerate(loader):
+            (criterion(model(x), y) / k).backward()
+            if i % k == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion, k):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i, (x, y) in enumerate(loader):
+            (criterion(model(x), y) / k).backward()
+            if (i + 1) % k == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## Fix safety
+    Counting from one is unsafe: it changes when updates happen.
+
+    ## References
+    - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+    """
+
+    code = "TL113"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR, (b"%",))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return prefilter.goes_backward(data)
+
+    def ask(self) -> Iterator[LopsidedWindow]:
+        for trace in self.model.program.traces:
+            for step in trace.of(events.Step):
+                for branch, arm in step.path if not step.manual else ():
+                    node = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
+                    if isinstance(node, ast.If) and arm == 0:
+                        yield from self._lopsided(trace, step, (branch, arm), node)
+
+    def _lopsided(
+        self, trace: program.Trace, step: events.Step, arm: tuple[object, int], test: ast.If
+    ) -> Iterator[LopsidedWindow]:
+        """A step that belongs to a window, if that ends after the first iteration."""
+        tree = self.model.tree
+        window = _window(test.test)
+        around = next((item for item in tree.ancestors(test) if isinstance(item, (*LOOPS, *FUNCTIONS))), None)
+        if window is None or not isinstance(around, LOOPS) or not self._is_wide(window):
+            return
+        counter = window.left
+        assert isinstance(counter, ast.Name)
+        inside = [loop for loop in step.loops if tree.node(loop.site) is around]
+        if inside and _counts_from_zero(counter.id, around, test, tree):
+            backward = self._accumulated(trace, step, arm, step.loops[: step.loops.index(inside[-1]) + 1])
+            if backward is not None:
+                yield LopsidedWindow(test, counter, tree.code(window.right), backward, step)
+
+    def _accumulated(
+        self, trace: program.Trace, step: events.Step, arm: tuple[object, int], loops: tuple[events.Loop, ...]
+    ) -> events.Backward | None:
+        """The backward whose gradients a step takes that alone, with its clearing, stands on an arm in a loop."""
+        optimizer = values.resolved(step.optimizer)
+        passes = [item for item in trace.of(events.Backward, loops) if self.model.ownership.reaches(item, optimizer)]
+        clears = [event for event in trace.of(events.Event, loops) if self.model.ownership.may_clear(event, optimizer)]
+        steps = [item for item in trace.of(events.Step, loops) if values.resolved(item.optimizer) is optimizer]
+        is_cleared = any(isinstance(clear, events.Clear) and clear.order > step.order for clear in clears)
+        if not is_cleared or not all(arm in event.path for event in (*clears, *steps)):
+            return None
+        if any(arm in backward.path or backward.order > step.order for backward in passes):
+            return None
+        return next((item for item in reversed(passes) if not events.apart(item, step)), None)
+
+    def _is_wide(self, window: ast.BinOp) -> bool:
+        """Whether a window may be of two micro-batches or more: by a number, or a variable that is not set to one."""
+        width = window.right
+        if isinstance(width, ast.Constant):
+            return isinstance(width.value, int) and width.value >= 2
+        if not isinstance(width, (ast.Name, ast.Attribute)):
+            return False
+        assigned = (node for node in self.model.tree.of_type(ast.Assign) if _is_number(node.value, 1))
+        return not any(_same(target, width) for node in assigned for target in node.targets)
+
+    # -- report -----------------------------------------------------------------------------------------
+
+    def report_LopsidedWindow(self, found: LopsidedWindow) -> None:
+        counter = found.counter.id
+        self.report(
+            site_of(found.test),
+            f"`{counter}` counts from zero: `{found.step.name}` steps after the first micro-batch, not after "
+            f"`{found.window}`",
+            related=[
+                (found.backward.site, "gradients are accumulated here"),
+                (found.step.site, "and used here"),
+            ],
+            help=f"test `({counter} + 1) % {found.window} == 0`",
+            fix=self._fix(found.counter),
+        )
+
+    def _fix(self, counter: ast.Name) -> edits.Change | None:
+        node = self.nodes.at(site_of(counter)) if self.nodes is not None else None
+        if node is None:
+            return None
+        return edits.Change("count from one", [edits.Replace(node, f"({counter.id} + 1)")])
+
+
+# -- tests and counters -----------------------------------------------------------------------------------
+
+
+def _window(test: ast.expr) -> ast.BinOp | None:
+    """`c % k`, where a test is true at `c % k == 0`, whatever else holds."""
+    if isinstance(test, ast.BoolOp):
+        found = [window for window in map(_window, test.values) if window is not None]
+        others = [item for item in test.values if _window(item) is None]
+        if len(found) != 1:
+            return None
+        is_guarded = isinstance(test.op, ast.And) and any(_same(found[0].left, n) for o in others for n in walk(o))
+        return None if is_guarded else found[0]
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _remainder(test.operand)
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+        return None
+    sides = test.left, test.comparators[0]
+    return next((_remainder(side) for side, other in (sides, sides[::-1]) if _is_number(other, 0)), None)
+
+
+def _remainder(node: ast.expr) -> ast.BinOp | None:
+    is_one = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Name)
+    return node if is_one and isinstance(node, ast.BinOp) else None
+
+
+def _counts_from_zero(counter: str, loop: LoopNode, test: ast.If, tree: PythonTree) -> bool:
+    """Whether a counter is zero at a test in the first iteration of a loop."""
+    inside = [node for part in loop.body for node in walk(part) if isinstance(node, ast.Name) and node.id == counter]
+    changes = [node for node in inside if not isinstance(node.ctx, ast.Load)]
+    if not changes:
+        return not isinstance(loop, ast.While) and _gives_from_zero(loop, counter)
+    raised = tree.parent(changes[0])
+    if len(changes) > 1 or not isinstance(raised, ast.AugAssign) or not isinstance(raised.op, ast.Add):
+        return False
+    is_later = raised in loop.body and raised.lineno > test.lineno
+    return is_later and _is_number(raised.value, 1) and _is_reset_before(counter, loop, tree)
+
+
+def _gives_from_zero(loop: ast.For | ast.AsyncFor, counter: str) -> bool:
+    """Whether a loop counts its iterations: `enumerate(...)` or `range(n)`, perhaps behind a progress bar."""
+    over, target = loop.iter, loop.target
+    while isinstance(over, ast.Call) and called_name(over) in _PROGRESS and over.args:
+        over = over.args[0]
+    name = called_name(over) if isinstance(over, ast.Call) else ""
+    if not isinstance(over, ast.Call) or name not in ("enumerate", "range", "trange"):
+        return False
+    if name == "enumerate":
+        first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
+        starts = [*over.args[1:], *(item.value for item in over.keywords)]
+    else:
+        first, starts = target, over.args[:-1] if len(over.args) < 3 else over.args[:1]
+    return isinstance(first, ast.Name) and first.id == counter and all(_is_number(item, 0) for item in starts)
+
+
+def _is_reset_before(counter: str, loop: LoopNode, tree: PythonTree) -> bool:
+    """Whether a counter is set to zero in the block of a loop, before it, and to nothing else there."""
+    block = tree.block(loop)
+    before = [item for item in block if isinstance(item, ast.Assign) and item.lineno < loop.lineno]
+    own = [item for item in before if any(isinstance(to, ast.Name) and to.id == counter for to in item.targets)]
+    return bool(own) and all(_is_number(item.value, 0) for item in own)
+
+
+def _is_number(node: ast.expr | None, number: int) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == number
+
+
+def _same(first: ast.AST, second: ast.AST) -> bool:
+    """Whether two nodes are the same name, or attribute."""
+    return ast.dump(first).replace("Store", "Load") == ast.dump(second).replace("Store", "Load")

@@ -1,0 +1,170 @@
+"""Learning-rate schedulers that step before their optimizer does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits
+from torchlint.model import dataflow, events, program, values
+from torchlint.pytorch import triggers
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+NOT_YET, IN_ORDER = "not yet", "in order"
+State = events.ScheduleStep | str
+"""Neither has stepped; or the optimizer has, first; or the scheduler has, and the optimizer not yet."""
+
+
+@dataclass(frozen=True)
+class EarlySchedule:
+    """`schedule` is the scheduler's first step, and comes before `step`, the first of its optimizer, on every path."""
+
+    schedule: events.ScheduleStep
+    step: events.Step
+
+
+class SchedulerBeforeOptimizer(Rule):
+    """A learning-rate scheduler steps before its optimizer: the first rate is skipped.
+
+    ## What it does
+    Finds `scheduler.step()` in a loop, where the scheduler is one of `torch.optim.lr_scheduler` and, on every path, the
+    first step of its optimizer comes later. `scheduler.step(epoch)` and `ReduceLROnPlateau` are left alone.
+
+    ## Why is this bad?
+    The scheduler sets the first rate when it is made, and the next one with each step. If it steps first, the first
+    rate is never used and the whole schedule is early by one: an epoch, where it steps once an epoch. PyTorch itself
+    warns when this happens. (Before PyTorch 1.1 this order was the right one.)
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion, epochs):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
+        for epoch in range(epochs):
+            scheduler.step()
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion, epochs):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
+        for epoch in range(epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+            scheduler.step()
+    ```
+
+    ## Fix safety
+    Moving the call is unsafe: it changes the learning rates.
+
+    ## References
+    - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
+    """
+
+    code = "TL109"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = (triggers.SCHEDULER, triggers.STEP)
+
+    def ask(self) -> Iterator[EarlySchedule]:
+        for trace in self.model.program.traces:
+            schedules = [event for event in trace.of(events.ScheduleStep) if not event.by]
+            for optimizer in dict.fromkeys(map(_optimizer_of, schedules)):
+                if optimizer is not None:
+                    yield from self._early_in(trace, optimizer)
+
+    def _early_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EarlySchedule]:
+        """The steps of a scheduler that come before the first of its optimizer."""
+        first: dict[events.Step, set[State]] = {}
+
+        def transfer(event: events.Event, states: frozenset[State]) -> frozenset[State]:
+            if isinstance(event, events.ScheduleStep) and _optimizer_of(event) is optimizer:
+                return frozenset(event if state == NOT_YET else state for state in states)
+            if isinstance(event, events.Step):
+                answer = self._is_of(event, optimizer)
+                if answer is values.Answer.YES:
+                    first.setdefault(event, set()).update(states)
+                return states if answer is values.Answer.NO else frozenset({IN_ORDER})
+            return frozenset({IN_ORDER}) if self._may_step(event, optimizer) else states
+
+        dataflow.Flow(transfer).run(trace.items, frozenset({NOT_YET}))
+        arrivals = set().union(*first.values())
+        if NOT_YET not in arrivals:
+            for step, states in first.items():
+                early = (state for state in states if isinstance(state, events.ScheduleStep))
+                yield from (EarlySchedule(item, step) for item in early if _repeat_together(item, step, trace))
+
+    def _may_step(self, event: events.Event, optimizer: values.Value) -> bool:
+        """Whether something that is not followed may step an optimizer; other methods of its own do not."""
+        if not isinstance(event, events.MayClear):
+            return isinstance(event, events.Yield)
+        is_method = event.receiver is not None and values.resolved(event.receiver) is optimizer
+        return not is_method and self.model.ownership.is_handed(event, optimizer)
+
+    def _is_of(self, step: events.Step, optimizer: values.Value) -> values.Answer:
+        """Whether a step is one of an optimizer."""
+        if not set(values.inputs_of(step.optimizer)).isdisjoint(values.inputs_of(optimizer)):
+            return values.Answer.YES
+        other = self.model.ownership.clears(step.optimizer, optimizer) is values.Answer.NO
+        return values.Answer.NO if other else values.Answer.UNKNOWN
+
+    # -- report -----------------------------------------------------------------------------------------
+
+    def report_EarlySchedule(self, early: EarlySchedule) -> None:
+        name = early.schedule.scheduler.label or "the scheduler"
+        self.report(
+            early.schedule.site,
+            f"`{name}` steps before `{early.step.name}` does: the first learning rate of the schedule is skipped",
+            related=[(early.step.site, "the optimizer steps here")],
+            help="step the scheduler after the optimizer",
+            fix=self._fix(early.schedule.site, early.step.site),
+        )
+
+    def _fix(self, schedule: Site, step: Site) -> edits.Change | None:
+        """The scheduler's step moved behind that of the optimizer, where both are statements of one block."""
+        tree, code = self.model.tree, self.model.tree.code(schedule)
+        nodes = [tree.node(site) for site in (schedule, step)]
+        block = tree.block(nodes[0])
+        if not all(tree.stands_alone(node) and tree.statement(node) in block for node in nodes) or "\n" in code:
+            return None
+        old = self.nodes.at(schedule) if self.nodes is not None else None
+        new = self.nodes.at(step) if self.nodes is not None else None
+        if old is None or new is None:
+            return None
+        return edits.Change("move the call behind the step", [edits.Delete(old), edits.InsertAfter(new, code)])
+
+
+def _optimizer_of(schedule: events.ScheduleStep) -> values.Value | None:
+    """The one optimizer whose rates a scheduler sets, whichever it is."""
+    found = {_optimizer_of_one(item) for item in values.inputs_of(schedule.scheduler)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _optimizer_of_one(scheduler: values.Value) -> values.Value | None:
+    """The optimizer of a scheduler, or of the first that it chains."""
+    optimizer = scheduler.part("optimizer")
+    if optimizer is not None:
+        return values.resolved(optimizer)
+    chained = [item for value in scheduler.parents if isinstance(value, values.Container) for item in value.elements()]
+    return _optimizer_of_one(values.resolved(chained[0])) if chained else None
+
+
+def _repeat_together(schedule: events.ScheduleStep, step: events.Step, trace: program.Trace) -> bool:
+    """Whether both stand in one loop, or in a function that is called again and again."""
+    if events.repeating(schedule.loops) or events.repeating(step.loops):
+        return not set(events.repeating(schedule.loops)).isdisjoint(step.loops)
+    return trace.root is not None

@@ -1,0 +1,209 @@
+"""Learning-rate schedulers that nothing steps."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule
+from torchlint.model import events
+from torchlint.pytorch import table, triggers
+from torchlint.pytorch.effects import Result
+from torchlint.syntax.python_ast import FUNCTIONS, SCOPES, called_name, dotted, is_literal, site_of, walk
+
+if TYPE_CHECKING:
+    from torchlint.model import Model
+    from torchlint.syntax.python_ast import Site
+
+_READ = frozenset(
+    "state_dict load_state_dict get_last_lr get_lr print_lr last_epoch base_lrs _last_lr T_max total_steps".split()
+)
+"""Attributes of a scheduler whose use moves nothing."""
+_ALL_NAMES = frozenset({"locals", "globals", "vars"})
+"""Functions that, without an argument, get hold of a variable without naming it."""
+
+
+@dataclass(frozen=True)
+class NeverStepped:
+    """The scheduler that is made at `made` and held by the variable `name`; `step` is one of its optimizer."""
+
+    made: Site
+    name: str
+    step: events.Step | None
+
+
+class SchedulerNeverStepped(Rule):
+    """A learning-rate scheduler is made, and nothing ever steps it.
+
+    ## What it does
+    Finds variables that hold a scheduler of `torch.optim.lr_scheduler` (or one that `transformers` makes), where all
+    that happens to them is that they are printed, saved, loaded, or handed through `accelerator.prepare`.
+
+    ## Why is this bad?
+    A scheduler changes the learning rate in its `step`, and only there. Without it the rate stays what it was at the
+    start: no decay, and of a warm-up only the first, smallest rate. Training works, only worse than it was planned to.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion, epochs):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
+        for epoch in range(epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, criterion, epochs):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
+        for epoch in range(epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+            scheduler.step()
+    ```
+
+    ## References
+    - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
+    - [accelerate: Accelerator.prepare](https://huggingface.co/docs/accelerate/package_reference/accelerator)
+    """
+
+    code = "TL112"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = (triggers.SCHEDULER,)
+
+    def ask(self) -> Iterator[NeverStepped]:
+        variables = _Variables(self.model)
+        for statement in self.model.tree.of_type(ast.Assign, ast.AnnAssign):
+            variable, calls = _variable(statement), _scheduler_calls(statement.value)
+            if variable is None or not calls or not variables.are_left_alone(variable):
+                continue
+            if all(map(self._makes_scheduler, calls)) and self._is_for_here(statement):
+                for call in calls:
+                    yield NeverStepped(site_of(call), variable.id, self._step_of(call, statement))
+
+    def _makes_scheduler(self, call: ast.Call) -> bool:
+        name = self.model.program.definitions.qualified(dotted(call.func), call)
+        made = table.function(name) or table.family(name)
+        return made is not None and made.returns is Result.SCHEDULER
+
+    def _is_for_here(self, statement: ast.AST) -> bool:
+        """Whether nobody else can step a scheduler: it is a local variable, or the file trains by itself."""
+        program = self.model.program
+        if program.is_test:
+            return False
+        is_local = program.definitions.function_around(statement) is not None
+        return is_local or any(trace.of(events.Backward) and trace.of(events.Step) for trace in program.traces)
+
+    def _step_of(self, call: ast.Call, statement: ast.AST) -> events.Step | None:
+        """A step of the optimizer that a scheduler is for, as far as its name says."""
+        optimizer = dotted(call.args[0]) if call.args else ""
+        around = self.model.program.definitions.function_around(statement)
+        for trace in self.model.program.traces:
+            for step in trace.of(events.Step):
+                function = self.model.program.definitions.function_around(self.model.tree.node(step.site))
+                if step.name == optimizer and (around is None or function is around):
+                    return step
+        return None
+
+    def report_NeverStepped(self, found: NeverStepped) -> None:
+        self.report(
+            found.made,
+            f"`{found.name}` is never stepped: the learning rate stays what it is at the start",
+            related=[(found.step.site, "the optimizer steps here")] if found.step is not None else (),
+            help=f"call `{found.name}.step()` after the optimizer's step, once a batch or once an epoch",
+        )
+
+
+class _Variables:
+    """Asks what is done with variables: those of functions, and those of the module."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._tree = model.tree
+        self._by_name: dict[str, list[ast.Name]] = {}
+
+    def are_left_alone(self, variable: ast.Name) -> bool:
+        """Whether nothing that is done with a variable steps what it holds, or hands that on."""
+        scope = next((item for item in self._tree.ancestors(variable) if isinstance(item, SCOPES)), None)
+        if scope is None:
+            return all(self._leaves_alone(name) or self._is_local(name) for name in self._named(variable.id))
+        if not isinstance(scope, FUNCTIONS) or any(_reaches_out(node, variable.id) for node in walk(scope)):
+            return False
+        inside = (name for name in self._named(variable.id) if scope in self._tree.ancestors(name))
+        return all(map(self._leaves_alone, inside))
+
+    def _named(self, name: str) -> list[ast.Name]:
+        if not self._by_name:
+            for node in self._tree.of_type(ast.Name):
+                self._by_name.setdefault(node.id, []).append(node)
+        return self._by_name.get(name, [])
+
+    def _is_local(self, name: ast.Name) -> bool:
+        """Whether a name is that of a function's own variable."""
+        return self._model.program.definitions.scopes.binding(name.id, name) is not None
+
+    def _leaves_alone(self, name: ast.Name) -> bool:
+        """Whether a use of a variable neither steps what it holds, nor hands it on, nor makes it something else."""
+        parent = self._tree.parent(name)
+        around = self._tree.parent(parent) if parent is not None else None
+        if isinstance(parent, ast.Tuple) and isinstance(name.ctx, ast.Store):
+            return _is_prepared(around, name.id)
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+            return isinstance(name.ctx, ast.Store) and _is_none_or_scheduler(parent.value)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in _READ
+        if isinstance(parent, ast.Call):
+            return called_name(parent) == "print" or _is_prepared(around, name.id)
+        if isinstance(parent, ast.Compare):
+            return all(isinstance(item, (ast.Is, ast.IsNot)) for item in parent.ops)
+        if isinstance(parent, ast.IfExp):
+            return parent.test is name
+        return isinstance(parent, (ast.FormattedValue, ast.Delete, ast.If, ast.Expr))
+
+
+def _reaches_out(node: ast.AST, name: str) -> bool:
+    """Whether a node makes a variable one of an outer scope, or gets hold of it without naming it."""
+    if isinstance(node, (ast.Global, ast.Nonlocal)):
+        return name in node.names
+    return isinstance(node, ast.Call) and called_name(node) in _ALL_NAMES and not node.args
+
+
+def _variable(statement: ast.Assign | ast.AnnAssign) -> ast.Name | None:
+    """The one variable that a statement assigns."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return targets[0] if len(targets) == 1 and isinstance(targets[0], ast.Name) else None
+
+
+def _scheduler_calls(value: ast.expr | None) -> list[ast.Call]:
+    """The calls of which a value is the result of one, under a condition perhaps."""
+    if isinstance(value, ast.IfExp):
+        return [*_scheduler_calls(value.body), *_scheduler_calls(value.orelse)]
+    return [value] if isinstance(value, ast.Call) else []
+
+
+def _is_none_or_scheduler(value: ast.expr | None) -> bool:
+    """Whether a value is None, or a call that is asked for itself where it stands: it may make a scheduler."""
+    return value is None or isinstance(value, (ast.Call, ast.IfExp)) or is_literal(value, None)
+
+
+def _is_prepared(statement: ast.AST | None, name: str) -> bool:
+    """Whether a statement hands a variable through `prepare`, and gets it back under its name."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        return False
+    returned = [item for target in statement.targets for item in walk(target) if isinstance(item, ast.Name)]
+    handed = [item for item in statement.value.args if isinstance(item, ast.Name)]
+    is_through = all(any(item.id == name for item in items) for items in (returned, handed))
+    return is_through and isinstance(statement.value.func, ast.Attribute) and statement.value.func.attr == "prepare"

@@ -1,0 +1,26 @@
+"""Clipping of gradients: does a call of it clip at all?"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from torchlint.model.events import Clip
+from torchlint.model.values import Plain, Value, inputs_of
+from torchlint.syntax.python_ast import PythonTree
+
+LARGE = 1e5
+"""A bound beyond which gradients that train do not get."""
+
+
+def is_unbounded(clip: Clip, tree: PythonTree) -> bool:
+    """Whether a clipping only measures the norm, perhaps: its bound is infinite, or as good as that, or not given."""
+    return clip.bound is None or any(_is_large(value, tree) for value in inputs_of(clip.bound))
+
+
+def _is_large(bound: Value, tree: PythonTree) -> bool:
+    """Whether a bound is a large number, or is written as infinity: `float("inf")`, `math.inf`."""
+    if isinstance(bound, Plain) and isinstance(bound.constant, (int, float)):
+        return bound.constant >= LARGE
+    node = tree.node(bound.site) if bound.site is not None else None
+    return node is None or (isinstance(node, ast.expr) and re.search(r"\binf", tree.code(node)) is not None)
