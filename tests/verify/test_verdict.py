@@ -727,3 +727,59 @@ def test_probabilities_where_a_loss_wants_scores(counts: dict[str, float], softm
     evidence = seen(observed=observed({"calls": 9, **counts}))
     assert answer("softmax-before-cross-entropy", evidence) == softmax
     assert answer("sigmoid-before-bce-with-logits", evidence) == sigmoid
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected"),
+    [
+        ([1, 4, 4], "confirmed"),
+        ([2, 8, 8, 8, 8], "confirmed"),  # two losses
+        ([4, 4, 4], "refuted"),
+        ([1, 1, 1], "refuted"),  # windows of one batch
+        ([5, 4, 4], "inconclusive"),  # the loss scale has skipped the first step
+        ([3, 4, 4], "inconclusive"),
+        ([1, 4, 8], "inconclusive"),
+        ([1, 4], "inconclusive"),
+        ([0, 4, 4], "inconclusive"),
+        ([], "inconclusive"),
+    ],
+)
+def test_lopsided_accumulation(windows: list[int], expected: str) -> None:
+    counts: dict[str, float] = {f"0.{number}": size for number, size in enumerate(windows)}
+    assert answer("lopsided-accumulation", seen(observed=observed({"visits": 9, **counts}))) == expected
+    if expected != "confirmed":
+        lopsided = {**counts, "1.0": 1.0, "1.1": 2.0, "1.2": 2.0}
+        assert answer("lopsided-accumulation", seen(observed=observed({"visits": 9, **lopsided}))) == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("counts", "logarithm", "divergence"),
+    [
+        ({"above": 9, "outside": 9}, "confirmed", "confirmed"),
+        ({"logarithms": 9, "outside": 9}, "refuted", "refuted"),
+        ({"logarithms": 9, "outside": 9, "below": 9}, "refuted", "confirmed"),
+        ({"above": 1, "logarithms": 8}, "inconclusive", "inconclusive"),
+        ({"outside": 9}, "inconclusive", "inconclusive"),  # scores that are all below zero
+        ({"binary": 9, "outside": 9}, "confirmed", "inconclusive"),
+        ({"binary": 9, "odd": 9, "above": 9}, "refuted", "confirmed"),
+        ({"calls": 0}, "inconclusive", "inconclusive"),
+    ],
+)
+def test_scores_where_a_loss_wants_probabilities(counts: dict[str, float], logarithm: str, divergence: str) -> None:
+    evidence = seen(observed=observed({"calls": 9, **counts}))
+    assert answer("loss-without-activation", evidence) == logarithm
+    assert answer("kl-div-input", evidence) == divergence
+
+
+@pytest.mark.parametrize(
+    ("counts", "device", "expected"),
+    [
+        ({"lost": 1}, "cpu", "confirmed"),
+        ({"leaves": 1}, "cpu", "inconclusive"),  # a GPU would tell
+        ({"leaves": 1}, "cuda:0", "refuted"),
+        ({}, "", "inconclusive"),
+    ],
+)
+def test_parameter_lost_by_move(counts: dict[str, float], device: str, expected: str) -> None:
+    evidence = seen(observed=observed({"visits": 1, **counts}, shown=device))
+    assert answer("parameter-lost-by-move", evidence) == expected

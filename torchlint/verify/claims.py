@@ -47,7 +47,8 @@ class Claim:
     scope: Lines
     """The function, or module, around it."""
     blocks: tuple[Lines, ...]
-    """Bodies in which gradients are off; where calls of a function are to be counted, its first statement."""
+    """Bodies in which gradients are off; where calls of a function are to be counted, its first statement; where steps
+    are, these, and the backward that they belong to."""
     names: tuple[AccessPath, ...] = ()
     container: tuple[AccessPath, ...] = ()
     resets: tuple[Lines, ...] = ()
@@ -87,6 +88,8 @@ def claim(index: int, finding: Finding, file: str, source: bytes) -> Claim:
     reach = _reach(flagged, header)
     if finding.name == "module-created-in-forward" and function is not None:
         blocks = [_beginning(function)]
+    if finding.name == "lopsided-accumulation":
+        blocks = [_header(item) for item in everything[1:]] or [_body(item) for item in everything]
     if finding.name == "backward-arity":
         name, reach = _function_class(statements, header, reach)
         names = ((name,),)
@@ -247,6 +250,7 @@ def _first_parameter(function: ast.stmt | None) -> tuple[AccessPath, ...]:
 _LOOKED_AT: Mapping[str, Callable[[ast.stmt], tuple[AccessPath, ...]]] = {
     "discarded-result": _receiver,
     "module-created-in-forward": _targets,
+    "parameter-lost-by-move": _targets,
     "scheduler-before-optimizer": _named_by,
     "scheduler-never-stepped": _targets,
     "training-in-eval-mode": _named_by,

@@ -66,6 +66,10 @@ _JUDGES = {
     "generator-graph-in-discriminator-step": "parts:generator_graph_in_discriminator_step",
     "softmax-before-cross-entropy": "losses:softmax_before_cross_entropy",
     "sigmoid-before-bce-with-logits": "losses:sigmoid_before_bce_with_logits",
+    "loss-without-activation": "losses:loss_without_activation",
+    "kl-div-input": "losses:kl_div_input",
+    "lopsided-accumulation": "windows:lopsided_accumulation",
+    "parameter-lost-by-move": "parts:parameter_lost_by_move",
 }
 VERIFIABLE = tuple(_JUDGES)
 """The names of the rules whose findings a run can judge."""

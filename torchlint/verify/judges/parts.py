@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from torchlint.verify.claims import Claim
 from torchlint.verify.evidence import Evidence
-from torchlint.verify.verdict import MORE_STEPS, READ, Verdict, confirmed, inconclusive, not_reached, refuted, times
+from torchlint.verify.verdict import (
+    CUDA,
+    MORE_STEPS,
+    READ,
+    Verdict,
+    confirmed,
+    inconclusive,
+    not_reached,
+    refuted,
+    times,
+)
 
 _ENOUGH = 3
 _GONE = 2
@@ -54,3 +64,21 @@ def generator_graph_in_discriminator_step(claim: Claim, evidence: Evidence) -> V
         reason = f"what the line was given led to no parameters but its own in {times(seen['calls'], 'call')}"
         return refuted(reason, numbers)
     return inconclusive(f"of {times(seen['calls'], 'call')} too few went backward", numbers)
+
+
+def parameter_lost_by_move(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed if what the line binds is no leaf; refuted if the move has made no copy."""
+    seen = evidence.of_claim(claim.index)
+    numbers = seen.numbers("visits", "leaves", "lost")
+    if not seen["visits"] and claim.index not in evidence.reached:
+        return not_reached()
+    if seen["lost"]:
+        reason = f"what the line has bound is no leaf at {times(seen['lost'], 'visit')}: no optimizer takes it"
+        return confirmed(reason, numbers, 0)
+    if seen["leaves"] and seen.shown.startswith("cpu"):
+        reason = "the move made no copy here, on a CPU: what the line has bound is a leaf"
+        return inconclusive(reason, numbers, CUDA, doubtful=True)
+    if seen["leaves"]:
+        reason = f"what the line has bound is a leaf on {seen.shown} at all of {times(seen['leaves'], 'visit')}"
+        return refuted(reason, numbers)
+    return inconclusive("what the line binds could not be followed by its name", numbers, READ)

@@ -1,4 +1,4 @@
-"""softmax-before-cross-entropy, sigmoid-before-bce-with-logits: are the inputs of a loss probabilities already?"""
+"""What losses are given: probabilities where scores are wanted, or scores where probabilities are."""
 
 from __future__ import annotations
 
@@ -21,61 +21,87 @@ _SUM = 1e-2
 
 
 class Inputs(Observer):
-    """Inputs are `outside` of [0, 1], or they are inside; of these, rows that do not add up to one are `odd`."""
+    """Inputs are `outside` of [0, 1], or they are inside; of these, rows that do not add up to one are `odd`.
 
-    function = ""
+    Those that have values above zero are `above`; rows whose exponentials add up to one are `logarithms`; targets that
+    have values below zero, and should not, are `below`.
+    """
+
+    functions: tuple[str, ...] = ()
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
-        hooks.replace(torch.nn.functional, cls.function, _Hook(probe, cls))
+        for name in cls.functions:
+            hooks.replace(torch.nn.functional, name, _Hook(probe, cls, name))
 
     @contained
-    def look(self, given: Any) -> None:
-        """The flagged statement computes a loss of this input."""
+    def look(self, function: str, given: Any, target: Any) -> None:
+        """The flagged statement computes a loss."""
         if self.counts["calls"] >= _CALLS or not isinstance(given, torch.Tensor) or not given.numel():
             return
         self.counts["calls"] += 1
+        self.counts["binary"] += function == "binary_cross_entropy"
         try:
-            low, high, off = _figures(given)
+            low, high, off, logarithms_off = _figures(given)
+            lowest = float(target.detach().min()) if isinstance(target, torch.Tensor) and target.numel() else 0.0
         except RuntimeError:  # in a transform of torch.func there is no number to be had
             return
         if not off < float("inf"):
             return
         is_outside = low < -_ROUNDING or high > 1 + _ROUNDING
         self.counts["outside" if is_outside else "odd" if off > _SUM else "probable"] += 1
+        self.counts["above"] += high > _ROUNDING
+        self.counts["logarithms"] += logarithms_off < _SUM
+        self.counts["below"] += lowest < -_ROUNDING
         self.counts["low"], self.counts["high"] = min(self.counts["low"], low), max(self.counts["high"], high)
 
 
 class CrossEntropyInputs(Inputs):
     """Of cross-entropy, in which class probabilities would add up to one."""
 
-    function = "cross_entropy"
+    functions = ("cross_entropy",)
 
 
 class LogitsInputs(Inputs):
     """Of binary cross-entropy with logits."""
 
-    function = "binary_cross_entropy_with_logits"
+    functions = ("binary_cross_entropy_with_logits",)
 
 
-def _figures(given: torch.Tensor) -> tuple[float, float, float]:
-    """The smallest and the largest value, and how far the sums over classes are from one."""
+class ActivatedInputs(Inputs):
+    """Of losses that take probabilities, or logarithms of them."""
+
+    functions = ("nll_loss", "binary_cross_entropy")
+
+
+class DivergenceInputs(Inputs):
+    """Of the Kullback-Leibler divergence."""
+
+    functions = ("kl_div",)
+
+
+def _figures(given: torch.Tensor) -> tuple[float, ...]:
+    """The smallest and the largest value, how far sums over classes are from one, and those of the exponentials."""
     with torch.no_grad():
         values = given.detach().float()
-        off = (values.sum(min(1, values.dim() - 1)) - 1).abs().max()
-        low, high, far = torch.stack([values.min(), values.max(), off]).tolist()
-    return low, high, far
+        classes = min(1, values.dim() - 1)
+        off = (values.sum(classes) - 1).abs().max()
+        logarithms_off = values.logsumexp(classes).abs().max()
+        return tuple(torch.stack([values.min(), values.max(), off, logarithms_off]).tolist())
 
 
 class _Hook:
     """Around a loss function: shows its input to those whose statement calls it."""
 
-    def __init__(self, probe: Probe, kind: type[Inputs]) -> None:
+    def __init__(self, probe: Probe, kind: type[Inputs], name: str) -> None:
         self._probe = probe
         self._kind = kind
+        self._name = name
 
     def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if not torch.compiler.is_compiling():
             for observer in self._probe.asking(self._kind):
-                observer.look(args[0] if args else kwargs.get("input"))
+                target = args[1] if len(args) > 1 else kwargs.get("target")
+                target = None if kwargs.get("log_target") else target
+                observer.look(self._name, args[0] if args else kwargs.get("input"), target)
         return original(*args, **kwargs)

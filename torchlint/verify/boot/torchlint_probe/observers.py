@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from torchlint_probe.clips import Clips
-from torchlint_probe.inputs import CrossEntropyInputs, LogitsInputs
+from torchlint_probe.inputs import ActivatedInputs, CrossEntropyInputs, DivergenceInputs, LogitsInputs
 from torchlint_probe.made import Made
 from torchlint_probe.modes import Draws, Modes
 from torchlint_probe.observer import LineObserver, Observer
 from torchlint_probe.outputs import Fakes, Outputs
 from torchlint_probe.schedules import Early, NeverStepped
-from torchlint_probe.visits import BackwardBody, Discarded
+from torchlint_probe.visits import BackwardBody, Discarded, Moved
+from torchlint_probe.windows import Windows
 
 if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
@@ -34,6 +35,10 @@ KINDS: Mapping[str, type[Observer]] = {
     "generator-graph-in-discriminator-step": Fakes,
     "softmax-before-cross-entropy": CrossEntropyInputs,
     "sigmoid-before-bce-with-logits": LogitsInputs,
+    "loss-without-activation": ActivatedInputs,
+    "kl-div-input": DivergenceInputs,
+    "lopsided-accumulation": Windows,
+    "parameter-lost-by-move": Moved,
 }
 
 

@@ -45,3 +45,13 @@ class Discarded(LineObserver):
         return next(values_of(self.claim.names, frame), None)
 
     _version: int | None = None
+
+
+class Moved(LineObserver):
+    """parameter-lost-by-move: is what the statement binds a leaf, and a parameter?"""
+
+    def after(self, frame: FrameType) -> None:
+        for value in values_of(self.claim.names, frame):
+            if isinstance(value, torch.Tensor):
+                self.counts["leaves" if value.is_leaf else "lost"] += 1
+                self.shown = str(value.device)
