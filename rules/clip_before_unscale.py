@@ -76,6 +76,10 @@ class ClipBeforeUnscale(Rule):
     ## Fix safety
     Unscaling first is unsafe: it changes what is trained.
 
+    ## What verify shows
+    `torchlint verify` compares what the clipping leaves with what the step uses: confirmed if that is many times less,
+    refuted if the clipping made gradients smaller and steps used them so.
+
     ## References
     - [Automatic mixed precision: gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
     - [torch.amp.GradScaler.unscale_](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.unscale_)

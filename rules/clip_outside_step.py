@@ -73,6 +73,10 @@ class ClipOutsideStep(Rule):
     ## Fix safety
     Moving the call is unsafe: it changes what is trained.
 
+    ## What verify shows
+    `torchlint verify` compares what the clipping leaves with what the step uses: confirmed if these are gradients of a
+    later `backward`, larger than the bound; refuted if the clipping made gradients smaller and steps used them so.
+
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
     """

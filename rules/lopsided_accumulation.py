@@ -71,6 +71,10 @@ class LopsidedAccumulation(Rule):
     ## Fix safety
     Counting from one is unsafe: it changes when updates happen.
 
+    ## What verify shows
+    `torchlint verify` counts backwards from step to step: confirmed if the first step has fewer than those that follow,
+    refuted if all have the same number.
+
     ## References
     - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
     """

@@ -71,6 +71,10 @@ class SchedulerBeforeOptimizer(Rule):
     ## Fix safety
     Moving the call is unsafe: it changes the learning rates.
 
+    ## What verify shows
+    `torchlint verify` confirms it if the line moves the schedule before its optimizer has made a step, and refutes it
+    if it does so after one.
+
     ## References
     - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
     """

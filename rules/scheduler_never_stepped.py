@@ -72,6 +72,10 @@ class SchedulerNeverStepped(Rule):
             scheduler.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` confirms it if the schedule stands still until the program ends, and refutes it once it moves.
+    Let the program run to its end: `--max-steps 0`.
+
     ## References
     - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
     - [accelerate: Accelerator.prepare](https://huggingface.co/docs/accelerate/package_reference/accelerator)

@@ -55,6 +55,10 @@ class SoftmaxBeforeCrossEntropy(Rule):
     ## Fix safety
     Removing the softmax is unsafe: it changes the loss. It is offered where nothing else reads the softmax.
 
+    ## What verify shows
+    `torchlint verify` looks at what the loss is given: confirmed if all rows are in [0, 1] and add up to one, at each
+    call; refuted if there are values outside of [0, 1] at each call.
+
     ## References
     - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html):
       "The input is expected to contain the unnormalized logits for each class"

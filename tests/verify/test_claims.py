@@ -82,6 +82,32 @@ def test_what_is_changed(statement: str, name: tuple[str, ...]) -> None:
     assert name in made(f"{statement}  #!\n", "inplace-on-saved-tensor").names
 
 
+@pytest.mark.parametrize(
+    ("rule", "statement", "names"),
+    [
+        ("discarded-result", "self.x.clamp(0)", (("self", ".x"),)),
+        ("discarded-result", "model(x).clamp(0)", ()),
+        ("scheduler-never-stepped", "self.s = StepLR(optimizer, 3)", (("self", ".s"),)),
+        ("scheduler-never-stepped", "m, o, s = accelerator.prepare(m, o, s)", (("m",), ("o",), ("s",))),
+        ("scheduler-before-optimizer", "self.s.step()", (("self", ".s"),)),
+        ("module-created-in-forward", "x = nn.Linear(3, 3)(x)", (("x",),)),
+        ("dropout-ignores-mode", "return F.dropout(x)", (("this",),)),
+    ],
+)
+def test_what_a_rule_looks_at(rule: str, statement: str, names: tuple[tuple[str, ...], ...]) -> None:
+    source = f"class A(nn.Module):\n    def forward(this, x):\n        'It.'\n        y = x\n        {statement}  #!\n"
+    found = made(source, rule)
+    assert found.names == names
+    assert found.blocks == (((4, 4),) if rule == "module-created-in-forward" else ())
+
+
+@pytest.mark.parametrize("marked", ["class A", "return gradient"])
+def test_the_arity_of_a_function_shows_in_its_backward(marked: str) -> None:
+    source = "class A(Function):\n    def forward(ctx, x):\n        return x\n\n    def backward(ctx, gradient):\n"
+    found = made(f"{source}        return gradient\n", "backward-arity", marked)
+    assert (found.names, found.reach) == ((("A",),), (6, 6))
+
+
 def test_a_statement_of_several_lines_is_one() -> None:
     source = "def f():\n    losses.append(  #!\n        loss\n    )\n    return 1\n"
     found = made(source, "undetached-accumulation")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from torchlint.cli.verify import _linted
+
+ROOT = Path(__file__).parents[2]
 
 
 def run(folder: Path, *arguments: str, **keywords: Any) -> subprocess.CompletedProcess[str]:
@@ -73,6 +78,16 @@ def test_the_nearest_project_is_linted(tmp_path: Path, verify: Callable[..., Any
     done = verify("", command=[sys.executable, "src/script.py"])
     paths = [(finding["path"], finding["verdict"]) for finding in done.report["findings"]]
     assert paths == [("elsewhere.py", "not-reached"), (str(Path("src", "script.py")), "confirmed")]
+
+
+@pytest.mark.parametrize(("select", "preview", "found"), [((), True, 1), (("TL107",), False, 1), ((), False, 0)])
+def test_previews_are_verified_where_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, select: tuple[str, ...], preview: bool, found: int
+) -> None:
+    shutil.copy(ROOT / "fixtures" / "clip_outside_step" / "bad.py", tmp_path / "train.py")
+    monkeypatch.chdir(tmp_path)
+    subjects = _linted(tmp_path, select, preview, False)
+    assert any(subject.finding.name == "clip-outside-step" for subject in subjects) == bool(found)
 
 
 def test_findings_of_a_file_keep_their_order_and_need_no_libcst(tmp_path: Path, training: str) -> None:

@@ -108,12 +108,16 @@ def measured(verification: Verification) -> str:
     return "nothing measured"
 
 
+CERTAIN = {"uncalled-method", "parameter-lost-by-move"}
+"""Rules whose findings a CPU cannot refute: they are true wherever their line runs, or may be on a GPU."""
+
+
 def test_the_programs_cover_every_verdict_of_every_rule() -> None:
     """All but what needs a GPU; and at most one in twenty verdicts is that nothing can be said."""
     markers = [marker for path in PROGRAMS for marker in MARKER.findall(path.read_text("utf-8"))]
     covered = {(rule, truth) for rule, truth, _ in markers}
     for rule in VERIFIABLE:
-        assert (rule, "refuted") in covered
+        assert (rule, "refuted") in covered or rule in CERTAIN
         assert (rule, "confirmed") in covered or rule == "empty-cache-in-loop"
     undecided = [rule for rule, truth, said in markers if said == "inconclusive" != truth]
     assert len(PROGRAMS) >= 100

@@ -18,6 +18,7 @@ from torchlint.verify.evidence import (
     Evidence,
     Forward,
     Kept,
+    Observed,
     Optimizer,
     Process,
     Read,
@@ -128,6 +129,7 @@ def seen(**fields: Any) -> Evidence:
         "keeps": [KEPT],
         "clearings": [CLEARED],
         "changes": [CHANGED],
+        "observed": [],
         "stride": 1,
         "series": [],
         **fields,
@@ -162,9 +164,11 @@ def test_lines_that_were_compiled_are_not_said_to_be_unreached(rule: str) -> Non
 
 
 def test_other_rules_are_not_verifiable_yet() -> None:
+    """It says so, and what to do."""
     found = verdict(claim("no-such-rule"), [seen()])
     assert found.answer is Answer.INCONCLUSIVE
-    assert "not verifiable yet" in found.reason
+    assert "no run can judge" in found.reason
+    assert found.advice
 
 
 @pytest.mark.parametrize(
@@ -484,3 +488,298 @@ def test_one_rank_that_saw_the_defect_is_enough() -> None:
     stale = replace(OPTIMIZER, stale=[[1, 19]])
     found = verdict(claim("missing-zero-grad"), [seen(), seen(optimizers=[stale]), seen(reached=[], steps=0)])
     assert found.answer is Answer.CONFIRMED
+
+
+def observed(counts: dict[str, float], errors: dict[str, int] | None = None, shown: str = "") -> list[Observed]:
+    return [Observed(0, counts, errors or {}, shown)]
+
+
+SCALAR = "RuntimeError: grad can be implicitly created only for scalar outputs"
+
+
+@pytest.mark.parametrize(
+    ("counts", "errors", "backwards", "expected"),
+    [
+        ({"visits": 1}, {SCALAR: 1}, 0, "confirmed"),
+        ({"visits": 9, "passed": 8}, {SCALAR: 1}, 8, "confirmed"),
+        ({"visits": 9, "passed": 9}, {}, 9, "refuted"),
+        ({"visits": 9, "passed": 9}, {}, 0, "inconclusive"),  # a method of that name, and no backward
+        ({"visits": 2, "passed": 2}, {}, 2, "inconclusive"),
+        ({"visits": 9, "passed": 8}, {"RuntimeError: out of memory": 1}, 8, "inconclusive"),
+    ],
+)
+def test_a_backward_that_raises(
+    counts: dict[str, float], errors: dict[str, int], backwards: int, expected: str
+) -> None:
+    evidence = seen(observed=observed(counts, errors), backwards=[Backwards(1, backwards, 0, {}, 0)])
+    assert answer("nonscalar-backward", evidence) == expected
+
+
+@pytest.mark.parametrize(
+    ("errors", "shown", "expected"),
+    [
+        (
+            {"function ScaleBackward returned an incorrect number of gradients (expected 2, got 1)": 1},
+            "Scale",
+            "confirmed",
+        ),
+        (
+            {"function ScaleBackward returned an incorrect number of gradients (expected 2, got 1)": 1},
+            "Shift",
+            "refuted",
+        ),
+        ({"f.<locals>.Scale.backward() takes 2 positional arguments but 3 were given": 1}, "Scale", "confirmed"),
+        ({"out of memory": 1}, "Scale", "refuted"),
+        ({}, "Scale", "refuted"),
+    ],
+)
+def test_backward_arity(errors: dict[str, int], shown: str, expected: str) -> None:
+    evidence = seen(observed=observed({"visits": 9}, shown=shown), backwards=[Backwards(2, 9, 0, errors, 0)])
+    assert answer("backward-arity", evidence) == expected
+    assert answer("backward-arity", replace(evidence, observed=observed({"visits": 2}, shown=shown))) in (
+        "confirmed",
+        "inconclusive",
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"tensors": 9}, "confirmed"),
+        ({}, "confirmed"),  # the object has no name to look at
+        ({"tensors": 9, "changed": 1}, "inconclusive"),
+        ({"others": 9}, "inconclusive"),
+        ({"modules": 9}, "refuted"),
+        ({"modules": 2}, "inconclusive"),
+    ],
+)
+def test_discarded_result(counts: dict[str, float], expected: str) -> None:
+    assert answer("discarded-result", seen(observed=observed({"visits": 9, "passed": 9, **counts}))) == expected
+
+
+def test_a_method_that_is_not_called_does_nothing_wherever_it_is_reached() -> None:
+    assert answer("uncalled-method", seen()) == "confirmed"
+
+
+CLIPPED: dict[str, float] = {"calls": 9, "steps": 9, "limit": 1.0, "used": 20.0, "first": 1}
+
+
+@pytest.mark.parametrize(
+    ("counts", "outside", "scaled"),
+    [
+        ({"fresh": 9}, "confirmed", "inconclusive"),
+        ({"shrunk": 9, "used": 1e-5}, "inconclusive", "confirmed"),
+        ({"smaller": 9, "used": 0.5}, "inconclusive", "inconclusive"),  # the bound may be multiplied by the scale
+        ({"kept": 9}, "refuted", "refuted"),
+        ({"kept": 9, "fresh": 1}, "inconclusive", "inconclusive"),
+        ({"kept": 2}, "inconclusive", "inconclusive"),
+        ({}, "inconclusive", "inconclusive"),  # the gradients are small anyway
+        ({"unbounded": 9}, "inconclusive", "inconclusive"),
+        ({"kept": 9, "closures": 9}, "inconclusive", "inconclusive"),
+        ({"calls": 0}, "inconclusive", "inconclusive"),  # a clipping of somebody else's
+    ],
+)
+def test_clippings(counts: dict[str, float], outside: str, scaled: str) -> None:
+    evidence = seen(observed=observed({**CLIPPED, **counts}))
+    assert answer("clip-outside-step", evidence) == outside
+    assert answer("clip-before-unscale", evidence) == scaled
+
+
+ENDED = {"status": "finished", "stopped": ""}
+STOPPED = {"status": "running", "stopped": "40 steps"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "how", "expected"),
+    [
+        ({"steps": 9}, ENDED, "confirmed"),
+        ({"steps": 9}, {**ENDED, "error": "ValueError: no"}, "inconclusive"),
+        ({"steps": 9}, STOPPED, "inconclusive"),
+        ({"steps": 9, "gone": 1}, STOPPED, "confirmed"),
+        ({"steps": 2}, ENDED, "inconclusive"),
+        ({"steps": 9, "moves": 1}, ENDED, "refuted"),
+        ({"steps": 9, "made": 0}, ENDED, "inconclusive"),  # a schedule of another library
+    ],
+)
+def test_scheduler_never_stepped(counts: dict[str, float], how: dict[str, str], expected: str) -> None:
+    evidence = seen(observed=observed({"made": 1, **counts}), **how)
+    assert answer("scheduler-never-stepped", evidence) == expected
+    if expected == "inconclusive" and how == STOPPED:
+        assert "--max-steps 0" in verdict(claim("scheduler-never-stepped"), [evidence]).advice
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"untrained": 1, "behind": 8}, "confirmed"),
+        ({"untrained": 1, "steps": 0}, "inconclusive"),
+        ({"unstepped": 1, "between": 8}, "confirmed"),
+        ({"unstepped": 1, "between": 2}, "inconclusive"),
+        ({"unstepped": 1, "behind": 8}, "inconclusive"),  # the loss scale has skipped the first step
+        ({"unstepped": 1, "behind": 1, "between": 7}, "inconclusive"),
+        ({"after": 1, "behind": 9}, "refuted"),
+        ({"after": 1, "between": 9}, "refuted"),  # another optimizer's backward came between
+        ({"moves": 0}, "inconclusive"),
+    ],
+)
+def test_scheduler_before_optimizer(counts: dict[str, float], expected: str) -> None:
+    evidence = seen(observed=observed({"moves": 9, "steps": 9, **counts}))
+    assert answer("scheduler-before-optimizer", evidence) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"eval": 9, "late": 1}, "confirmed"),
+        ({"eval": 9, "late": 1, "train": 9}, "confirmed"),  # train() is at the head of the epoch
+        ({"eval": 9}, "inconclusive"),  # fine-tuning in eval mode
+        ({"eval": 1, "late": 1, "train": 9}, "inconclusive"),
+        ({"harmless": 9, "late": 1}, "refuted"),
+        ({"train": 9, "late": 1}, "refuted"),
+        ({"train": 2, "late": 1}, "inconclusive"),
+        ({"switches": 0}, "inconclusive"),
+    ],
+)
+def test_training_in_eval_mode(counts: dict[str, float], expected: str) -> None:
+    evidence = seen(observed=observed({"switches": 2, **counts}, shown="Dropout"))
+    assert answer("training-in-eval-mode", evidence) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"eval": 1, "drew": 1}, "confirmed"),
+        ({"eval": 9}, "refuted"),
+        ({"eval": 2}, "inconclusive"),
+        ({"training": 9}, "inconclusive"),
+        ({}, "inconclusive"),  # in no module
+    ],
+)
+def test_dropout_ignores_mode(counts: dict[str, float], expected: str) -> None:
+    assert answer("dropout-ignores-mode", seen(observed=observed({"visits": 9, **counts}))) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "how", "expected"),
+    [
+        ({"with": 9, "unused": 9}, STOPPED, "confirmed"),
+        ({"with": 9, "unused": 2}, STOPPED, "inconclusive"),
+        ({"with": 9}, STOPPED, "inconclusive"),  # they are still there
+        ({"with": 9}, ENDED, "confirmed"),
+        ({"with": 9, "unused": 9, "training": 9}, STOPPED, "inconclusive"),
+        ({"with": 9, "unused": 5, "used": 4}, STOPPED, "inconclusive"),
+        ({"with": 9, "used": 9}, STOPPED, "refuted"),
+        ({"without": 9, "off": 9}, STOPPED, "refuted"),
+        ({"without": 9}, STOPPED, "refuted"),
+        ({"calls": 2, "without": 2}, STOPPED, "inconclusive"),
+        ({"calls": 0}, STOPPED, "inconclusive"),
+    ],
+)
+def test_evaluation_with_grad(counts: dict[str, float], how: dict[str, str], expected: str) -> None:
+    assert answer("evaluation-with-grad", seen(observed=observed({"calls": 9, **counts}), **how)) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"made": 9, "gone": 8, "alive": 1}, "confirmed"),
+        ({"made": 9, "gone": 8, "alive": 1, "owned": 1}, "inconclusive"),
+        ({"made": 2, "alive": 2, "since": 9}, "refuted"),
+        ({"made": 2, "alive": 2, "since": 1}, "inconclusive"),
+        ({"made": 2, "gone": 1, "alive": 1, "since": 9}, "inconclusive"),
+        ({}, "inconclusive"),
+    ],
+)
+def test_module_created_in_forward(counts: dict[str, float], expected: str) -> None:
+    assert answer("module-created-in-forward", seen(observed=observed({"visits": 9, **counts}))) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"wasted": 9}, "confirmed"),
+        ({"wasted": 9, "kept": 1}, "inconclusive"),
+        ({"wasted": 9, "reused": 9}, "inconclusive"),
+        ({"wasted": 2}, "inconclusive"),
+        ({"detached": 9}, "refuted"),
+        ({"detached": 8}, "inconclusive"),
+        ({"calls": 0}, "inconclusive"),
+    ],
+)
+def test_generator_graph_in_discriminator_step(counts: dict[str, float], expected: str) -> None:
+    evidence = seen(observed=observed({"calls": 9, **counts}))
+    assert answer("generator-graph-in-discriminator-step", evidence) == expected
+
+
+@pytest.mark.parametrize(
+    ("counts", "softmax", "sigmoid"),
+    [
+        ({"probable": 9}, "confirmed", "confirmed"),
+        ({"odd": 9}, "inconclusive", "confirmed"),  # a softmax over another dimension, or a sigmoid
+        ({"probable": 8, "outside": 1}, "inconclusive", "inconclusive"),
+        ({"outside": 9}, "refuted", "refuted"),
+        ({"outside": 8}, "inconclusive", "inconclusive"),  # one could not be looked at
+        ({"calls": 2, "probable": 2}, "inconclusive", "inconclusive"),
+        ({"calls": 0}, "inconclusive", "inconclusive"),
+    ],
+)
+def test_probabilities_where_a_loss_wants_scores(counts: dict[str, float], softmax: str, sigmoid: str) -> None:
+    evidence = seen(observed=observed({"calls": 9, **counts}))
+    assert answer("softmax-before-cross-entropy", evidence) == softmax
+    assert answer("sigmoid-before-bce-with-logits", evidence) == sigmoid
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected"),
+    [
+        ([1, 4, 4], "confirmed"),
+        ([2, 8, 8, 8, 8], "confirmed"),  # two losses
+        ([4, 4, 4], "refuted"),
+        ([1, 1, 1], "refuted"),  # windows of one batch
+        ([5, 4, 4], "inconclusive"),  # the loss scale has skipped the first step
+        ([3, 4, 4], "inconclusive"),
+        ([1, 4, 8], "inconclusive"),
+        ([1, 4], "inconclusive"),
+        ([0, 4, 4], "inconclusive"),
+        ([], "inconclusive"),
+    ],
+)
+def test_lopsided_accumulation(windows: list[int], expected: str) -> None:
+    counts: dict[str, float] = {f"0.{number}": size for number, size in enumerate(windows)}
+    assert answer("lopsided-accumulation", seen(observed=observed({"visits": 9, **counts}))) == expected
+    if expected != "confirmed":
+        lopsided = {**counts, "1.0": 1.0, "1.1": 2.0, "1.2": 2.0}
+        assert answer("lopsided-accumulation", seen(observed=observed({"visits": 9, **lopsided}))) == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("counts", "logarithm", "divergence"),
+    [
+        ({"above": 9, "outside": 9}, "confirmed", "confirmed"),
+        ({"logarithms": 9, "outside": 9}, "refuted", "refuted"),
+        ({"logarithms": 9, "outside": 9, "below": 9}, "refuted", "confirmed"),
+        ({"above": 1, "logarithms": 8}, "inconclusive", "inconclusive"),
+        ({"outside": 9}, "inconclusive", "inconclusive"),  # scores that are all below zero
+        ({"binary": 9, "outside": 9}, "confirmed", "inconclusive"),
+        ({"binary": 9, "odd": 9, "above": 9}, "refuted", "confirmed"),
+        ({"calls": 0}, "inconclusive", "inconclusive"),
+    ],
+)
+def test_scores_where_a_loss_wants_probabilities(counts: dict[str, float], logarithm: str, divergence: str) -> None:
+    evidence = seen(observed=observed({"calls": 9, **counts}))
+    assert answer("loss-without-activation", evidence) == logarithm
+    assert answer("kl-div-input", evidence) == divergence
+
+
+@pytest.mark.parametrize(
+    ("counts", "device", "expected"),
+    [
+        ({"lost": 1}, "cpu", "confirmed"),
+        ({"leaves": 1}, "cpu", "inconclusive"),  # a GPU would tell
+        ({"leaves": 1}, "cuda:0", "refuted"),
+        ({}, "", "inconclusive"),
+    ],
+)
+def test_parameter_lost_by_move(counts: dict[str, float], device: str, expected: str) -> None:
+    evidence = seen(observed=observed({"visits": 1, **counts}, shown=device))
+    assert answer("parameter-lost-by-move", evidence) == expected

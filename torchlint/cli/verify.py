@@ -69,6 +69,7 @@ _INSTALL = 'torch is not installed here: pip install "torchlint[verify]"'
     "run); hard: at once.",
 )
 @list_option("--select", "Verify findings of these rules only.")
+@click.option("--preview", is_flag=True, help="Take in rules that are not stable yet.")
 @click.option(
     "--findings",
     type=PathType(exists=True, dir_okay=False),
@@ -120,6 +121,7 @@ def verify(
     max_seconds: float,
     stop: str,
     select: tuple[str, ...],
+    preview: bool,
     findings: Path | None,
     evidence: Path | None,
     output_format: str,
@@ -174,7 +176,7 @@ def verify(
         _check_command(command)
     root = _root(command)
     with errors_of_the_user():
-        subjects = _given(findings, select) if findings else _linted(root, select, fixed)
+        subjects = _given(findings, select) if findings else _linted(root, select, preview, fixed)
     try:
         if evidence is not None:
             verification = judge(evidence, subjects)
@@ -247,7 +249,7 @@ def _names(select: tuple[str, ...]) -> set[str]:
     return {meta.name for selector in select for meta in registry.find(selector)}
 
 
-def _linted(root: Path, select: tuple[str, ...], fixed: bool) -> list[Subject]:
+def _linted(root: Path, select: tuple[str, ...], preview: bool, fixed: bool) -> list[Subject]:
     from torchlint.engine.fixer import Fixing
     from torchlint.files.notebook import SUFFIX as NOTEBOOK_SUFFIX
     from torchlint.project.config import Configurations
@@ -258,7 +260,7 @@ def _linted(root: Path, select: tuple[str, ...], fixed: bool) -> list[Subject]:
 
     _names(select)
     shown = Path(os.path.relpath(root)) if root.is_relative_to(Path.cwd()) else root
-    found = Discovery(Configurations(Overrides(select))).files([shown])
+    found = Discovery(Configurations(Overrides(select, preview=preview))).files([shown])
     targets = [target for target in found if target.path.suffix != NOTEBOOK_SUFFIX]
     with Progress(sys.stderr) as progress:
         outcome = run(targets, progress, Fixing(unsafe=True) if fixed else None, Means(jobs=None))

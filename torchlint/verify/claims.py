@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torchlint.files.python import python_tree
 from torchlint.finding import Finding, Position, Severity, Span
+from torchlint.verify.paths import AccessPath, expressions_of, longest_path, path_of, paths_in
 
 Lines = tuple[int, int]
 """First and last line."""
-AccessPath = tuple[str, ...]
-"""A name, then attributes (`.losses`) and constant keys (`'train`, `=0`)."""
-
 _COMPOUND = (
     ast.With,
     ast.AsyncWith,
@@ -49,7 +47,8 @@ class Claim:
     scope: Lines
     """The function, or module, around it."""
     blocks: tuple[Lines, ...]
-    """Bodies in which gradients are off."""
+    """Bodies in which gradients are off; where calls of a function are to be counted, its first statement; where steps
+    are, these, and the backward that they belong to."""
     names: tuple[AccessPath, ...] = ()
     container: tuple[AccessPath, ...] = ()
     resets: tuple[Lines, ...] = ()
@@ -81,17 +80,25 @@ def claim(index: int, finding: Finding, file: str, source: bytes) -> Claim:
     everything = [statement for statement in (flagged, *related) if statement is not None]
     header = _header(flagged) if flagged else _span_lines(finding.span)
     function = _function_around(statements, header)
-    names, container = _watched(finding.name, flagged)
+    names, container = _watched(finding.name, flagged, function)
     blocks: list[Lines] = []
     if finding.name == "training-under-no-grad":
         blocks = _blocks(everything, function, statements)
         names = _named_in(statements, blocks)
+    reach = _reach(flagged, header)
+    if finding.name == "module-created-in-forward" and function is not None:
+        blocks = [_beginning(function)]
+    if finding.name == "lopsided-accumulation":
+        blocks = [_header(item) for item in everything[1:]] or [_body(item) for item in everything]
+    if finding.name == "backward-arity":
+        name, reach = _function_class(statements, header, reach)
+        names = ((name,),)
     return Claim(
         index,
         finding.name,
         file,
         header,
-        _reach(flagged, header),
+        reach,
         tuple(_header(statement) for statement in everything) or (header,),
         _body(function) if function is not None else (1, len(source.splitlines()) + 1),
         tuple(blocks),
@@ -158,6 +165,23 @@ def _reach(flagged: ast.stmt | None, header: Lines) -> Lines:
     return header
 
 
+def _beginning(function: ast.stmt) -> Lines:
+    """The first statement of a function that runs; a docstring does not."""
+    body: list[ast.stmt] = getattr(function, "body", [function])
+    is_code = [not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)) for item in body]
+    return _header(next((item for item, runs in zip(body, is_code, strict=True) if runs), body[-1]))
+
+
+def _function_class(statements: Iterable[ast.stmt], lines: Lines, reach: Lines) -> tuple[str, Lines]:
+    """The name of the class around these lines, and what runs when it goes backward; or else `reach`."""
+    classes = [item for item in statements if isinstance(item, ast.ClassDef) and _encloses(item, lines)]
+    if not classes:
+        return "", reach
+    innermost = max(classes, key=_first_line)
+    named = (item for item in innermost.body if isinstance(item, _FUNCTIONS) and item.name == "backward")
+    return innermost.name, next((_body(item) for item in named), reach)
+
+
 def _blocks(found: list[ast.stmt], function: ast.stmt | None, statements: list[ast.stmt]) -> list[Lines]:
     """Where gradients are off, as far as the finding shows it; or else the function that it is in."""
     blocks = [_body(item) for item in found if isinstance(item, (ast.With, ast.AsyncWith, *_FUNCTIONS))]
@@ -177,62 +201,61 @@ def _blocks(found: list[ast.stmt], function: ast.stmt | None, statements: list[a
 def _named_in(statements: Iterable[ast.stmt], blocks: Sequence[Lines]) -> tuple[AccessPath, ...]:
     """What the statements of these lines name."""
     inside = [item for item in statements if any(first <= item.lineno <= last for first, last in blocks)]
-    paths = (path for item in inside for expression in _expressions(item) for path in _paths(expression))
+    paths = (path for item in inside for expression in expressions_of(item) for path in paths_in(expression))
     return tuple(dict.fromkeys(paths))[:_NAMES]
 
 
-def _watched(rule: str, flagged: ast.stmt | None) -> tuple[tuple[AccessPath, ...], tuple[AccessPath, ...]]:
-    if flagged is None or not rule.startswith(("inplace-", "undetached-")):
+def _watched(
+    rule: str, flagged: ast.stmt | None, function: ast.stmt | None
+) -> tuple[tuple[AccessPath, ...], tuple[AccessPath, ...]]:
+    """The names that the observers of a rule look at, and the container that one keeps something in."""
+    if flagged is None:
         return (), ()
-    header = _expressions(flagged)
-    names = dict.fromkeys(path for expression in header for path in _paths(expression))
-    container = _container(flagged, header) if rule.startswith("undetached-") else None
-    return tuple(names), () if container is None else (container,)
+    if rule.startswith("undetached-"):
+        container = _container(flagged, expressions_of(flagged))
+        return _named_by(flagged), () if container is None else (container,)
+    if rule == "dropout-ignores-mode":
+        return _first_parameter(function), ()
+    look = _named_by if rule.startswith("inplace-") else _LOOKED_AT.get(rule)
+    return (look(flagged) if look is not None else ()), ()
 
 
-def _expressions(statement: ast.stmt) -> list[ast.expr]:
-    """The expressions of a statement's header."""
-    return [
-        expression
-        for name, field in ast.iter_fields(statement)
-        if name not in ("body", "orelse", "finalbody", "handlers")
-        for expression in (field if isinstance(field, list) else [field])
-        if isinstance(expression, ast.expr)
-    ]
+def _named_by(statement: ast.stmt) -> tuple[AccessPath, ...]:
+    """All that a statement names."""
+    return tuple(dict.fromkeys(path for item in expressions_of(statement) for path in paths_in(item)))
 
 
-def _paths(node: ast.expr) -> Iterator[AccessPath]:
-    """The longest paths that can be followed without running code of the program."""
-    path = _path(node)
-    if path is not None:
-        yield path
-        return
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        yield from _paths(node.func.value)
-        below: Iterable[ast.AST] = [*node.args, *(keyword.value for keyword in node.keywords)]
-    else:
-        below = ast.iter_child_nodes(node)
-    for child in below:
-        if isinstance(child, ast.expr):
-            yield from _paths(child)
-        elif isinstance(child, (ast.comprehension, ast.keyword)):
-            yield from _paths(child.iter if isinstance(child, ast.comprehension) else child.value)
+def _targets(statement: ast.stmt) -> tuple[AccessPath, ...]:
+    """What an assignment binds."""
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    return tuple(path for target in targets if isinstance(target, ast.expr) for path in paths_in(target))
 
 
-def _path(node: ast.expr) -> AccessPath | None:
-    if isinstance(node, ast.Name):
-        return (node.id,)
-    if isinstance(node, ast.Attribute):
-        owner = _path(node.value)
-        return None if owner is None else (*owner, f".{node.attr}")
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        owner = _path(node.value)
-        key = node.slice.value
-        if owner is not None and isinstance(key, str):
-            return (*owner, f"'{key}")
-        if owner is not None and type(key) is int:
-            return (*owner, f"={key}")
-    return None
+def _receiver(statement: ast.stmt) -> tuple[AccessPath, ...]:
+    """The object of a statement that is a method call, if it can be named."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    path = path_of(owner) if owner is not None else None
+    return () if path is None else (path,)
+
+
+def _first_parameter(function: ast.stmt | None) -> tuple[AccessPath, ...]:
+    """What a method calls its object."""
+    if not isinstance(function, _FUNCTIONS):
+        return ()
+    parameters = (*function.args.posonlyargs, *function.args.args)
+    return ((parameters[0].arg,),) if parameters else ()
+
+
+_LOOKED_AT: Mapping[str, Callable[[ast.stmt], tuple[AccessPath, ...]]] = {
+    "discarded-result": _receiver,
+    "module-created-in-forward": _targets,
+    "parameter-lost-by-move": _targets,
+    "scheduler-before-optimizer": _named_by,
+    "scheduler-never-stepped": _targets,
+    "training-in-eval-mode": _named_by,
+}
+"""What is looked at when a flagged statement of these rules runs."""
 
 
 def _container(statement: ast.stmt, expressions: list[ast.expr]) -> AccessPath | None:
@@ -248,7 +271,7 @@ def _container(statement: ast.stmt, expressions: list[ast.expr]) -> AccessPath |
         for node in ast.walk(expression)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     )
-    paths = (_longest(target) for target in (*targets, *methods))
+    paths = (longest_path(target) for target in (*targets, *methods))
     return next((path for path in paths if path is not None), None)
 
 
@@ -277,18 +300,11 @@ def _has_inside(around: ast.stmt, statement: ast.stmt) -> bool:
 def _empties(statement: ast.stmt, container: AccessPath) -> bool:
     """Whether it is `x.clear()`, `del x[...]`, or binds `x` to something that is not made of it."""
     if isinstance(statement, ast.Delete):
-        return any(isinstance(item, ast.Subscript) and _path(item.value) == container for item in statement.targets)
+        return any(isinstance(item, ast.Subscript) and path_of(item.value) == container for item in statement.targets)
     if isinstance(statement, ast.Assign):
-        is_new = container not in set(_paths(statement.value))
-        return is_new and any(_path(target) == container for target in statement.targets)
+        is_new = container not in set(paths_in(statement.value))
+        return is_new and any(path_of(target) == container for target in statement.targets)
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "clear":
-        return _path(call.func.value) == container
+        return path_of(call.func.value) == container
     return False
-
-
-def _longest(node: ast.expr) -> AccessPath | None:
-    """The path of an expression, or of what it is an item of."""
-    while (path := _path(node)) is None and isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
-    return path

@@ -233,6 +233,26 @@ class Changed:
 
 
 @dataclass(frozen=True)
+class Observed:
+    """What was counted for one finding, under names that its judge explains, and the errors that it raised.
+
+    Errors are by type and message; what is `shown` are the judge's words for what it is about.
+    """
+
+    claim: int
+    counts: dict[str, float]
+    errors: dict[str, int]
+    shown: str
+
+    def __getitem__(self, name: str) -> float:
+        return self.counts.get(name, 0)
+
+    def numbers(self, *names: str) -> dict[str, float]:
+        """Those of the counts that there are."""
+        return {name: self.counts[name] for name in names if name in self.counts}
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What one process has seen."""
 
@@ -262,6 +282,7 @@ class Evidence:
     keeps: list[Kept]
     clearings: list[Cleared]
     changes: list[Changed]
+    observed: list[Observed]
     stride: int
     series: list[dict[str, float]] = field(default_factory=list)
 
@@ -278,10 +299,19 @@ class Evidence:
             for frame_file, line in self.stacks[site]
         )
 
+    def of_claim(self, index: int) -> Observed:
+        """What was counted for a finding; nothing if nobody looked."""
+        return next((item for item in self.observed if item.claim == index), Observed(index, {}, {}, ""))
+
     def was_compiling(self, file: str, lines: Lines) -> bool:
         """Whether the program died while `torch.compile` was at work on one of these lines."""
         number = self._numbers.get(file)
         return any(at == number and lines[0] <= line <= lines[1] for at, line in self.compiling)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the program came to its end, of itself and without an error."""
+        return self.status == "finished" and not self.stopped and not self.error
 
     @property
     def trains(self) -> bool:

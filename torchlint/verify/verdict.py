@@ -50,6 +50,26 @@ _JUDGES = {
     "inplace-on-leaf": "inplace:inplace_on_leaf",
     "empty-cache-in-loop": "switches:empty_cache_in_loop",
     "anomaly-detection-left-on": "switches:anomaly_detection_left_on",
+    "clip-outside-step": "clips:clip_outside_step",
+    "clip-before-unscale": "clips:clip_before_unscale",
+    "nonscalar-backward": "errors:nonscalar_backward",
+    "second-backward": "errors:second_backward",
+    "backward-arity": "errors:backward_arity",
+    "uncalled-method": "errors:uncalled_method",
+    "discarded-result": "errors:discarded_result",
+    "scheduler-never-stepped": "schedules:scheduler_never_stepped",
+    "scheduler-before-optimizer": "schedules:scheduler_before_optimizer",
+    "evaluation-with-grad": "modes:evaluation_with_grad",
+    "training-in-eval-mode": "modes:training_in_eval_mode",
+    "dropout-ignores-mode": "modes:dropout_ignores_mode",
+    "module-created-in-forward": "parts:module_created_in_forward",
+    "generator-graph-in-discriminator-step": "parts:generator_graph_in_discriminator_step",
+    "softmax-before-cross-entropy": "losses:softmax_before_cross_entropy",
+    "sigmoid-before-bce-with-logits": "losses:sigmoid_before_bce_with_logits",
+    "loss-without-activation": "losses:loss_without_activation",
+    "kl-div-input": "losses:kl_div_input",
+    "lopsided-accumulation": "windows:lopsided_accumulation",
+    "parameter-lost-by-move": "parts:parameter_lost_by_move",
 }
 VERIFIABLE = tuple(_JUDGES)
 """The names of the rules whose findings a run can judge."""
@@ -84,7 +104,7 @@ def not_reached(reason: str = "the flagged code did not run") -> Verdict:
 def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
     """What all processes of a run together say of a claim: one that saw the defect is enough."""
     if claim.rule not in _JUDGES:
-        return inconclusive("findings of this rule are not verifiable yet", advice="")
+        return inconclusive("no run can judge findings of this rule yet", advice=READ)
     module, _, name = _JUDGES[claim.rule].partition(":")
     judge: Judge = getattr(import_module(f"torchlint.verify.judges.{module}"), name)
     verdicts = [replace(_judged(judge, claim, evidence), device=evidence.process.device) for evidence in processes]

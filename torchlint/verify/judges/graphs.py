@@ -34,7 +34,7 @@ def undetached_accumulation(claim: Claim, evidence: Evidence) -> Verdict:
 
 
 def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
-    ended = evidence.status == "finished" and not evidence.stopped and not evidence.error
+    ended = evidence.has_ended
     is_own = kept.holder.startswith("=")
     held = pile(kept, [life for life in kept.lives if life[3] or is_own], ended)
     numbers: dict[str, float] = {"visits": kept.visits, "graphs_kept": held.peak}

@@ -32,7 +32,9 @@ class _Inside(threading.local):
 class Forwards:
     """Outermost calls of modules, and outermost ones while gradients are off."""
 
-    def __init__(self, sites: Sites, graphs: LiveGraphs) -> None:
+    def __init__(self, sites: Sites, graphs: LiveGraphs, tell: Callable[..., object] | None = None) -> None:
+        self._tell = tell
+        """Of each outermost call that has ended."""
         self.calls: Counter[tuple[int, int]] = Counter()
         """How often a module, by number, ran at a site."""
         self.modules: list[weakref.ref[torch.nn.Module]] = []
@@ -80,6 +82,8 @@ class Forwards:
                 inside.root = None
         if self._graphs.wanted and not was_inside:
             self._graphs.come_out(output)
+        if self._tell is not None and not was_inside:
+            self._tell(module, args, output)
         return output
 
     def _count(self, module: torch.nn.Module) -> None:

@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 import threading
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.optim.optimizer import Optimizer
@@ -29,6 +29,9 @@ from torchlint_probe.lines import Lines, Watch
 from torchlint_probe.log import Log
 from torchlint_probe.losses import Losses
 from torchlint_probe.memory import Meter
+from torchlint_probe.observer import Observer
+from torchlint_probe.observers import observers
+from torchlint_probe.outputs import CallObserver
 from torchlint_probe.plan import Plan
 from torchlint_probe.reach import Reach
 from torchlint_probe.reads import Reads
@@ -51,6 +54,8 @@ _PATIENCE = 200
 _GRADIENTS = {"missing-zero-grad", "cleared-before-step", "step-without-backward", "training-under-no-grad"}
 _GRAPHS = {"undetached-accumulation", "retain-graph-in-loop"}
 _FORWARDS = {"training-under-no-grad", "undetached-accumulation"}
+
+Asking = TypeVar("Asking", bound=Observer)
 
 
 class _Local(threading.local):
@@ -93,7 +98,10 @@ class Probe:
         self.ledgers = Ledgers(bool(self.rules & _GRADIENTS) or plan.compared)
         self.backwards: dict[int, Backwards] = {}
         self.graphs = LiveGraphs(bool(self.rules & _GRAPHS) or plan.compared)
-        self.forwards = Forwards(self.sites, self.graphs)
+        self.observers: list[Observer] = observers(self)
+        self._asking: dict[tuple[type[Observer], int], list[Any]] = {}
+        self.hears_calls = any(observer.hears_calls for observer in self.observers)
+        self.forwards = Forwards(self.sites, self.graphs, self._called if self.hears_calls else None)
         self.cuts = Cuts(self)
         self.retention = Retention()
         self.caches = Caches()
@@ -132,13 +140,16 @@ class Probe:
         hooks.replace(os, "_exit", self._exit_hook)
         if "retain-graph-in-loop" in self.rules:
             hooks.replace(torch.autograd, "grad", GradHook(self))
-        if self.rules & _FORWARDS or self.plan.compared:
+        if self.rules & _FORWARDS or self.plan.compared or self.hears_calls:
             torch.nn.Module.__call__ = counted(torch.nn.Module.__call__, self)
         if "training-under-no-grad" in self.rules:
             hooks.replace(torch.no_grad, "__enter__", BlockHook(self, Cuts.enter))
             hooks.replace(torch.no_grad, "__exit__", BlockHook(self, Cuts.leave))
             hooks.replace(torch.no_grad, "__call__", DecoratorHook(self))
         hooks.replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._saved_hook)
+        kinds: set[type[Observer]] = {type(observer) for observer in self.observers}
+        for kind in kinds:
+            kind.tap(hooks, self)
         steps = StepHooks(self)
         hooks.around_steps(steps.before, steps.after)
         self.lines.watch(self._watches())
@@ -158,6 +169,7 @@ class Probe:
             watches += [Watch(keep.claim.file, lines, keep.emptied) for lines in keep.claim.resets]
         watches += [Watch(item.claim.file, item.claim.statement, item) for item in self.changes]
         watches += [Watch(item.claim.file, item.claim.statement, item) for item in self.clearings]
+        watches += [watch for observer in self.observers for watch in observer.watches()]
         return watches
 
     def _in_parent(self) -> None:
@@ -189,6 +201,16 @@ class Probe:
         self.error = f"{type(error).__name__}: {error}"[:500]
         if "torch._dynamo" in sys.modules:
             self.compiling = compiled_lines(error.__traceback__, self.sites)
+
+    def asking(self, kind: type[Asking]) -> list[Asking]:
+        """The observers of a kind whose flagged statement is what the program is at."""
+        site = self.sites.here()
+        known = self._asking.get((kind, site))
+        if known is None:
+            found = [item for item in self.observers if isinstance(item, kind)]
+            stack = self.sites.stacks[site]
+            known = self._asking[kind, site] = [item for item in found if item.is_in(stack)]
+        return known
 
     # -- what the hooks tell
 
@@ -229,6 +251,8 @@ class Probe:
         if "retain-graph-in-loop" in self.rules:
             self.retention.meet(roots, retains, site)
         self.cuts.before_backward(roots, site)
+        for observer in self.observers:
+            observer.before_backward(roots)
         if not self.saved_hooks:
             for change in self.changes:
                 change.before_backward(roots)
@@ -260,6 +284,12 @@ class Probe:
             looks = self._sampling.covers(self.steps) or self.plan.compared
             if looks is not self.looking:
                 self._look(looks)
+
+    @contained
+    def _called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        """An outermost call of a module has ended."""
+        for observer in self.asking(CallObserver):
+            observer.call(module, args, output)
 
     def _look(self, looks: bool) -> None:
         self.looking = looks

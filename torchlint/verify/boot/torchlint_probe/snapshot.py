@@ -84,6 +84,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         ],
         "clearings": [_clearing(clearing, ledgers) for clearing in probe.clearings],
         "changes": [_change(change) for change in probe.changes],
+        "observed": [observer.evidence for observer in probe.observers],
         "stride": probe.timeline.stride,
         "series": [_finite(record) for record in list(probe.timeline.records)],
     }

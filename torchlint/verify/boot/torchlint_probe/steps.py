@@ -83,6 +83,8 @@ class StepHooks:
         closure = kwargs.get("closure") if kwargs and "closure" in kwargs else (args[1] if len(args) > 1 else None)
         evaluates = callable(closure)
         site = probe.sites.here()
+        for observer in probe.observers:
+            observer.before_step(optimizer, evaluates)
         ledger = probe.ledgers.before_step(optimizer, site, probe.steps, probe.is_measured, evaluates)
         return self._with_closure(ledger, site, closure, args, kwargs) if evaluates else None
 
@@ -116,6 +118,8 @@ class StepHooks:
             pass  # its step raised
         if optimizer in stepping:
             return
+        for observer in probe.observers:
+            observer.after_step(optimizer)
         ledger = probe.ledgers.pass_by(optimizer) if probe.is_quiet else probe.ledgers.stepped(optimizer)
         if not stepping:
             probe.end_step(ledger)

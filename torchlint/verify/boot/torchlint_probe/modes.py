@@ -1,0 +1,128 @@
+"""training-in-eval-mode, dropout-ignores-mode: what runs in which mode."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from torchlint_probe.claim import Claim, values_of
+from torchlint_probe.graphs import leaves, nodes
+from torchlint_probe.observer import LineObserver
+
+if TYPE_CHECKING:
+    from torchlint_probe.probe import Probe
+
+_BACKWARDS = 60
+"""So many backwards after the flagged line are looked at."""
+
+
+class Modes(LineObserver):
+    """In which mode are the modules of the line when a backward and then a step train them?
+
+    Steps in `eval` mode are those that trained a layer that behaves otherwise in it; in `harmless` ones there is none.
+    """
+
+    def __init__(self, claim: Claim, probe: Probe) -> None:
+        super().__init__(claim, probe)
+        self._modules: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        """Each with the mode in which the last backward went through it."""
+        self._was: list[tuple[nn.Module, bool]] = []
+        self._left = _BACKWARDS
+
+    def before(self, frame: FrameType) -> None:
+        found = [value for value in values_of(self.claim.names, frame) if isinstance(value, nn.Module)]
+        self._was = [(module, module.training) for module in found]
+
+    def after(self, frame: FrameType) -> None:
+        was, self._was = self._was, []
+        for module, training in was:
+            if training and not module.training:
+                self.counts["switches"] += 1
+                self.counts["late"] += self.probe.passed > 0
+                self._modules.setdefault(module, "")
+
+    def before_backward(self, roots: list[torch.Tensor]) -> None:
+        if not self._modules or self._left <= 0:
+            return
+        self._left -= 1
+        trained = {id(leaf) for leaf in leaves(nodes(roots))}
+        for module in list(self._modules):
+            if not trained.isdisjoint(map(id, module.parameters())):
+                self._modules[module] = self._mode(module)
+
+    def _mode(self, module: nn.Module) -> str:
+        if module.training:
+            return "train"
+        layer = next(_depending(module), None)
+        if layer is None:
+            return "harmless"
+        self.shown = type(layer).__name__
+        return "eval"
+
+    def before_step(self, optimizer: Any, evaluates: bool) -> None:
+        for module, mode in list(self._modules.items()):
+            if mode and _trains(optimizer, module):
+                self.counts[mode] += 1
+                self._modules[module] = ""
+
+
+def _trains(optimizer: Any, module: nn.Module) -> bool:
+    held = {id(leaf) for group in optimizer.param_groups for leaf in group["params"]}
+    return any(id(leaf) in held for leaf in module.parameters())
+
+
+def _depending(module: nn.Module) -> Iterator[nn.Module]:
+    """The parts in eval mode that would do something else in training mode."""
+    return (part for part in module.modules() if not part.training and _depends(part))
+
+
+def _depends(part: nn.Module) -> bool:
+    if isinstance(part, nn.modules.batchnorm._NormBase):
+        return bool(part.track_running_stats)
+    if isinstance(part, (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)):
+        return float(getattr(part, "p", getattr(part, "dropout", 0.0))) > 0
+    if isinstance(part, nn.RReLU):
+        return True
+    if type(part).__module__.startswith("torch.nn."):
+        return False
+    methods = (method for kind in type(part).__mro__ if kind is not nn.Module for method in vars(kind).values())
+    codes = (getattr(method, "__code__", None) for method in methods)
+    return any("training" in code.co_names for code in codes if code is not None)
+
+
+class Draws(LineObserver):
+    """Does the statement draw random numbers while its module is in eval mode?"""
+
+    def __init__(self, claim: Claim, probe: Probe) -> None:
+        super().__init__(claim, probe)
+        self._states: dict[FrameType, list[Any]] = {}
+
+    def before(self, frame: FrameType) -> None:
+        module = next(values_of(self.claim.names, frame), None)
+        if isinstance(module, nn.Module):
+            self.counts["training" if module.training else "eval"] += 1
+            self.shown = type(module).__name__
+            if not module.training:
+                self._states[frame] = _random_states()
+
+    def after(self, frame: FrameType) -> None:
+        before = self._states.pop(frame, None)
+        if before is not None:
+            self.counts["drew"] += any(map(_differ, before, _random_states()))
+
+
+def _random_states() -> list[Any]:
+    """Of all generators; those of GPUs without waiting for one."""
+    states: list[Any] = [torch.get_rng_state()]
+    if torch.cuda.is_initialized():
+        states += [generator.get_offset() for generator in torch.cuda.default_generators]
+    return states
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return not torch.equal(one, other) if isinstance(one, torch.Tensor) else one != other

@@ -1,0 +1,118 @@
+"""What most findings need of the probe: counts of what was seen, and to hear of what happens."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from torchlint_probe.claim import Claim
+from torchlint_probe.contained import contained
+from torchlint_probe.lines import Watch
+from torchlint_probe.sites import Site
+
+if TYPE_CHECKING:
+    import torch
+
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+ERRORS = 10
+"""So many different errors of one finding are kept."""
+
+
+class Observer:
+    """What is seen of one finding. Those of a kind put hooks in place that no other finding needs."""
+
+    hears_calls = False
+    """Whether it needs to be known when a module runs."""
+
+    def __init__(self, claim: Claim, probe: Probe) -> None:
+        self.claim = claim
+        self.probe = probe
+        self.counts: defaultdict[str, float] = defaultdict(float)
+        self.errors: Counter[str] = Counter()
+        self.shown = ""
+
+    @property
+    def trouble_of(self) -> Probe:
+        return self.probe
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        """Put the hooks in place that observers of this kind need."""
+
+    def is_in(self, stack: Site) -> bool:
+        """Whether a frame of the stack is in the flagged statement."""
+        first, last = self.claim.statement
+        return any(file == self.claim.file and first <= line <= last for file, line in stack)
+
+    def watches(self) -> Sequence[Watch]:
+        """The lines that it wants to know of."""
+        return ()
+
+    def before_backward(self, roots: list[torch.Tensor]) -> None:
+        """A backward is about to run, and is looked at."""
+
+    def before_step(self, optimizer: Any, evaluates: bool) -> None:
+        """A step is about to begin, and is looked at; `evaluates` says that a closure computes its gradients."""
+
+    def after_step(self, optimizer: Any) -> None:
+        """A step has ended, whether it is looked at or not."""
+
+    def settle(self) -> None:
+        """The evidence is about to be written."""
+
+    def fail(self, error: BaseException) -> None:
+        """Note an error."""
+        message = f"{type(error).__name__}: {error}"[:300]
+        if message in self.errors or len(self.errors) < ERRORS:
+            self.errors[message] += 1
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """As JSON values, which know no NaN."""
+        self.settle()
+        return {
+            "claim": self.claim.index,
+            "counts": {name: count for name, count in list(self.counts.items()) if abs(count) < float("inf")},
+            "errors": dict(self.errors),
+            "shown": self.shown,
+        }
+
+
+class LineObserver(Observer):
+    """Looks at the flagged statement before and after it runs, for so many `visits`."""
+
+    visits = 40
+
+    def watches(self) -> Sequence[Watch]:
+        return (Watch(self.claim.file, self.claim.statement, self),)
+
+    def enter(self, frame: FrameType) -> bool:
+        self.counts["visits"] += 1
+        self._enter(frame)
+        return True
+
+    def leave(self, frame: FrameType, error: BaseException | None) -> bool:
+        self._leave(frame, error)
+        return self.counts["visits"] < self.visits
+
+    @contained
+    def _enter(self, frame: FrameType) -> None:
+        self.before(frame)
+
+    @contained
+    def _leave(self, frame: FrameType, error: BaseException | None) -> None:
+        if error is None:
+            self.counts["passed"] += 1
+        elif isinstance(error, Exception):
+            self.fail(error)
+        self.after(frame)
+
+    def before(self, frame: FrameType) -> None:
+        """The statement is about to run."""
+
+    def after(self, frame: FrameType) -> None:
+        """The statement has run, or raised."""

@@ -1,0 +1,70 @@
+"""lopsided-accumulation: how many backwards does each step use?"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from torchlint_probe.claim import Claim
+from torchlint_probe.graphs import leaves, nodes
+from torchlint_probe.observer import LineObserver
+
+if TYPE_CHECKING:
+    import torch
+
+    from torchlint_probe.probe import Probe
+
+_WINDOWS = 5
+"""So many steps of each optimizer are counted, among so many"""
+_BACKWARDS = 400
+_LEAVES = 50
+
+
+class _Steps:
+    """Of one optimizer: its number, how many it has made, and how many backwards there had been."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.made = 0
+        self.backwards = 0
+
+
+class Windows(LineObserver):
+    """The numbers of backwards that the first steps use, of optimizers that step where the finding says.
+
+    They are counted under the optimizer's number and that of the step.
+    """
+
+    def __init__(self, claim: Claim, probe: Probe) -> None:
+        super().__init__(claim, probe)
+        self._steps: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
+        self._optimizers = 0
+        self._backwards: list[list[weakref.ref[torch.Tensor]]] = []
+        """Of each backward, leaves that it has given gradients."""
+
+    def before_backward(self, roots: list[torch.Tensor]) -> None:
+        if len(self._backwards) < _BACKWARDS:
+            self._backwards.append([weakref.ref(leaf) for leaf in leaves(nodes(roots))[:_LEAVES]])
+
+    def after_step(self, optimizer: Any) -> None:
+        steps = self._steps.get(optimizer)
+        if steps is None:
+            if not self._is_about():
+                return
+            steps = self._steps[optimizer] = _Steps(self._optimizers)
+            self._optimizers += 1
+        if steps.made < _WINDOWS and len(self._backwards) < _BACKWARDS:
+            held = {id(leaf) for group in optimizer.param_groups for leaf in group["params"]}
+            since = self._backwards[steps.backwards :]
+            used = sum(any(id(leaf()) in held for leaf in backward if leaf() is not None) for backward in since)
+            self.counts[f"{steps.number}.{steps.made}"] = used
+            steps.made += 1
+            steps.backwards = len(self._backwards)
+
+    def _is_about(self) -> bool:
+        """Whether an optimizer steps where the finding says."""
+        stack = self.probe.sites.stacks[self.probe.sites.here()]
+        return any(
+            file == self.claim.file and any(first <= line <= last for first, last in self.claim.blocks)
+            for file, line in stack
+        )

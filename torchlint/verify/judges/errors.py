@@ -1,0 +1,110 @@
+"""Rules about statements that raise, or that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchlint.verify.claims import Claim
+from torchlint.verify.evidence import Evidence, Observed, total
+from torchlint.verify.verdict import MORE_STEPS, READ, Verdict, confirmed, inconclusive, not_reached, refuted, times
+
+_ENOUGH = 3
+
+
+def nonscalar_backward(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed by PyTorch's error at the line; refuted by backwards from it that passed."""
+    return _of_backward(claim, evidence, "can be implicitly created only for scalar outputs")
+
+
+def second_backward(claim: Claim, evidence: Evidence) -> Verdict:
+    """The same, for a graph that is gone."""
+    return _of_backward(claim, evidence, "backward through the graph a second time")
+
+
+def _of_backward(claim: Claim, evidence: Evidence, complaint: str) -> Verdict:
+    seen = evidence.of_claim(claim.index)
+    errors = {error: count for error, count in seen.errors.items() if complaint in error}
+    if errors:
+        return _raised(errors, "at this line", seen)
+    if not seen["visits"]:
+        return not_reached()
+    numbers = {"visits": seen["visits"], "passed": seen["passed"]}
+    if seen.errors:
+        error = next(iter(seen.errors))
+        return inconclusive(f"the line raised, but something else: {error}", numbers, READ, doubtful=True)
+    sites = [[item.site, item.count] for item in evidence.backwards]
+    backwards = total(item for item in sites if evidence.is_at(item[0], claim.file, (claim.statement,)))
+    if seen["passed"] >= _ENOUGH and backwards >= _ENOUGH:
+        reason = f"ran {times(seen['passed'], 'time')}, and {times(backwards, 'backward')} passed without an error"
+        return refuted(reason, {**numbers, "backwards": backwards})
+    reason = f"passed {times(seen['passed'], 'time')}, with {times(backwards, 'backward')}: too few"
+    return inconclusive(reason, numbers)
+
+
+def _raised(errors: dict[str, int], where: str, seen: Observed) -> Verdict:
+    count = sum(errors.values())
+    message = next(iter(errors)).split(". ")[0]
+    return confirmed(f"PyTorch raised {where}: {message}", {"errors": count, "visits": seen["visits"]}, 0)
+
+
+def backward_arity(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed by an error about the class of the function; refuted by backwards that ran through it."""
+    seen = evidence.of_claim(claim.index)
+    errors = {error: count for error, count in _errors(evidence) if seen.shown and _is_about(seen.shown, error)}
+    if errors:
+        return _raised(errors, f"about `{seen.shown}`", seen)
+    if not seen["visits"] and claim.index not in evidence.reached:
+        return not_reached("its backward did not run")
+    numbers = {"visits": seen["visits"]}
+    passed = sum(item.count for item in evidence.backwards)
+    if seen["visits"] >= _ENOUGH and passed >= _ENOUGH:
+        return refuted(
+            f"`backward` of `{seen.shown}` ran {times(seen['visits'], 'time')}, and PyTorch took what it returned",
+            numbers,
+        )
+    return inconclusive(f"its backward ran {times(seen['visits'], 'time')}: too few", numbers)
+
+
+def _errors(evidence: Evidence) -> Iterator[tuple[str, int]]:
+    for item in evidence.backwards:
+        yield from item.errors.items()
+    if evidence.error:
+        yield evidence.error, 1
+
+
+def _is_about(name: str, error: str) -> bool:
+    """Whether PyTorch complains about what goes in and out of a Function of this name."""
+    is_count = f"function {name}Backward returned an incorrect number" in error
+    is_call = f"{name}.backward() takes" in error or f"{name}.backward() missing" in error
+    is_call |= f"{name}.forward() takes" in error or f"{name}.forward() missing" in error
+    return is_count or is_call or "Legacy autograd function with non-static forward" in error
+
+
+def uncalled_method(claim: Claim, evidence: Evidence) -> Verdict:
+    """What is written is what runs: to have been reached is enough."""
+    seen = evidence.of_claim(claim.index)
+    if seen.errors:
+        return _raised(dict(seen.errors), "at this line", seen)
+    if not seen["visits"] and claim.index not in evidence.reached:
+        return not_reached()
+    visits = max(seen["visits"], 1)
+    return confirmed(f"the line ran {times(visits, 'time')}, and calls nothing", {"visits": visits}, 0)
+
+
+def discarded_result(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed if it ran, unless its object is no tensor, or was changed after all."""
+    seen = evidence.of_claim(claim.index)
+    if not seen["visits"] and claim.index not in evidence.reached:
+        return not_reached()
+    numbers = {"visits": seen["visits"]}
+    if seen.errors or not seen["passed"]:
+        return inconclusive("the line did not come to its end", numbers, READ)
+    if seen["changed"] or seen["others"]:
+        what = f"a {seen.shown}, which may change itself" if seen["others"] else "a tensor that did change"
+        return inconclusive(f"its object is {what}", numbers, READ, doubtful=True)
+    if seen["modules"] and not seen["tensors"]:
+        if seen["modules"] < _ENOUGH:
+            return inconclusive("its object is a module, but that was seen too rarely", numbers, MORE_STEPS)
+        return refuted(f"its object is a {seen.shown}, and modules change in place", numbers)
+    what = "the tensor is what it was" if seen["tensors"] else "nobody takes what it returns"
+    return confirmed(f"the line ran {times(seen['passed'], 'time')}, and {what}", numbers, 0)
