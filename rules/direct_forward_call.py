@@ -37,7 +37,7 @@ class DirectForwardCall(Rule):
 
     ## What it does
     Finds `model.forward(x)` where `model` is surely a module. `super().forward(x)`, `self.forward(x)`, and modules that
-    hand on to the `forward` of a part of theirs are not meant.
+    call the `forward` of a part of theirs are not meant.
 
     ## Why is this bad?
     `model(x)` runs the hooks of the module and then `forward`; `model.forward(x)` runs no hook. What works by hooks is
@@ -82,7 +82,7 @@ class DirectForwardCall(Rule):
         for site, owner in self.model.program.observations.direct_forwards:
             node = self.model.tree.node(site) if site.inner is None else None
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and self._is_module(owner):
-                if not self._hands_on(node, node.func.value):
+                if not self._hands_on(node):
                     yield DirectForward(site, python_ast.dotted(node.func.value), owner.has_use(*_HOOKS))
 
     def _is_module(self, value: values.Value) -> bool:
@@ -98,18 +98,11 @@ class DirectForwardCall(Rule):
         evidence = set(api.MODULE_EVIDENCE) - {"forward", "train"}
         return isinstance(value, values.Unknown) and value.has_use(*evidence, *_HOOKS)
 
-    def _hands_on(self, call: ast.Call, receiver: ast.expr) -> bool:
-        """Whether a module calls the `forward` of its own, of its base, or of a part of itself."""
-        from torchlint.model.queries.torch_classes import is_module_class
-
+    def _hands_on(self, call: ast.Call) -> bool:
+        """Whether a module makes the call, or an object that may be one: of itself, or of a part of itself."""
         method = self.model.program.definitions.method_around(call)
-        if method is None or method.owner is None:
-            return False
-        if method.name in ("forward", "__call__"):
-            return True
-        own = method.parameters[0] if method.parameters else ""
-        first = python_ast.dotted(receiver).partition(".")[0]
-        return first == own and (isinstance(receiver, ast.Name) or is_module_class(method.owner))
+        bases = [] if method is None or method.owner is None else list(method.owner.ancestors())[1:]
+        return any(base not in ("builtins.object", "abc.ABC") for base in bases if isinstance(base, str))
 
     # -- report ----------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,9 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_IMPORT = re.compile(
+    rb"\butils\s*\.\s*checkpoint|\btorch\s*\.\s*utils\s+(?:import|as)\b|\btorch\s+import\b[^\r\n]*\butils\b"
+)
 _OPTION = "use_reentrant"
 _OWN_OPTIONS = frozenset(
     {_OPTION, "function", "functions", "segments", "input", "preserve_rng_state", "determinism_check"}
@@ -79,7 +83,7 @@ class ReentrantCheckpoint(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return b"utils" in data
+        return _IMPORT.search(data) is not None
 
     def ask(self) -> Iterator[Reentrant]:
         for call in self.model.tree.of_type(ast.Call):

@@ -152,9 +152,10 @@ def _differentiated(function: AutogradFunction) -> Iterator[str]:
 
 
 def _returned(function: AutogradFunction) -> set[str]:
-    """The names that `forward` returns, each as a tensor of its own."""
+    """The names that `forward` returns, or returns a part of."""
     from torchlint.model.queries.autograd_functions import returns_of
 
     values = returns_of(function.forward)
     items = [item for value in values for item in (value.elts if isinstance(value, ast.Tuple) else [value])]
-    return {item.id for item in items if isinstance(item, ast.Name)} - {function.context}
+    parts = (item.value if isinstance(item, ast.Subscript) else item for item in items)
+    return {item.id for item in parts if isinstance(item, ast.Name)} - {function.context}

@@ -42,8 +42,9 @@ class AutogradFunction:
     @property
     def context(self) -> str:
         """What `forward` calls the context; empty where it is not handed it."""
-        found = _parameters(self.forward)
-        return found[0].arg if found and self.takes_context else ""
+        found = self.forward.node.args
+        first = next(iter((*found.posonlyargs, *found.args)), None)
+        return first.arg if first is not None and self.takes_context else ""
 
 
 def autograd_functions(definitions: Definitions) -> Iterator[AutogradFunction]:
