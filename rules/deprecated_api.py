@@ -134,21 +134,21 @@ class DeprecatedApi(Rule):
 
     def _old_schedulers(self, known: dict[str, changes.Change]) -> Iterator[OldScheduler]:
         for trace in self.model.program.traces:
-            for event in trace.of(events.Call):
+            for event in trace.of_kinds(events.Call, events.ScheduleStep):
                 call = self.model.tree.node(event.site) if event.site.inner is None else None
                 name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
                 change = known.get(f"LRScheduler.{name}")
-                if change is None or not isinstance(call, ast.Call) or not event.value.parents:
+                if change is None or not isinstance(call, ast.Call):
                     continue
                 has_argument = len(call.args) + len(call.keywords) == 1
-                if has_argument == (name == "step") and self._is_scheduler(event.value.parents[0], name):
+                if has_argument == (name == "step") and self._is_scheduler(_scheduler_of(event)):
                     if not version_guards.is_guarded(self.model.tree, call):
                         yield OldScheduler(event.site, name, change.instead)
 
-    def _is_scheduler(self, value: values.Value, name: str) -> bool:
+    def _is_scheduler(self, value: values.Value | None) -> bool:
         """Whether a value is one of PyTorch's schedulers, of a class that warns."""
-        value = values.resolved(value)
-        if not values.is_kind(value, values.Kind.SCHEDULER) or value.site is None or value.site.inner is not None:
+        value = values.resolved(value) if value is not None else None
+        if value is None or not values.is_kind(value, values.Kind.SCHEDULER) or value.site is None or value.site.inner is not None:
             return False
         made = self.model.tree.node(value.site)
         if not isinstance(made, ast.Call):
@@ -195,6 +195,13 @@ class DeprecatedApi(Rule):
             f"{what} is deprecated since PyTorch 1.4, and warns: the rate may be another than you think",
             help=f"call `{answer.instead}`",
         )
+
+
+def _scheduler_of(event: events.Event) -> values.Value | None:
+    """The object whose method is called."""
+    if isinstance(event, events.ScheduleStep):
+        return event.scheduler
+    return event.value.parents[0] if isinstance(event, events.Call) and event.value.parents else None
 
 
 _COMMON = frozenset("range qr lu cross cholesky Container".split())
