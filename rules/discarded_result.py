@@ -22,6 +22,11 @@ _SEVERAL = re.compile(
 )
 """Functions that may return several tensors."""
 _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
+_EFFECTS = re.compile(
+    r"raises|assert|warn|suppress|profil|timer|timing|measure|bench|stream|record|capture", re.IGNORECASE
+)
+_FEW = 2
+"""A `try` of so many statements is about each of them."""
 _CELL = re.compile(r"^# ?(?:%%|In\[)", re.MULTILINE)
 
 
@@ -148,19 +153,19 @@ class DiscardedResult(Rule):
 
     def _is_meant(self, call: ast.Call) -> bool:
         """Whether a statement is there for what it shows, raises or costs: in a cell, a `try`, a `with` of its own."""
-        for item in self.model.tree.ancestors(call):
+        tree, inner = self.model.tree, self.model.tree.statement(call)
+        for item in tree.ancestors(inner):
             if isinstance(item, (*python_ast.FUNCTIONS, ast.ClassDef)):
                 return False
-            if isinstance(item, python_ast.TRIES) or (isinstance(item, ast.With) and not self._is_of_torch(item)):
+            if isinstance(item, python_ast.TRIES) and inner in item.body and len(item.body) <= _FEW:
+                return True
+            if isinstance(item, ast.With) and any(self._is_about_effects(each.context_expr) for each in item.items):
                 return True
         return self._is_shown(call)
 
-    def _is_of_torch(self, block: ast.With) -> bool:
-        """Whether the contexts of a block are PyTorch's, and not `pytest.raises(...)` or a clock."""
-        calls = [item.context_expr for item in block.items]
-        functions = [item.func if isinstance(item, ast.Call) else item for item in calls]
-        names = [self.model.program.definitions.qualified(python_ast.dotted(item), item) for item in functions]
-        return all(name.startswith("torch.") and "profiler" not in name for name in names)
+    def _is_about_effects(self, context: ast.expr) -> bool:
+        """Whether a context is about what its block raises or costs: `pytest.raises(...)`, a profiler, a clock."""
+        return _EFFECTS.search(self.model.tree.code(context)) is not None
 
     def _is_shown(self, call: ast.Call) -> bool:
         """Whether a statement ends a cell, which shows its value."""
