@@ -82,7 +82,7 @@ class DiscardedResult(Rule):
     code = "TL115"
     category = Category.CORRECTNESS
     preview = True
-    triggers = ((b"torch",), (b"(",))
+    triggers = ((b"torch",),)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
@@ -92,12 +92,16 @@ class DiscardedResult(Rule):
         if self.model.program.is_test:
             return
         for result in self.model.program.observations.discarded:
-            node = self.model.tree.node(result.site) if result.site is not None and result.site.inner is None else None
+            node = self._node(result)
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
                 continue
             is_method = node.func.attr in api.OUT_OF_PLACE | api.MOVING and not self._is_function(node)
             if is_method and self._is_tensor(result.parents[0]) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
+
+    def _node(self, value: values.Value) -> ast.AST | None:
+        """Where a value is made, if that is in this file."""
+        return self.model.tree.node(value.site) if value.site is not None and value.site.inner is None else None
 
     def _is_function(self, call: ast.Call) -> bool:
         """`F.relu(x, inplace=True)`, or what writes elsewhere by `out=`."""
@@ -114,11 +118,9 @@ class DiscardedResult(Rule):
             return all(self._is_tensor(item, seen) for item in values.inputs_of(value))
         if isinstance(value, values.Unknown):
             return value.origin == "parameter" and self._is_annotated(value)
-        if not isinstance(value, values.Tensor) or value.site is None or value.site.inner is not None:
-            return False
-        return self._is_made(value, self.model.tree.node(value.site), seen)
+        return isinstance(value, values.Tensor) and self._is_made(value, self._node(value), seen)
 
-    def _is_made(self, value: values.Tensor, node: ast.AST, seen: frozenset[values.Value]) -> bool:
+    def _is_made(self, value: values.Tensor, node: ast.AST | None, seen: frozenset[values.Value]) -> bool:
         """Whether an expression makes a tensor."""
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.AugAssign)):
             return any(self._is_tensor(item, seen) for item in value.parents)
@@ -137,11 +139,7 @@ class DiscardedResult(Rule):
 
     def _is_annotated(self, parameter: values.Unknown) -> bool:
         """Whether a parameter is annotated as a tensor."""
-        node = (
-            self.model.tree.node(parameter.site)
-            if parameter.site is not None and parameter.site.inner is None
-            else None
-        )
+        node = self._node(parameter)
         function = self.model.program.definitions.functions.get(node) if node is not None else None
         if function is None:
             return False
