@@ -22,6 +22,9 @@ _HOOKS = (
     "register_full_backward_pre_hook",
 )
 
+_OWN_WAYS = ("__call__", "inverse")
+"""Methods of classes that say themselves what calling an object means, or what `forward` is: one of two directions."""
+
 
 @dataclass(frozen=True)
 class DirectForward:
@@ -36,8 +39,8 @@ class DirectForwardCall(Rule):
     """`forward` of a module is called directly, past its hooks.
 
     ## What it does
-    Finds `model.forward(x)` where `model` is surely a module. `super().forward(x)`, `self.forward(x)`, and modules that
-    call the `forward` of a part of theirs are not meant.
+    Finds `model.forward(x)` where `model` is surely a module. `super().forward(x)`, `self.forward(x)`, modules that
+    call the `forward` of a part of theirs, and flows, which have an `inverse`, are not meant.
 
     ## Why is this bad?
     `model(x)` runs the hooks of the module and then `forward`; `model.forward(x)` runs no hook. What works by hooks is
@@ -93,8 +96,10 @@ class DirectForwardCall(Rule):
             parts = [item for item in values.inputs_of(value) if not (isinstance(item, values.Plain) and item.is_none)]
             return bool(parts) and all(map(self._is_module, parts))
         if isinstance(value, values.Module):
-            known = value.info is None or is_module_class(value.info)
-            return known and (value.info is None or value.info.method("__call__") is None)
+            info = value.info
+            return info is None or (is_module_class(info) and not any(map(info.method, _OWN_WAYS)))
+        if value.has_use(*_OWN_WAYS):
+            return False
         evidence = set(api.MODULE_EVIDENCE) - {"forward", "train"}
         return isinstance(value, values.Unknown) and value.has_use(*evidence, *_HOOKS)
 

@@ -22,6 +22,11 @@ _SEVERAL = re.compile(
 )
 """Functions that may return several tensors."""
 _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
+_EFFECTS = re.compile(
+    r"raises|assert|warn|suppress|profil|timer|timing|measure|bench|stream|record|capture", re.IGNORECASE
+)
+_FEW = 2
+"""A `try` of so many statements is about each of them."""
 _CELL = re.compile(r"^# ?(?:%%|In\[)", re.MULTILINE)
 
 
@@ -77,7 +82,7 @@ class DiscardedResult(Rule):
     code = "TL115"
     category = Category.CORRECTNESS
     preview = True
-    triggers = ((b"torch",), (b"(",))
+    triggers = ((b"torch",),)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
@@ -87,12 +92,16 @@ class DiscardedResult(Rule):
         if self.model.program.is_test:
             return
         for result in self.model.program.observations.discarded:
-            node = self.model.tree.node(result.site) if result.site is not None and result.site.inner is None else None
+            node = self._node(result)
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
                 continue
             is_method = node.func.attr in api.OUT_OF_PLACE | api.MOVING and not self._is_function(node)
             if is_method and self._is_tensor(result.parents[0]) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
+
+    def _node(self, value: values.Value) -> ast.AST | None:
+        """Where a value is made, if that is in this file."""
+        return self.model.tree.node(value.site) if value.site is not None and value.site.inner is None else None
 
     def _is_function(self, call: ast.Call) -> bool:
         """`F.relu(x, inplace=True)`, or what writes elsewhere by `out=`."""
@@ -109,11 +118,9 @@ class DiscardedResult(Rule):
             return all(self._is_tensor(item, seen) for item in values.inputs_of(value))
         if isinstance(value, values.Unknown):
             return value.origin == "parameter" and self._is_annotated(value)
-        if not isinstance(value, values.Tensor) or value.site is None or value.site.inner is not None:
-            return False
-        return self._is_made(value, self.model.tree.node(value.site), seen)
+        return isinstance(value, values.Tensor) and self._is_made(value, self._node(value), seen)
 
-    def _is_made(self, value: values.Tensor, node: ast.AST, seen: frozenset[values.Value]) -> bool:
+    def _is_made(self, value: values.Tensor, node: ast.AST | None, seen: frozenset[values.Value]) -> bool:
         """Whether an expression makes a tensor."""
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.AugAssign)):
             return any(self._is_tensor(item, seen) for item in value.parents)
@@ -132,11 +139,7 @@ class DiscardedResult(Rule):
 
     def _is_annotated(self, parameter: values.Unknown) -> bool:
         """Whether a parameter is annotated as a tensor."""
-        node = (
-            self.model.tree.node(parameter.site)
-            if parameter.site is not None and parameter.site.inner is None
-            else None
-        )
+        node = self._node(parameter)
         function = self.model.program.definitions.functions.get(node) if node is not None else None
         if function is None:
             return False
@@ -148,19 +151,19 @@ class DiscardedResult(Rule):
 
     def _is_meant(self, call: ast.Call) -> bool:
         """Whether a statement is there for what it shows, raises or costs: in a cell, a `try`, a `with` of its own."""
-        for item in self.model.tree.ancestors(call):
+        tree, inner = self.model.tree, self.model.tree.statement(call)
+        for item in tree.ancestors(inner):
             if isinstance(item, (*python_ast.FUNCTIONS, ast.ClassDef)):
                 return False
-            if isinstance(item, python_ast.TRIES) or (isinstance(item, ast.With) and not self._is_of_torch(item)):
+            if isinstance(item, python_ast.TRIES) and inner in item.body and len(item.body) <= _FEW:
+                return True
+            if isinstance(item, ast.With) and any(self._is_about_effects(each.context_expr) for each in item.items):
                 return True
         return self._is_shown(call)
 
-    def _is_of_torch(self, block: ast.With) -> bool:
-        """Whether the contexts of a block are PyTorch's, and not `pytest.raises(...)` or a clock."""
-        calls = [item.context_expr for item in block.items]
-        functions = [item.func if isinstance(item, ast.Call) else item for item in calls]
-        names = [self.model.program.definitions.qualified(python_ast.dotted(item), item) for item in functions]
-        return all(name.startswith("torch.") and "profiler" not in name for name in names)
+    def _is_about_effects(self, context: ast.expr) -> bool:
+        """Whether a context is about what its block raises or costs: `pytest.raises(...)`, a profiler, a clock."""
+        return _EFFECTS.search(self.model.tree.code(context)) is not None
 
     def _is_shown(self, call: ast.Call) -> bool:
         """Whether a statement ends a cell, which shows its value."""

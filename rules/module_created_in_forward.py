@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, prefilter
@@ -113,11 +114,18 @@ class ModuleCreatedInForward(Rule):
 
     def _is_only_called_by_forward(self, method: FunctionInfo) -> bool:
         definitions = self.model.program.definitions
-        mentions = [node for node in self.model.tree.of_type(ast.Attribute) if node.attr == method.name]
-        callers = [definitions.function_around(node) for node in mentions]
+        callers = [definitions.function_around(node) for node in self._mentions.get(method.name, ())]
         return bool(callers) and all(
             caller is not None and caller.name == "forward" and caller.owner is method.owner for caller in callers
         )
+
+    @cached_property
+    def _mentions(self) -> dict[str, list[ast.Attribute]]:
+        """Where each attribute is named."""
+        found: dict[str, list[ast.Attribute]] = {}
+        for node in self.model.tree.of_type(ast.Attribute):
+            found.setdefault(node.attr, []).append(node)
+        return found
 
     def _made(self, call: ast.Call, name: str, function: FunctionInfo) -> Iterator[MadeInForward]:
         last = name.rpartition(".")[2]
