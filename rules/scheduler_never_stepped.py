@@ -81,7 +81,6 @@ class SchedulerNeverStepped(Rule):
 
     code = "TL112"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = (triggers.SCHEDULER,)
 
     def ask(self) -> Iterator[NeverStepped]:
