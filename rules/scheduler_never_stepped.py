@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,7 +38,8 @@ class SchedulerNeverStepped(Rule):
 
     ## What it does
     Finds variables that hold a scheduler of `torch.optim.lr_scheduler` (or one that `transformers` makes), where all
-    that happens to them is that they are printed, saved, loaded, or handed through `accelerator.prepare`.
+    that happens to them is that they are printed, saved, loaded, or handed through `accelerator.prepare`. It is silent
+    where a comment holds the step (`# scheduler.step()`): that was switched off on purpose.
 
     ## Why is this bad?
     A scheduler changes the learning rate in its `step`, and only there. Without it the rate stays what it was at the
@@ -83,7 +85,6 @@ class SchedulerNeverStepped(Rule):
 
     code = "TL112"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = (triggers.SCHEDULER,)
 
     def ask(self) -> Iterator[NeverStepped]:
@@ -92,9 +93,16 @@ class SchedulerNeverStepped(Rule):
             variable, calls = _variable(statement), _scheduler_calls(statement.value)
             if variable is None or not calls or not variables.are_left_alone(variable):
                 continue
+            if self._is_switched_off(variable.id):
+                continue
             if all(map(self._makes_scheduler, calls)) and self._is_for_here(statement):
                 for call in calls:
                     yield NeverStepped(site_of(call), variable.id, self._step_of(call, statement))
+
+    def _is_switched_off(self, name: str) -> bool:
+        """Whether a comment holds what steps a scheduler, or hands it on: somebody knows that nothing does."""
+        switched_off = re.compile(rf"#.*(?:\b{name}\.step\b|[(,]\s*{name}\s*[,)])")
+        return any(map(switched_off.search, self.model.tree.source.program_lines))
 
     def _is_local(self, name: ast.Name) -> bool:
         """Whether a name is that of a function's own variable."""
