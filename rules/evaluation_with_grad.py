@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import definitions, events, program, values
+from torchlint.model import definitions, events, program, tracking, values
 from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
@@ -69,9 +70,9 @@ class EvaluationWithGrad(Rule):
     ```
 
     ## Fix safety
-    The fix decorates the function with `torch.no_grad()`, and is unsafe: what it returns has no graph from then on.
-    It is offered where nothing in the function trains. `torch.inference_mode()` saves a little more, but its tensors
-    can never be used in training.
+    The fix decorates the function with `torch.no_grad()` or, where something else in it may train, puts the loop in
+    a block. It is unsafe: what is computed there has no graph from then on. `torch.inference_mode()` saves a little
+    more, but its tensors can never be used in training.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
@@ -81,7 +82,6 @@ class EvaluationWithGrad(Rule):
 
     code = "TL204"
     category = Category.PERFORMANCE
-    preview = True
     triggers = ((*triggers.EVAL, b"train(False"),)
     calls = frozenset({"eval", "train"})
 
@@ -137,15 +137,23 @@ class EvaluationWithGrad(Rule):
         )
         if loop is None or loop.site.inner is not None or forward.site.inner is not None:
             return None
-        inside = [event for event in trace.events if loop in event.loops]
-        if any(map(_is_training, inside)) or self._is_differentiated(loop) or self._escapes(trace, inside):
-            return None
-        if self._fails_with_gradients(loop, inside) or self._has_callers_without_gradients(trace):
-            return None
-        if self._measures(loop, forward):
+        if loop not in self._useless:
+            self._useless[loop] = self._is_useless(trace, loop)
+        if not self._useless[loop] or self._measures(loop, forward):
             return None
         site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
         return UnusedGraphs(site, loop, evaluations[0], self._name(forward), self._grows(forward))
+
+    @cached_property
+    def _useless(self) -> dict[events.Loop, bool]:
+        """Of loops whether nothing uses the graphs that are built in them, worked out once."""
+        return {}
+
+    def _is_useless(self, trace: program.Trace, loop: events.Loop) -> bool:
+        inside = [event for event in trace.events if loop in event.loops]
+        if any(map(_is_training, inside)) or self._is_differentiated(loop) or self._escapes(trace, loop, inside):
+            return False
+        return not (self._fails_with_gradients(loop, inside) or self._has_callers_without_gradients(trace))
 
     def _has_graph(self, forward: module_modes.Pass) -> bool:
         is_on = forward.mode is api.GradMode.ON and forward.value.mode is api.GradMode.ON
@@ -156,10 +164,11 @@ class EvaluationWithGrad(Rule):
         node = self.model.tree.node(loop.site)
         return any(naming.DIFFERENTIATING.search(name) for name in _names(node))
 
-    def _escapes(self, trace: program.Trace, inside: list[events.Event]) -> bool:
+    def _escapes(self, trace: program.Trace, loop: events.Loop, inside: list[events.Event]) -> bool:
         """Whether an output, with its graph, gets to a backward pass, or out of sight, or is kept, which is worse."""
         outputs = {event.value for event in inside if isinstance(event, (events.Compute, events.Call))}
-        kept = (event.value for event in inside if isinstance(event, events.Keep))
+        keeps = (event for event in inside if isinstance(event, events.Keep) and loop not in event.container.loops)
+        kept = (event.value for event in keeps if self._is_tracked(event.value))
         stored = (value for (_, name), value in trace.heap.items() if not name.startswith("["))
         returned = (event.value for event in trace.of(events.Returned))
         passed = (event.outputs for event in trace.of_kinds(events.Backward, events.Grad))
@@ -205,11 +214,25 @@ class EvaluationWithGrad(Rule):
         return False
 
     def _measures(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
-        """Whether one of the functions on the way to a forward pass measures something."""
+        """Whether something is measured: by the name of a function, or since each pass is given the same."""
         around = self.model.program.definitions.function_around
         places = (loop.site, forward.site, *forward.calls[loop.depth :])
         functions = (around(self.model.tree.node(place)) for place in places if place.inner is None)
-        return any(function is not None and naming.MEASURING.search(function.name) for function in functions)
+        named = any(function is not None and naming.MEASURING.search(function.name) for function in functions)
+        return named or not self._is_given_anew(loop, forward)
+
+    def _is_given_anew(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
+        """Whether a forward pass is given something else in each iteration."""
+        node = self.model.tree.node(loop.site)
+        targets = python_ast.walk(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else ()
+        bound = {item.id for item in targets if isinstance(item, ast.Name)}
+        site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
+        read = {item.id for item in python_ast.walk(self.model.tree.node(site)) if isinstance(item, ast.Name)}
+        if not read.isdisjoint(bound | self.model.program.definitions.assigned_names(node)):
+            return True
+        given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
+        made = tracking.ancestry(list(given))
+        return any(loop in value.loops or (isinstance(value, values.Phi) and value.loop is loop) for value in made)
 
     def _grows(self, forward: module_modes.Pass) -> bool:
         """Whether a forward pass takes, with its graph, what it gave in the iteration before."""
