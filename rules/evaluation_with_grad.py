@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import definitions, events, program, tracking, values
+from torchlint.model import events, program, tracking, values
 from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
+
+from ._gradient_users import decides_what_requires_grad, speaks_of_gradients
 
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
 
@@ -101,29 +103,10 @@ class EvaluationWithGrad(Rule):
         loops: set[python_ast.Site] = set()
         for site, graphs in found:
             if graphs is not None and site not in used and graphs.loop.site not in loops:
-                if not loops and self._decides_what_requires_grad():
+                if not loops and decides_what_requires_grad(self.model):
                     return
                 loops.add(graphs.loop.site)
                 yield graphs
-
-    def _decides_what_requires_grad(self) -> bool:
-        """Whether the file says of parameters or inputs that they require gradients, or do not, or speaks of forces."""
-        tree = self.model.tree
-        imported = map(api.package, self.model.program.definitions.imports.values())
-        told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
-        return (
-            any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in told)
-            or any(python_ast.called_name(call) == "requires_grad_" for call in tree.of_type(ast.Call))
-            or any(item.arg == "volatile" for item in tree.of_type(ast.keyword))
-            or not api.DIFFERENTIATING_PACKAGES.isdisjoint(imported)
-            or any(map(naming.FORCES.search, _names(tree.module)))
-            or any(map(self._takes_gradients, self.model.program.definitions.functions.values()))
-        )
-
-    def _takes_gradients(self, function: definitions.FunctionInfo) -> bool:
-        """Whether it is the `forward` of a module that needs gradients to compute its output."""
-        names = _names(function.node) if function.name == "forward" and function.is_method else ()
-        return any(naming.DIFFERENTIATING.search(name) for name in names)
 
     def _unused(self, trace: program.Trace, forward: module_modes.Pass, module: values.Value) -> UnusedGraphs | None:
         """A forward pass in a loop of an evaluation, if its graphs surely are built, and nobody uses them."""
@@ -151,18 +134,17 @@ class EvaluationWithGrad(Rule):
 
     def _is_useless(self, trace: program.Trace, loop: events.Loop) -> bool:
         inside = [event for event in trace.events if loop in event.loops]
-        if any(map(_is_training, inside)) or self._is_differentiated(loop) or self._escapes(trace, loop, inside):
+        if (
+            any(map(_is_training, inside))
+            or speaks_of_gradients(self.model.tree.node(loop.site))
+            or self._escapes(trace, loop, inside)
+        ):
             return False
         return not (self._fails_with_gradients(loop, inside) or self._has_callers_without_gradients(trace))
 
     def _has_graph(self, forward: module_modes.Pass) -> bool:
         is_on = forward.mode is api.GradMode.ON and forward.value.mode is api.GradMode.ON
         return is_on and self.model.tracking.tracked(forward.value) is values.Answer.YES
-
-    def _is_differentiated(self, loop: events.Loop) -> bool:
-        """Whether something in a loop is named for gradients."""
-        node = self.model.tree.node(loop.site)
-        return any(naming.DIFFERENTIATING.search(name) for name in _names(node))
 
     def _escapes(self, trace: program.Trace, loop: events.Loop, inside: list[events.Event]) -> bool:
         """Whether an output, with its graph, gets to a backward pass, or out of sight, or is kept, which is worse."""
@@ -286,17 +268,6 @@ def _is_training(event: events.Event) -> bool:
     if isinstance(event, events.ModeSwitch):
         return event.training is not False
     return isinstance(event, (events.Backward, events.Grad, events.GradRead, events.Step, events.Clear, events.Yield))
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    """All names in a node."""
-    for item in python_ast.walk(node):
-        if isinstance(item, ast.Name):
-            yield item.id
-        elif isinstance(item, ast.Attribute):
-            yield item.attr
-        elif isinstance(item, ast.keyword) and item.arg is not None:
-            yield item.arg
 
 
 def _last_name(context: ast.expr) -> str:
