@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import definitions, events, program, values
+from torchlint.model import events, program, tracking, values
 from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
+
+from ._gradient_users import decides_what_requires_grad, speaks_of_gradients
 
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
 
@@ -69,9 +72,9 @@ class EvaluationWithGrad(Rule):
     ```
 
     ## Fix safety
-    The fix decorates the function with `torch.no_grad()`, and is unsafe: what it returns has no graph from then on.
-    It is offered where nothing in the function trains. `torch.inference_mode()` saves a little more, but its tensors
-    can never be used in training.
+    The fix decorates the function with `torch.no_grad()` or, where something else in it may train, puts the loop in
+    a block. It is unsafe: what is computed there has no graph from then on. `torch.inference_mode()` saves a little
+    more, but its tensors can never be used in training.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
@@ -81,7 +84,6 @@ class EvaluationWithGrad(Rule):
 
     code = "TL204"
     category = Category.PERFORMANCE
-    preview = True
     triggers = ((*triggers.EVAL, b"train(False"),)
     calls = frozenset({"eval", "train"})
 
@@ -101,29 +103,10 @@ class EvaluationWithGrad(Rule):
         loops: set[python_ast.Site] = set()
         for site, graphs in found:
             if graphs is not None and site not in used and graphs.loop.site not in loops:
-                if not loops and self._decides_what_requires_grad():
+                if not loops and decides_what_requires_grad(self.model):
                     return
                 loops.add(graphs.loop.site)
                 yield graphs
-
-    def _decides_what_requires_grad(self) -> bool:
-        """Whether the file says of parameters or inputs that they require gradients, or do not, or speaks of forces."""
-        tree = self.model.tree
-        imported = map(api.package, self.model.program.definitions.imports.values())
-        told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
-        return (
-            any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in told)
-            or any(python_ast.called_name(call) == "requires_grad_" for call in tree.of_type(ast.Call))
-            or any(item.arg == "volatile" for item in tree.of_type(ast.keyword))
-            or not api.DIFFERENTIATING_PACKAGES.isdisjoint(imported)
-            or any(map(naming.FORCES.search, _names(tree.module)))
-            or any(map(self._takes_gradients, self.model.program.definitions.functions.values()))
-        )
-
-    def _takes_gradients(self, function: definitions.FunctionInfo) -> bool:
-        """Whether it is the `forward` of a module that needs gradients to compute its output."""
-        names = _names(function.node) if function.name == "forward" and function.is_method else ()
-        return any(naming.DIFFERENTIATING.search(name) for name in names)
 
     def _unused(self, trace: program.Trace, forward: module_modes.Pass, module: values.Value) -> UnusedGraphs | None:
         """A forward pass in a loop of an evaluation, if its graphs surely are built, and nobody uses them."""
@@ -137,29 +120,37 @@ class EvaluationWithGrad(Rule):
         )
         if loop is None or loop.site.inner is not None or forward.site.inner is not None:
             return None
-        inside = [event for event in trace.events if loop in event.loops]
-        if any(map(_is_training, inside)) or self._is_differentiated(loop) or self._escapes(trace, inside):
-            return None
-        if self._fails_with_gradients(loop, inside) or self._has_callers_without_gradients(trace):
-            return None
-        if self._measures(loop, forward):
+        if loop not in self._useless:
+            self._useless[loop] = self._is_useless(trace, loop)
+        if not self._useless[loop] or self._measures(loop, forward):
             return None
         site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
         return UnusedGraphs(site, loop, evaluations[0], self._name(forward), self._grows(forward))
+
+    @cached_property
+    def _useless(self) -> dict[events.Loop, bool]:
+        """Of loops whether nothing uses the graphs that are built in them, worked out once."""
+        return {}
+
+    def _is_useless(self, trace: program.Trace, loop: events.Loop) -> bool:
+        inside = [event for event in trace.events if loop in event.loops]
+        if (
+            any(map(_is_training, inside))
+            or speaks_of_gradients(self.model.tree.node(loop.site))
+            or self._escapes(trace, loop, inside)
+        ):
+            return False
+        return not (self._fails_with_gradients(loop, inside) or self._has_callers_without_gradients(trace))
 
     def _has_graph(self, forward: module_modes.Pass) -> bool:
         is_on = forward.mode is api.GradMode.ON and forward.value.mode is api.GradMode.ON
         return is_on and self.model.tracking.tracked(forward.value) is values.Answer.YES
 
-    def _is_differentiated(self, loop: events.Loop) -> bool:
-        """Whether something in a loop is named for gradients."""
-        node = self.model.tree.node(loop.site)
-        return any(naming.DIFFERENTIATING.search(name) for name in _names(node))
-
-    def _escapes(self, trace: program.Trace, inside: list[events.Event]) -> bool:
+    def _escapes(self, trace: program.Trace, loop: events.Loop, inside: list[events.Event]) -> bool:
         """Whether an output, with its graph, gets to a backward pass, or out of sight, or is kept, which is worse."""
         outputs = {event.value for event in inside if isinstance(event, (events.Compute, events.Call))}
-        kept = (event.value for event in inside if isinstance(event, events.Keep))
+        keeps = (event for event in inside if isinstance(event, events.Keep) and loop not in event.container.loops)
+        kept = (event.value for event in keeps if self._is_tracked(event.value))
         stored = (value for (_, name), value in trace.heap.items() if not name.startswith("["))
         returned = (event.value for event in trace.of(events.Returned))
         passed = (event.outputs for event in trace.of_kinds(events.Backward, events.Grad))
@@ -205,11 +196,25 @@ class EvaluationWithGrad(Rule):
         return False
 
     def _measures(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
-        """Whether one of the functions on the way to a forward pass measures something."""
+        """Whether something is measured: by the name of a function, or since each pass is given the same."""
         around = self.model.program.definitions.function_around
         places = (loop.site, forward.site, *forward.calls[loop.depth :])
         functions = (around(self.model.tree.node(place)) for place in places if place.inner is None)
-        return any(function is not None and naming.MEASURING.search(function.name) for function in functions)
+        named = any(function is not None and naming.MEASURING.search(function.name) for function in functions)
+        return named or not self._is_given_anew(loop, forward)
+
+    def _is_given_anew(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
+        """Whether a forward pass is given something else in each iteration."""
+        node = self.model.tree.node(loop.site)
+        targets = python_ast.walk(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else ()
+        bound = {item.id for item in targets if isinstance(item, ast.Name)}
+        site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
+        read = {item.id for item in python_ast.walk(self.model.tree.node(site)) if isinstance(item, ast.Name)}
+        if not read.isdisjoint(bound | self.model.program.definitions.assigned_names(node)):
+            return True
+        given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
+        made = tracking.ancestry(list(given))
+        return any(loop in value.loops or (isinstance(value, values.Phi) and value.loop is loop) for value in made)
 
     def _grows(self, forward: module_modes.Pass) -> bool:
         """Whether a forward pass takes, with its graph, what it gave in the iteration before."""
@@ -263,17 +268,6 @@ def _is_training(event: events.Event) -> bool:
     if isinstance(event, events.ModeSwitch):
         return event.training is not False
     return isinstance(event, (events.Backward, events.Grad, events.GradRead, events.Step, events.Clear, events.Yield))
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    """All names in a node."""
-    for item in python_ast.walk(node):
-        if isinstance(item, ast.Name):
-            yield item.id
-        elif isinstance(item, ast.Attribute):
-            yield item.attr
-        elif isinstance(item, ast.keyword) and item.arg is not None:
-            yield item.arg
 
 
 def _last_name(context: ast.expr) -> str:

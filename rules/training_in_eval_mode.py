@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import dataflow, definitions, events, program, values
 from torchlint.model.queries import module_modes
-from torchlint.pytorch import api, mode_table, naming, triggers
+from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
 _KINDS = (events.ModeSwitch, events.MayClear, events.Compute, events.Call)
@@ -106,17 +107,31 @@ class TrainingInEvalMode(Rule):
                 yield from self._in(trace)
 
     def _in(self, trace: program.Trace) -> Iterator[TrainedInEvaluation]:
-        passes = list(self.model.module_modes.passes(trace))
-        trained = [(forward, module) for forward, module in passes if self._is_trained(trace, forward)]
-        for forward, module in trained:
+        passes: dict[values.Value, list[module_modes.Pass]] = defaultdict(list)
+        for forward, module in self.model.module_modes.passes(trace):
+            passes[module].append(forward)
+        for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
             lost = self._lost(module)
-            arrivals = self._arrivals(trace, module)[forward] if lost is not None else ()
-            for switch in arrivals:
+            trained = [forward for forward in own if lost is not None and self._is_trained(trace, forward)]
+            untrained = [forward for forward in own if forward not in trained]
+            if lost is not None and trained and untrained:
+                yield from self._of_module(trace, module, trained, untrained, lost)
+
+    def _of_module(
+        self,
+        trace: program.Trace,
+        module: values.Value,
+        trained: list[module_modes.Pass],
+        untrained: list[module_modes.Pass],
+        lost: str,
+    ) -> Iterator[TrainedInEvaluation]:
+        arrivals = self._arrivals(trace, module)
+        for forward in trained:
+            for switch in arrivals[forward]:
                 loop = _common_loop(switch, forward) if switch is not None and switch.training is False else None
                 if switch is None or loop is None or self._trains_again(trace, loop, module):
                     continue
-                others = [other for other, same in passes if same is module and other is not forward]
-                if lost is not None and any(self._evaluates(trace, other, switch, module) for other in others):
+                if any(self._follows(trace, other, switch, module) for other in untrained):
                     yield TrainedInEvaluation(switch, forward, loop, self._name(switch), lost)
 
     def _is_trained(self, trace: program.Trace, forward: module_modes.Pass) -> bool:
@@ -130,16 +145,13 @@ class TrainingInEvalMode(Rule):
         covers = self.model.module_modes.covers
         return any(switch.training is not False and covers(switch, module) for switch in switches)
 
-    def _evaluates(
+    def _follows(
         self, trace: program.Trace, forward: module_modes.Pass, switch: events.ModeSwitch, module: values.Value
     ) -> bool:
-        """Whether a forward pass is what a switch is for: it runs in that mode, and is not trained."""
-        is_after = switch in self.model.module_modes.at(trace, forward, module)
-        return is_after and forward.order > switch.order and not self._is_trained(trace, forward)
+        """Whether a forward pass is what a switch is for: it runs in that mode."""
+        return forward.order > switch.order and switch in self.model.module_modes.at(trace, forward, module)
 
-    def _arrivals(
-        self, trace: program.Trace, module: values.Value
-    ) -> dict[events.Event, frozenset[events.ModeSwitch | None]]:
+    def _arrivals(self, trace: program.Trace, module: values.Value) -> dict[events.Event, module_modes.Modes]:
         """The last switches of a module on the paths to each forward pass; None after a call that may switch it."""
         found: dict[events.Event, module_modes.Modes] = defaultdict(frozenset)
 
@@ -170,10 +182,10 @@ class TrainingInEvalMode(Rule):
                 return self._lost_by_class(module.info, set())
             name = module.name.rpartition(".")[2]
             inside = (self._lost(values.resolved(item)) for item in module.parents)
-            return mode_table.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
+            return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
         callee = module.callee if isinstance(module, values.Unknown) else None
-        is_known = isinstance(callee, values.External) and callee.name.startswith(mode_table.FAMILIES)
-        return mode_table.STATISTICS if is_known else None
+        is_known = isinstance(callee, values.External) and callee.name.startswith(api.MODE_DEPENDENT_MODELS)
+        return api.STATISTICS if is_known else None
 
     def _lost_by_class(self, info: definitions.ClassInfo, done: set[definitions.ClassInfo]) -> str | None:
         """What a layer that the methods of a class make does in training only."""
@@ -192,11 +204,11 @@ class TrainingInEvalMode(Rule):
         qualified = info.definitions.qualified(name, call)
         if qualified.startswith("torch.nn.functional."):
             given = (python_ast.dotted(item.value) for item in call.keywords if item.arg == "training")
-            return mode_table.DROPOUT if any(item.endswith(".training") for item in given) else None
+            return api.DROPOUT if any(item.endswith(".training") for item in given) else None
         if api.package(qualified) == "torch":
-            return mode_table.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
-        if qualified.startswith(mode_table.FAMILIES):
-            return mode_table.STATISTICS
+            return api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
+        if qualified.startswith(api.MODE_DEPENDENT_MODELS):
+            return api.STATISTICS
         other = info.definitions.class_named(name)
         return self._lost_by_class(other, done) if other is not None and other not in done else None
 

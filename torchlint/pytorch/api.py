@@ -65,6 +65,17 @@ SELF_METHODS = frozenset(
         "to cuda cpu half float double bfloat16 train eval requires_grad_ share_memory xpu npu to_empty compile module"
     ).split()
 )
+DROPOUT, STATISTICS, NOISE = "dropout", "batch statistics", "random slopes"
+MODE_DEPENDENT = {
+    **dict.fromkeys("Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout".split(), DROPOUT),
+    **dict.fromkeys("Transformer TransformerEncoderLayer TransformerDecoderLayer".split(), DROPOUT),
+    **dict.fromkeys("BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm".split(), STATISTICS),
+    **dict.fromkeys("LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d".split(), STATISTICS),
+    "RReLU": NOISE,
+}
+"""Layers of `torch.nn` that compute something else in training than in evaluation: what they do in training only."""
+MODE_DEPENDENT_MODELS = ("torchvision.models.",)
+"""Where models come from each of which holds such a layer."""
 MODULE_EVIDENCE = (
     "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "eval",
     "train", "buffers", "load_state_dict", "register_forward_hook", "forward",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 
 from torchlint.model.dataflow import Flow, pruned
 from torchlint.model.events import Call, Compute, Event, ModeSwitch
@@ -11,6 +12,8 @@ from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import has_parameters, is_module
 from torchlint.model.values import Answer, Tensor, Unknown, Value, resolved
 
+MAX_MODULES = 50
+"""Modules of one function that are followed; of others nothing is known."""
 Pass = Compute | Call
 """A forward pass of a module."""
 Modes = frozenset[ModeSwitch | None]
@@ -22,7 +25,7 @@ class ModuleModes:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._arrivals: dict[tuple[Trace, Value], dict[Event, Modes]] = {}
+        self._arrivals: dict[Trace, dict[frozenset[ModeSwitch], dict[Event, Modes]]] = {}
 
     def passes(self, trace: Trace) -> Iterator[tuple[Pass, Value]]:
         """The forward passes of what surely is a module with parameters, each with that module."""
@@ -33,17 +36,18 @@ class ModuleModes:
 
     def at(self, trace: Trace, event: Pass, module: Value) -> Modes:
         """The last switches of a module, or of what it is a part of, on the paths to a forward pass."""
-        key = trace, module
-        if key not in self._arrivals:
-            self._arrivals[key] = self._flow(trace, module)
-        return self._arrivals[key].get(event, frozenset())
+        own = frozenset(switch for switch in trace.of(ModeSwitch) if self.covers(switch, module))
+        known = self._arrivals.setdefault(trace, {})
+        if own and own not in known and len(known) < MAX_MODULES:
+            known[own] = self._flow(trace, own)
+        return known.get(own, {}).get(event, frozenset()) if own else frozenset({None})
 
-    def _flow(self, trace: Trace, module: Value) -> dict[Event, Modes]:
+    def _flow(self, trace: Trace, own: frozenset[ModeSwitch]) -> dict[Event, Modes]:
         arrivals: dict[Event, Modes] = defaultdict(frozenset)
 
         def transfer(event: Event, states: Modes) -> Modes:
             if isinstance(event, ModeSwitch):
-                return frozenset({event}) if self.covers(event, module) else states
+                return frozenset({event}) if event in own else states
             arrivals[event] |= states
             return states
 
@@ -56,14 +60,21 @@ class ModuleModes:
 
     def is_within(self, module: Value, other: Value) -> bool:
         """Whether a module is another value, or an attribute or element of it, however deep."""
-        stored = self.program.observations.stored
         owner: Value | None = module
         while owner is not None:
-            if owner is other or any(key[0] is other and value is owner for key, value in stored.items()):
+            if owner is other or other in self._keepers.get(owner, ()):
                 return True
             is_part = isinstance(owner, Unknown) and owner.origin in ("attribute", "element", "method")
             owner = resolved(owner.parents[0]) if is_part and owner.parents else None
         return False
+
+    @cached_property
+    def _keepers(self) -> dict[Value, set[Value]]:
+        """The objects in attributes of which `__init__` stores a value."""
+        found: dict[Value, set[Value]] = {}
+        for (owner, _), value in self.program.observations.stored.items():
+            found.setdefault(value, set()).add(owner)
+        return found
 
 
 def module_of(event: Pass) -> Value | None:

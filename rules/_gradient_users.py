@@ -1,0 +1,47 @@
+"""Code that has plans of its own for gradients: by what it says of `requires_grad`, and by its names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint import Model
+from torchlint.model import definitions
+from torchlint.pytorch import api, naming
+from torchlint.syntax import python_ast
+
+
+def speaks_of_gradients(node: ast.AST) -> bool:
+    """Whether something in a node is named for gradients."""
+    return any(naming.DIFFERENTIATING.search(name) for name in _names(node))
+
+
+def decides_what_requires_grad(model: Model) -> bool:
+    """Whether a file says of parameters or inputs that they require gradients, or do not, or has models that take
+    gradients themselves."""
+    tree, own = model.tree, model.program.definitions
+    told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
+    return (
+        any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in told)
+        or any(python_ast.called_name(call) == "requires_grad_" for call in tree.of_type(ast.Call))
+        or any(item.arg == "volatile" for item in tree.of_type(ast.keyword))
+        or not api.DIFFERENTIATING_PACKAGES.isdisjoint(map(api.package, own.imports.values()))
+        or any(map(naming.FORCES.search, _names(tree.module)))
+        or any(map(_takes_gradients, own.functions.values()))
+    )
+
+
+def _takes_gradients(function: definitions.FunctionInfo) -> bool:
+    """Whether it is the `forward` of a module that needs gradients to compute its output."""
+    return function.name == "forward" and function.is_method and speaks_of_gradients(function.node)
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    """All names in a node."""
+    for item in python_ast.walk(node):
+        if isinstance(item, ast.Name):
+            yield item.id
+        elif isinstance(item, ast.Attribute):
+            yield item.attr
+        elif isinstance(item, ast.keyword) and item.arg is not None:
+            yield item.arg
