@@ -10,6 +10,7 @@ from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
+from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.tracking import Tracking
 from torchlint.syntax.python_ast import PythonTree
 
@@ -50,3 +51,8 @@ class Model:
     def parameter_updates(self) -> ParameterUpdates:
         """Steps between a forward pass and its backward."""
         return ParameterUpdates(self.program, self.tracking)
+
+    @cached_property
+    def sure_graphs(self) -> SureGraphs:
+        """The parts of graphs that are sure."""
+        return SureGraphs(self.tracking, self.ownership, self.program.observations.frozen)
