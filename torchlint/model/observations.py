@@ -28,6 +28,8 @@ class Observations:
     """Losses that backward passes begin at."""
     frozen: set[Value] = field(default_factory=set)
     """Values that are told not to require gradients."""
+    unfrozen: list[Value] = field(default_factory=list)
+    """The leaves that values become where they are told to require gradients."""
     copied: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
     """The data that a new tensor is made of; its graph does not go on into them."""
     mutated: set[Value] = field(default_factory=set)
