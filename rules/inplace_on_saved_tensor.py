@@ -111,8 +111,9 @@ class InplaceOnSavedTensor(Rule):
 
         yield from SavedTensors(self.model).changed()
         for crossed in self.model.parameter_updates.across_backward():
-            if not self.model.retained_graphs.hides_state(crossed.backward):
-                yield crossed  # else retain-graph-in-loop says so, and what the cause of both is
+            is_dragged = crossed.backward.order < crossed.step.order
+            if not is_dragged and not self.model.retained_graphs.hides_state(crossed.backward):
+                yield crossed  # else retain-graph-in-loop or undetached-hidden-state says what the cause is
         yield from self._old_names_read()
 
     def _old_names_read(self) -> Iterator[OldNameRead]:

@@ -13,6 +13,7 @@ from torchlint.model.queries.endings import Endings
 from torchlint.model.queries.module_modes import ModuleModes
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
+from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.releases import Releases
 from torchlint.syntax.python_ast import PythonTree
@@ -77,3 +78,8 @@ class Model:
     def endings(self) -> Endings:
         """Which operators values are the results of."""
         return Endings(self.program)
+
+    @cached_property
+    def sure_graphs(self) -> SureGraphs:
+        """The parts of graphs that are sure."""
+        return SureGraphs(self.tracking, self.ownership, self.program.observations.frozen)

@@ -36,6 +36,8 @@ class Observations:
     """Data loaders; what each is made with is a part of it, by parameter."""
     passes: dict[Value, list[tuple[Loop, ...]]] = field(default_factory=dict)
     """The loops around each pass over a loader, without the pass itself."""
+    unfrozen: list[Value] = field(default_factory=list)
+    """The leaves that values become where they are told to require gradients."""
     copied: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
     """The data that a new tensor is made of; its graph does not go on into them."""
     mutated: set[Value] = field(default_factory=set)

@@ -92,6 +92,7 @@ class Assignments(Part):
 
     def _rebind_leaf(self, target: ast.expr, owner: Value) -> None:
         leaf = self.state.stamp(Tensor(target, "leaf", (owner,), base=owner, leaf=True))
+        self.observations.unfrozen.append(leaf)
         if isinstance(target, (ast.Name, ast.Attribute)):
             self.assign_target(target, leaf)
 

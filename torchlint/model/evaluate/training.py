@@ -274,8 +274,10 @@ class Training(Part):
             self.observations.frozen.add(receiver)
             return receiver
         if isinstance(receiver, (Module, Parameters)):
+            self.observations.unfrozen.append(self.tensors.make("leaf", (receiver,), node))
             return receiver
         leaf = self.tensors.new_leaf(node, (receiver,), receiver)
+        self.observations.unfrozen.append(leaf)
         if (
             isinstance(node.func, ast.Attribute)
             and isinstance(node.func.value, ast.Name)

@@ -1,0 +1,112 @@
+"""Values that bring the graph of an earlier iteration along, though its backward has freed that."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from torchlint import Model
+from torchlint.model.events import Backward, Call, Exit, Loop, events_in
+from torchlint.model.program import Trace
+from torchlint.model.values import (
+    Container,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+)
+from torchlint.syntax.python_ast import site_of
+
+
+@dataclass(frozen=True)
+class CarriedGraph:
+    """`backward` frees the graph of `maker`, which the next loss needs: it was computed from `state`."""
+
+    maker: Tensor
+    state: Value
+    carried: Value
+    """What the state is in the next iteration, or at the next call."""
+    backward: Backward
+    loop: Loop | None
+    """None where each call of a method is an iteration."""
+
+
+class CarriedGraphs:
+    """Answers about graphs that go on into the next iteration: by sure steps only, since it will raise."""
+
+    def __init__(self, model: Model) -> None:
+        self.program = model.program
+        self.sure_graphs = model.sure_graphs
+
+    def carried(self) -> Iterator[CarriedGraph]:
+        """The first of each backward pass."""
+        for trace in [] if self.program.is_test else self.program.traces:
+            for backward in trace.of(Backward):
+                yield from islice(self._of(trace, backward), 1)
+
+    def _of(self, trace: Trace, backward: Backward) -> Iterator[CarriedGraph]:
+        if backward.retain is not False or backward.create is not False:
+            return
+        graph = self.sure_graphs.of(backward.loss)
+        loop = backward.loops[-1] if backward.loops else None
+        pairs = self._through_loop(graph, loop, backward) if loop is not None else self._through_object(graph, trace)
+        for state, carried in pairs:
+            shared = self._with_wholes(graph) & self._with_wholes(self.sure_graphs.of(carried))
+            makers = [item for item in shared if isinstance(item, Tensor) and self.sure_graphs.is_trained_call(item)]
+            if makers and not self._may_be_cut(trace, loop, state, carried):
+                maker = max(makers, key=lambda item: item.order)
+                yield CarriedGraph(maker, state, carried, backward, loop)
+
+    def _with_wholes(self, graph: set[Value]) -> set[Value]:
+        """A graph, with the calls of modules that results in it are of, if those have a graph."""
+        parts = (item for item in graph if isinstance(item, Tensor) and item.op == "component")
+        return graph | {item.parents[0] for item in parts if len(self.sure_graphs.of(item)) > 1}
+
+    # -- from iteration to iteration, from call to call ------------------------------------------------------
+
+    def _through_loop(self, graph: set[Value], loop: Loop, backward: Backward) -> Iterator[tuple[Value, Value]]:
+        """The values of the iteration before in a graph, where each goes backward, and what they are after it."""
+        leaves = any(isinstance(item, Exit) for item in loop.body)
+        if loop.implicit or leaves or backward.path != loop.path or backward.passed:
+            return
+        for phi in graph:
+            if isinstance(phi, Phi) and phi.loop is loop and len(phi.parents) == 2:
+                yield phi, phi.parents[1]
+
+    def _through_object(self, graph: set[Value], trace: Trace) -> Iterator[tuple[Value, Value]]:
+        """The attributes of an object that one of its methods reads, goes backward through, and writes anew."""
+        if trace.receiver is None or trace.root is None or trace.root.owner is None or trace.root.name == "__init__":
+            return
+        for item in graph:
+            attribute = isinstance(item, Unknown) and item.origin == "attribute" and item.parents[0] is trace.receiver
+            carried = trace.heap.get((trace.receiver, item.label)) if attribute else None
+            if carried is not None and not self._is_used_elsewhere(trace, item.label):
+                yield item, carried
+
+    def _is_used_elsewhere(self, trace: Trace, name: str) -> bool:
+        """Whether anything but `__init__` and this method reads or writes an attribute of this name."""
+        assert trace.root is not None
+        nodes = (node for node in self.program.tree.of_type(ast.Attribute) if node.attr == name)
+        around = {self.program.definitions.function_around(node) for node in nodes}
+        return any(item is not trace.root and (item is None or item.name != "__init__") for item in around)
+
+    def _may_be_cut(self, trace: Trace, loop: Loop | None, state: Value, carried: Value) -> bool:
+        """Whether something may detach the state in place: `detach_`, or a call that is handed it."""
+        site = loop.site if loop is not None else site_of(trace.root.node) if trace.root is not None else None
+        tree = self.program.tree
+        attributes = (node for node in ast.walk(tree.node(site)) if isinstance(node, ast.Attribute)) if site else ()
+        if any(node.attr in ("detach_", "data", "set_") for node in attributes):
+            return True
+        calls = [event for event in events_in(loop.body) if isinstance(event, Call)] if loop else trace.of(Call)
+        same = {state, carried, *inputs_of(state), *carried.parents}
+        return any(not same.isdisjoint(_handed(event)) for event in calls)
+
+
+def _handed(call: Call) -> set[Value]:
+    """What a call is handed, with what is in it."""
+    found = {item for parent in call.value.parents for item in inputs_of(parent) if not isinstance(item, Plain)}
+    return found | {element for item in found if isinstance(item, Container) for element in item.elements()}

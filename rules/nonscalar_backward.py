@@ -1,0 +1,166 @@
+"""Backward passes that start from a loss with one value for each sample."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import events, tracking, values
+from torchlint.pytorch import triggers
+from torchlint.syntax.python_ast import Site, site_of
+
+_ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
+_ONE_OF_MANY = frozenset("getitem unsqueeze narrow select index_select squeeze unbind".split())
+
+
+@dataclass(frozen=True)
+class UnreducedLoss:
+    """`backward` starts from what a criterion at `criterion` has not reduced."""
+
+    backward: events.Backward
+    criterion: Site
+
+
+class NonscalarBackward(Rule):
+    """`backward` of a loss that was computed with `reduction="none"`: it raises.
+
+    ## What it does
+    Finds `backward()` without an argument on the result of a loss function with the literal `reduction="none"`, or on
+    one of a loss module that is made so in this file, with nothing but arithmetic on each element between, for
+    batches of a loader and tensors of more than one row.
+
+    ## Why is this bad?
+    `reduction="none"` gives a loss for each sample. `backward` starts from one number, and raises "grad can be
+    implicitly created only for scalar outputs".
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+
+    def train(model, train_loader, optimizer):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y, reduction="none")
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def train(model, train_loader, optimizer):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y, reduction="none")
+            loss.mean().backward()
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    The fix adds `.mean()`. It is unsafe: a sum, or weights for the samples, may have been meant.
+
+    ## References
+    - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
+    """
+
+    code = "TL105"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = (triggers.BACKWARD, (b"reduction",), (b'"none"', b"'none'"))
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return prefilter.goes_backward(data)
+
+    def ask(self) -> Iterator[UnreducedLoss]:
+        if self.model.program.is_test or self._has_batches_of_one():
+            return
+        for trace in self.model.program.traces:
+            for backward in trace.of(events.Backward):
+                criterion = self._unreduced(backward.loss) if self._is_bare(backward) else None
+                if criterion is not None:
+                    yield UnreducedLoss(backward, criterion)
+
+    def _has_batches_of_one(self) -> bool:
+        """Whether a loader of this file, or an option, may yield samples one by one."""
+        named = [node for node in self.model.tree.of_type(ast.keyword) if node.arg in ("batch_size", "default")]
+        assigned = [
+            node
+            for node in self.model.tree.of_type(ast.Assign)
+            if "batch" in self.model.tree.code(site_of(node.targets[0])).lower()
+        ]
+        return any(_is(node.value, 1) for node in (*named, *assigned))
+
+    def _is_bare(self, backward: events.Backward) -> bool:
+        """Whether a backward is a tensor's, without an argument, and nobody waits for its error."""
+        tree = self.model.tree
+        node = tree.node(backward.site)
+        given = isinstance(node, ast.Call) and not node.args and all(item.arg != "gradient" for item in node.keywords)
+        return given and not any(isinstance(item, (ast.Try, ast.With)) for item in tree.ancestors(node))
+
+    def _unreduced(self, loss: values.Value) -> Site | None:
+        """The criterion whose values a loss still has, one for each sample of a batch."""
+        stack, seen = [values.resolved(loss)], set[values.Value]()
+        while stack:
+            value = stack.pop()
+            if value in seen or not isinstance(value, values.Tensor):
+                continue
+            seen.add(value)
+            if self._keeps_samples(value):
+                return value.site if self._is_of_batch(value) else None
+            if value.op in _ELEMENTWISE:
+                stack.extend(map(values.resolved, value.parents))
+        return None
+
+    def _keeps_samples(self, value: values.Tensor) -> bool:
+        """Whether a value is made by a loss that is told to reduce nothing."""
+        if value.op in tracking.LOSSES:
+            return self._says_none(value.site)
+        module = values.resolved(value.parents[0]) if value.op == "module" else None
+        is_loss = isinstance(module, values.Module) and module.info is None and module.name.endswith("Loss")
+        return is_loss and module is not None and self._says_none(module.site)
+
+    def _says_none(self, site: Site | None) -> bool:
+        node = self.model.tree.node(site) if site is not None else None
+        given = node.keywords if isinstance(node, ast.Call) else ()
+        return any(item.arg == "reduction" and _is(item.value, "none") for item in given)
+
+    def _is_of_batch(self, value: values.Value) -> bool:
+        """Whether a value is computed of a batch of several samples, and of all of them."""
+        made_of = tracking.ancestry([value])
+        if any(isinstance(item, values.Tensor) and item.op in _ONE_OF_MANY for item in made_of):
+            return False
+        return any(map(self._has_rows, made_of))
+
+    def _has_rows(self, value: values.Value) -> bool:
+        """Whether a value is what a loader yields, or a new tensor of more than one row."""
+        if isinstance(value, values.Unknown) and value.origin == "iteration" and value.parents:
+            source = values.resolved(value.parents[0])
+            return values.is_kind(source, values.Kind.LOADER) or "loader" in source.label.lower()
+        node = self.model.tree.node(value.site) if isinstance(value, values.Tensor) and value.site is not None else None
+        rows = node.args[0] if isinstance(node, ast.Call) and len(node.args) > 1 else None
+        return isinstance(rows, ast.Constant) and isinstance(rows.value, int) and rows.value > 1
+
+    def report_UnreducedLoss(self, loss: UnreducedLoss) -> None:
+        self.report(
+            loss.backward.site,
+            "the loss has a value for each sample: `backward` needs a single one, and raises",
+            related=[(loss.criterion, '`reduction="none"` here')],
+            help="reduce it first, by `.mean()` or `.sum()`",
+            fix=self._fix(loss.backward),
+        )
+
+    def _fix(self, backward: events.Backward) -> edits.Change | None:
+        node = self.model.tree.node(backward.site)
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or self.nodes is None:
+            return None
+        written = self.nodes.at(site_of(node.func.value))
+        return edits.Change("take the mean", [edits.Append(written, ".mean()")]) if written is not None else None
+
+
+def _is(node: ast.AST, constant: object) -> bool:
+    """Whether a node is a constant, written out."""
+    return isinstance(node, ast.Constant) and node.value == constant and type(node.value) is type(constant)

@@ -1,0 +1,198 @@
+"""Backward passes through a graph that an earlier one has freed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import events, program, tracking, values
+from torchlint.pytorch import triggers
+from torchlint.syntax.python_ast import dotted
+
+
+@dataclass(frozen=True)
+class FreedGraph:
+    """`second` goes through `shared`, a part of the graph that `first` has freed."""
+
+    first: events.Backward
+    second: events.Backward
+    shared: values.Value
+
+
+@dataclass(frozen=True)
+class RepeatedBackward:
+    """`backward` goes in each iteration of `loop` through `shared`, which was made before it."""
+
+    backward: events.Backward
+    loop: events.Loop
+    shared: values.Value
+
+
+class SecondBackward(Rule):
+    """A backward goes through a graph that an earlier one has freed: it raises.
+
+    ## What it does
+    Finds a second `backward` of the same loss, or of one that comes from the same call of a module, and a `backward` in
+    a loop of a loss that was computed before it, where the first pass does not retain the graph. The module is one
+    that an optimizer of the file holds: others may be frozen, and keep nothing.
+
+    ## Why is this bad?
+    A backward pass frees what the operators have saved for it. The second one raises "Trying to backward through the
+    graph a second time". To answer that with `retain_graph=True` costs memory, and in a loop goes backward through a
+    loss that no longer belongs to the weights.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y, z in loader:
+            optimizer.zero_grad()
+            out = model(x)
+            F.cross_entropy(out, y).backward()
+            F.mse_loss(out, z).backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y, z in loader:
+            optimizer.zero_grad()
+            out = model(x)
+            loss = F.cross_entropy(out, y) + F.mse_loss(out, z)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Fix safety
+    The fix goes backward once, through the sum of two losses that stand in neighbouring lines. It is unsafe: hooks and
+    logs see one pass where there would have been two.
+
+    ## References
+    - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html): `retain_graph`
+    """
+
+    code = "TL106"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = (triggers.BACKWARD,)
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return prefilter.goes_backward(data)
+
+    def ask(self) -> Iterator[FreedGraph | RepeatedBackward]:
+        for trace in [] if self.model.program.is_test else self.model.program.traces:
+            passes = [item for item in trace.of(events.Backward) if not self._is_special(item)]
+            for number, backward in enumerate(passes):
+                found = self._repeated(backward) or self._freed(trace, backward, passes[max(0, number - 8) : number])
+                if found is not None:
+                    yield found
+
+    def _is_special(self, backward: events.Backward) -> bool:
+        """Whether an engine goes backward, which may do so in its own way, or somebody waits for the error."""
+        tree = self.model.tree
+        node = tree.node(backward.site)
+        by_engine = isinstance(node, ast.Call) and bool(node.args) and dotted(node.func) != "torch.autograd.backward"
+        return by_engine or any(isinstance(item, ast.Try) for item in tree.ancestors(node))
+
+    def _freed(
+        self, trace: program.Trace, second: events.Backward, earlier: list[events.Backward]
+    ) -> FreedGraph | None:
+        """A backward that always comes after one which frees a part of its graph."""
+        for first in earlier:
+            always = first.path == second.path[: len(first.path)] and not events.apart(first, second)
+            if always and first.loops == second.loops and _frees(first):
+                shared = self._savers(first.loss) & self._savers(second.loss)
+                if shared:
+                    return FreedGraph(first, second, max(shared, key=lambda item: item.order))
+        return None
+
+    def _repeated(self, backward: events.Backward) -> RepeatedBackward | None:
+        """A backward in each iteration of a loop, of what was made before that."""
+        loop = backward.loops[-1] if backward.loops else None
+        if loop is None or not self._is_statement(loop) or not _frees(backward) or not _comes_again(loop, backward):
+            return None
+        drawn_from = tracking.ancestry([loop.over]) if loop.over is not None else set()
+        if not drawn_from.isdisjoint(self.model.sure_graphs.of(backward.loss)):
+            return None  # each iteration goes backward from another one
+        older = [item for item in self._savers(backward.loss) if loop not in item.loops]
+        return RepeatedBackward(backward, loop, max(older, key=lambda item: item.order)) if older else None
+
+    def _is_statement(self, loop: events.Loop) -> bool:
+        """Whether a loop is written as one: a comprehension goes backward from what it goes over."""
+        return not loop.implicit and isinstance(self.model.tree.node(loop.site), (ast.For, ast.AsyncFor, ast.While))
+
+    def _savers(self, loss: values.Value) -> set[values.Value]:
+        graphs = self.model.sure_graphs
+        return {item for item in graphs.of(loss) if graphs.is_trained_call(item)}
+
+    # -- report --------------------------------------------------------------------------------------------
+
+    def report_FreedGraph(self, freed: FreedGraph) -> None:
+        same = values.resolved(freed.first.loss) is values.resolved(freed.second.loss)
+        through = "the same graph" if same else "a part of the graph"
+        related = [(freed.first.site, "the first one frees it")]
+        if not same and freed.shared.site is not None:
+            related.append((freed.shared.site, "both losses come from this"))
+        self.report(
+            freed.second.site,
+            f"this `backward` goes through {through} that an earlier one has freed: it raises",
+            related=related,
+            help="add the losses up and go backward once",
+            fix=None if same else self._fix(freed),
+        )
+
+    def report_RepeatedBackward(self, repeated: RepeatedBackward) -> None:
+        related = [(repeated.loop.site, "in this loop")]
+        if repeated.shared.site is not None:
+            related.insert(0, (repeated.shared.site, "the graph is made here, once"))
+        self.report(
+            repeated.backward.site,
+            "the loss was computed before the loop: the second iteration's `backward` raises",
+            related=related,
+            help="compute the loss in the loop, with the weights as they are then",
+        )
+
+    def _fix(self, freed: FreedGraph) -> edits.Change | None:
+        """One backward of the sum, where two losses with names go backward in neighbouring lines."""
+        tree = self.model.tree
+        nodes = [tree.node(item.site) for item in (freed.first, freed.second)]
+        names = [_loss_name(node) for node in nodes]
+        statements = [tree.statement(node) for node in nodes]
+        block = tree.block(nodes[0])
+        if not all(names) or not all(map(tree.stands_alone, nodes)) or not set(statements) <= set(block):
+            return None
+        if block.index(statements[1]) - block.index(statements[0]) != 1:
+            return None
+        written = [self.nodes.at(item.site) if self.nodes is not None else None for item in (freed.first, freed.second)]
+        if written[0] is None or written[1] is None:
+            return None
+        code = f"({names[0]} + {names[1]}).backward()"
+        return edits.Change("go backward once", [edits.Delete(written[0]), edits.Replace(written[1], code)])
+
+
+def _frees(backward: events.Backward) -> bool:
+    return backward.retain is False and backward.create is False
+
+
+def _comes_again(loop: events.Loop, backward: events.Backward) -> bool:
+    """Whether each iteration of a loop goes backward, and more than one comes."""
+    leaves = any(isinstance(item, events.Exit) for item in loop.body)
+    return not leaves and backward.path == loop.path and not backward.passed
+
+
+def _loss_name(node: ast.AST) -> str:
+    """`loss` of `loss.backward()`."""
+    is_bare = isinstance(node, ast.Call) and not node.args and not node.keywords
+    func = node.func if is_bare and isinstance(node, ast.Call) else None
+    return dotted(func.value) if isinstance(func, ast.Attribute) else ""

@@ -1,0 +1,129 @@
+"""Hidden states that bring the graph of the batch before along."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeGuard
+
+from torchlint import Category, Rule, edits, prefilter
+from torchlint.model import values
+from torchlint.pytorch import triggers
+
+if TYPE_CHECKING:
+    from ._carried_graphs import CarriedGraph
+
+
+class UndetachedHiddenState(Rule):
+    """A hidden state is not detached between batches: the second backward raises.
+
+    ## What it does
+    Finds a value that one iteration makes and the next one uses, such as the hidden state of a recurrent network, in a
+    loop that goes backward in each iteration, where nothing cuts it from its graph in between. Also an attribute of
+    an object, where one method reads it, goes backward and writes it. With `retain_graph=True` it is
+    `retain-graph-in-loop` that speaks: then the graph grows with each batch.
+
+    ## Why is this bad?
+    The loss of the second batch depends on the network's work on the first, whose saved tensors its own backward has
+    freed. PyTorch raises "Trying to backward through the graph a second time", or, where the optimizer has stepped,
+    that a tensor was modified by an in-place operation.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    def train(chunks, criterion):
+        rnn, head = nn.GRU(32, 64), nn.Linear(64, 10)
+        optimizer = torch.optim.SGD([*rnn.parameters(), *head.parameters()], lr=0.1)
+        h = torch.zeros(1, 8, 64)
+        for x, y in chunks:
+            optimizer.zero_grad()
+            out, h = rnn(x, h)
+            criterion(head(out), y).backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch import nn
+
+    def train(chunks, criterion):
+        rnn, head = nn.GRU(32, 64), nn.Linear(64, 10)
+        optimizer = torch.optim.SGD([*rnn.parameters(), *head.parameters()], lr=0.1)
+        h = torch.zeros(1, 8, 64)
+        for x, y in chunks:
+            optimizer.zero_grad()
+            out, h = rnn(x, h)
+            criterion(head(out), y).backward()
+            optimizer.step()
+            h = h.detach()
+    ```
+
+    ## Fix safety
+    Detaching the state is unsafe: it decides how far gradients go back in time.
+
+    ## References
+    - [Word language model](https://github.com/pytorch/examples/tree/main/word_language_model): `repackage_hidden`
+    """
+
+    code = "TL203"
+    category = Category.CORRECTNESS
+    triggers = (triggers.BACKWARD,)
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return prefilter.goes_backward(data)
+
+    def ask(self) -> Iterable[CarriedGraph]:
+        from ._carried_graphs import CarriedGraphs
+
+        return CarriedGraphs(self.model).carried()
+
+    def report_CarriedGraph(self, carried: CarriedGraph) -> None:
+        assert carried.maker.site is not None
+        name = carried.state.label or "its state"
+        again = "batch" if carried.loop is not None else "call"
+        related = [(carried.backward.site, "this frees the graph that the next one needs")]
+        if carried.loop is not None:
+            related.append((carried.loop.site, "in this loop"))
+        self.report(
+            carried.maker.site,
+            f"`{name}` takes the graph of the {again} before along: the second `backward` raises",
+            related=related,
+            help=f"detach `{name}` after the backward",
+            fix=self._fix(carried, name),
+        )
+
+    def _fix(self, carried: CarriedGraph, name: str) -> edits.Change | None:
+        """The state detached after the backward, where a loop binds it to a name as a tensor, or as a tuple of them."""
+        tree, site = self.model.tree, carried.maker.site
+        statement = tree.statement(tree.node(site)) if site is not None else None
+        backward = tree.node(carried.backward.site)
+        written = self.nodes.at(carried.backward.site) if self.nodes is not None else None
+        if carried.loop is None or written is None or not tree.stands_alone(backward):
+            return None
+        if not isinstance(statement, ast.Assign) or statement not in tree.block(backward):
+            return None
+        bound = [node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        module = values.resolved(carried.maker.parents[0])
+        detached = _DETACHED.get((module.name.rpartition(".")[2], len(bound))) if _is_of_torch(module) else None
+        if detached is None or bound[-1] != name:
+            return None
+        code = f"{name} = {detached.format(name)}"
+        return edits.Change("detach it after the backward", [edits.InsertAfter(written, code)])
+
+
+_DETACHED = {
+    ("RNN", 2): "{}.detach()",
+    ("GRU", 2): "{}.detach()",
+    ("RNNCell", 1): "{}.detach()",
+    ("GRUCell", 1): "{}.detach()",
+    ("LSTM", 2): "tuple(part.detach() for part in {})",
+}
+"""The state without its graph, by the module that made it and how many names its results are bound to."""
+
+
+def _is_of_torch(module: values.Value) -> TypeGuard[values.Module]:
+    return isinstance(module, values.Module) and module.info is None

@@ -1,0 +1,114 @@
+"""The part of a graph that is sure: what a backward pass goes through whatever is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from torchlint.model.ownership import Ownership
+from torchlint.model.tracking import Tracking, ancestry, graph_inputs, has_parameters
+from torchlint.model.values import Answer, Container, Module, Optimizer, Phi, Tensor, Unknown, Value, resolved
+from torchlint.pytorch import api, naming
+from torchlint.pytorch.autograd_table import OPERATORS
+
+_PASSING = OPERATORS.keys() | api.PASSING_METHODS | frozenset("add sub mul div pow matmul neg scale getitem".split())
+
+
+class SureGraphs:
+    """Answers about graphs for rules that promise an error of PyTorch."""
+
+    def __init__(self, tracking: Tracking, ownership: Ownership, frozen: Collection[Value]) -> None:
+        """`frozen` are values that are told not to require gradients."""
+        self.tracking = tracking
+        self.ownership = ownership
+        self.frozen = frozen
+        self._known: dict[Value, set[Value]] = {}
+        self._trained: dict[Value, bool] = {}
+
+    def of(self, value: Value) -> set[Value]:
+        """The values that a backward pass surely goes through, down to what an iteration begins with."""
+        if value not in self._known:
+            self._known[value] = self._graph(value)
+        return self._known[value]
+
+    def _graph(self, value: Value) -> set[Value]:
+        found: set[Value] = set()
+        stack = [_only_meaning(value)]
+        while stack:
+            item = stack.pop()
+            if item not in found:
+                found.add(item)
+                stack.extend(map(_only_meaning, self._sources(item)))
+        return found
+
+    def is_trained_call(self, value: Value) -> bool:
+        """Whether a value is the result of a module that an optimizer steps on: it keeps what its backward frees."""
+        callee: Value | None = None
+        if isinstance(value, Unknown) and value.origin == "call" and value in self.tracking.backpropagated:
+            callee = value.callee
+        elif isinstance(value, Tensor) and value.op == "module" and self.tracking.tracked(value) is Answer.YES:
+            callee = value.parents[0]
+        return callee is not None and self._is_trained(resolved(callee))
+
+    def _is_trained(self, module: Value) -> bool:
+        if module not in self._trained:
+            steps = [item for item in self.ownership.stepped if isinstance(resolved(item), Optimizer)]
+            held = any(self.ownership.holds(resolved(item), module) is Answer.YES for item in steps)
+            frozen = held and any(module in ancestry([item]) for item in self.frozen)
+            self._trained[module] = held and not frozen and has_parameters(module)
+        return self._trained[module]
+
+    def _sources(self, value: Value) -> tuple[Value, ...]:
+        """The operands that a value surely gets its graph from, if they have one."""
+        if isinstance(value, Container):
+            return tuple(value.elements())
+        if isinstance(value, Unknown) and _is_loss(value):
+            given = [item for item in value.parents if self.tracking.tracked(item) is not Answer.NO]
+            return tuple(given) if len(given) == 1 else ()
+        if not isinstance(value, Tensor) or value.leaf or self.tracking.tracked(value) is not Answer.YES:
+            return ()
+        if value.op == "module":
+            return self._sources_of_module(value, value.body)
+        if value.op == "component":
+            return self._sources_of_component(value)
+        return graph_inputs(value) if value.op in _PASSING else ()
+
+    def _sources_of_component(self, value: Tensor) -> tuple[Value, ...]:
+        """One of the results of a module: the module's, or what its class says of this one."""
+        whole = value.parents[0]
+        if not isinstance(whole, Tensor) or whole.op != "module":
+            return ()
+        module, key = resolved(whole.parents[0]), whole.key_of(value)
+        if not isinstance(module, Module) or module.info is None:
+            is_recurrent = isinstance(module, Module) and module.name.rpartition(".")[2] in api.RECURRENT
+            return (whole,) if is_recurrent else ()
+        body = whole.body
+        if not isinstance(body, Container) or not isinstance(key, int) or len(body.parents) <= key:
+            return ()
+        return self._sources_of_module(whole, body.parents[key])
+
+    def _sources_of_module(self, value: Tensor, body: Value | None) -> tuple[Value, ...]:
+        """The arguments of a call of a module that its result depends on, as far as its class is known."""
+        module = resolved(value.parents[0])
+        if not isinstance(module, Module):
+            return ()
+        if module.info is None:
+            return value.parents[1:]
+        forward = module.info.method("forward")
+        if body is None or forward is None or self.tracking.tracked(body) is Answer.NO:
+            return ()
+        needed = {item.label for item in self.of(body) if isinstance(item, Unknown)}
+        names = forward.parameters[1:]
+        return tuple(item for name, item in zip(names, value.parents[1:], strict=False) if name in needed)
+
+
+def _only_meaning(value: Value) -> Value:
+    """What a value is: a state that begins as None is what it becomes, but the one of the iteration before stays."""
+    if isinstance(value, Phi) and value.is_loop:
+        return value
+    return resolved(value)
+
+
+def _is_loss(value: Unknown) -> bool:
+    """Whether a value is the result of what is called like a loss function."""
+    label = value.callee.label if value.origin == "call" and value.callee is not None else ""
+    return bool(naming.LOSS.search(label))
