@@ -37,6 +37,8 @@ class Observations:
     """The module that overwrites its argument, by its result."""
     openings: dict[Value, Module] = field(default_factory=dict)
     """The module that opens a `Sequential` and overwrites its argument, by its result."""
+    attribute_owners: dict[Site, Value] = field(default_factory=dict)
+    """What an attribute is assigned to, by the site of the target."""
     indexed: list[tuple[Site, Tensor]] = field(default_factory=list)
     """Where a tensor is asked for an element by a literal number."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
