@@ -148,7 +148,12 @@ class DeprecatedApi(Rule):
     def _is_scheduler(self, value: values.Value | None) -> bool:
         """Whether a value is one of PyTorch's schedulers, of a class that warns."""
         value = values.resolved(value) if value is not None else None
-        if value is None or not values.is_kind(value, values.Kind.SCHEDULER) or value.site is None or value.site.inner is not None:
+        if (
+            value is None
+            or not values.is_kind(value, values.Kind.SCHEDULER)
+            or value.site is None
+            or value.site.inner is not None
+        ):
             return False
         made = self.model.tree.node(value.site)
         if not isinstance(made, ast.Call):

@@ -28,6 +28,13 @@ def test_fixture(case: testing.Case, bless: bool) -> None:
     assert not problems, "\n" + "\n".join(problems)
 
 
+@pytest.mark.parametrize(("path", "found"), [("nets.py", 2), ("tests/test_nets.py", 1)])
+def test_a_softmax_of_a_test_may_be_a_token(path: str, found: int) -> None:
+    text = b"import torch.nn as nn\nimport torch.nn.functional as F\nname, token = F.softmax(x), nn.Softmax()\n"
+    rules = tuple(rule for rule in registry.rules() if rule.rule_name() == "implicit-softmax-dim")
+    assert len(examination.lint(SourceFile(path, text), Selection(rules))) == found
+
+
 @pytest.mark.parametrize(
     ("path", "function", "found"),
     [

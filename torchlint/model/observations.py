@@ -54,6 +54,8 @@ class Observations:
     """Calls of methods that are named `forward`, each with the object."""
     discarded: list[Tensor] = field(default_factory=list)
     """Results of calls that are statements of their own."""
+    attribute_owners: dict[Site, Value] = field(default_factory=dict)
+    """What an attribute is assigned to, by the site of the target."""
     indexed: list[tuple[Site, Tensor]] = field(default_factory=list)
     """Where a tensor is asked for an element by a literal number."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)

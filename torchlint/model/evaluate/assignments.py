@@ -77,6 +77,7 @@ class Assignments(Part):
 
     def _assign_attribute(self, target: ast.Attribute, value: Value) -> None:
         owner, name = resolved(self.expressions.value(target.value)), target.attr
+        self.observations.attribute_owners[site_of(target)] = owner
         if name == "grad":
             self.state.emit(Clear(site_of(target), None, explicit=False))
         elif name == "data":

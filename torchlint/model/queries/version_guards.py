@@ -23,7 +23,7 @@ def is_guarded(tree: PythonTree, node: ast.AST) -> bool:
     """Whether a node runs with some releases only, or what it raises is expected."""
     below = node
     for around in tree.ancestors(node):
-        if isinstance(around, TRIES) and _may_fail(around):
+        if isinstance(around, ast.ExceptHandler) or (isinstance(around, TRIES) and _may_fail(around)):
             return True
         if isinstance(around, (ast.If, ast.IfExp, ast.While)) and _asks_for_version(around.test):
             return True

@@ -1,0 +1,141 @@
+"""`require_grad`, which is `requires_grad`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits
+from torchlint.model import values
+from torchlint.pytorch import api
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_TYPO, _MEANT = "require_grad", "requires_grad"
+_WORD = re.compile(rb"\brequire_grad\b")
+_TAKING = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable"})
+"""What takes `requires_grad`, beside the functions that make tensors."""
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """An attribute of this name is assigned at `site` to what is written `owner`."""
+
+    site: Site
+    owner: str
+
+
+@dataclass(frozen=True)
+class Passed:
+    """The call at `site` of `name` is given an argument of this name."""
+
+    site: Site
+    name: str
+
+
+class RequireGradTypo(Rule):
+    """`require_grad` is written for `requires_grad`: nothing is frozen, or made to learn.
+
+    ## What it does
+    Finds `x.require_grad = ...` of tensors and modules, in a file that never reads such an attribute, and the keyword
+    argument `require_grad` of `nn.Parameter`, `Variable` and functions of PyTorch that make tensors.
+
+    ## Why is this bad?
+    Python takes the assignment as a new attribute of the tensor, without a word. Parameters that were to be frozen are
+    trained, and an input that was to get a gradient gets none. The keyword raises a `TypeError`.
+
+    ## Example
+    ```python
+    import torch
+
+    def freeze(model: torch.nn.Module):
+        for parameter in model.parameters():
+            parameter.require_grad = False
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def freeze(model: torch.nn.Module):
+        for parameter in model.parameters():
+            parameter.requires_grad = False
+    ```
+
+    ## Fix safety
+    The fix is unsafe: with the right name other parameters are trained than before.
+
+    ## References
+    - [torch.Tensor.requires_grad](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.requires_grad.html)
+    """
+
+    code = "TL804"
+    category = Category.CORRECTNESS
+    triggers = ((b"require_grad",), (b"torch",))
+    calls = api.CREATORS | {"parameters", "named_parameters", "Parameter", "Variable", "Linear"}
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        return super().may_fire(data) and _WORD.search(data) is not None
+
+    def ask(self) -> Iterator[Assigned | Passed]:
+        from torchlint.syntax.python_ast import dotted, site_of
+
+        tree, definitions = self.model.tree, self.model.definitions
+        attributes = [node for node in tree.of_type(ast.Attribute) if node.attr == _TYPO]
+        named = any(node.value == _TYPO for node in tree.of_type(ast.Constant))
+        if attributes and not named and all(isinstance(node.ctx, ast.Store) for node in attributes):
+            owners = self.model.program.observations.attribute_owners
+            for site in map(site_of, attributes):
+                if site in owners and _is_of_pytorch(owners[site]):
+                    yield Assigned(site, tree.code(tree.node(site).value))  # type: ignore[attr-defined]
+        for call in tree.of_type(ast.Call):
+            name = definitions.qualified(dotted(call.func), call) if _has_typo(call) else ""
+            if name in _TAKING or (api.package(name) == "torch" and name.rpartition(".")[2] in api.CREATORS):
+                yield Passed(site_of(call), name)
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_Assigned(self, answer: Assigned) -> None:
+        self.report(
+            answer.site,
+            f"`{answer.owner}.{_TYPO}` is a new attribute that nothing reads: `{_MEANT}` stays as it is",
+            help=f"write `{_MEANT}`",
+            fix=self._renamed(answer.site, f"{answer.owner}.{_MEANT}"),
+        )
+
+    def report_Passed(self, answer: Passed) -> None:
+        call = self.model.tree.node(answer.site)
+        assert isinstance(call, ast.Call)
+        self.report(
+            answer.site,
+            f"`{answer.name.rpartition('.')[2]}` takes no `{_TYPO}`: this raises a `TypeError`",
+            help=f"write `{_MEANT}`",
+            fix=self._with_keyword(call),
+        )
+
+    def _renamed(self, site: Site, code: str) -> edits.Change | None:
+        written = self.nodes.at(site) if self.nodes is not None and "\n" not in code else None
+        return edits.Change(f"use `{_MEANT}`", [edits.Replace(written, code)]) if written is not None else None
+
+    def _with_keyword(self, call: ast.Call) -> edits.Change | None:
+        import libcst as cst
+
+        from torchlint.syntax.python_ast import site_of
+
+        written = self.nodes.at(site_of(call)) if self.nodes is not None else None
+        keywords = [item.keyword for item in written.args] if isinstance(written, cst.Call) else []
+        found = [edits.Replace(name, _MEANT) for name in keywords if name is not None and name.value == _TYPO]
+        return edits.Change(f"use `{_MEANT}`", found) if found else None
+
+
+def _has_typo(call: ast.Call) -> bool:
+    return any(item.arg == _TYPO for item in call.keywords)
+
+
+def _is_of_pytorch(value: values.Value) -> bool:
+    return isinstance(value, values.Tensor) or (isinstance(value, values.Module) and value.info is None)

@@ -1,0 +1,242 @@
+"""Modules whose `__init__` does not begin with that of `nn.Module`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, Safety, edits
+from torchlint.model import definitions
+from torchlint.pytorch import naming
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
+_PLAIN_BASES = frozenset({"object", "builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"})
+_OWN_WAYS = frozenset("__setattr__ __getattr__ __getattribute__ __new__ __init_subclass__ __post_init__".split())
+
+
+@dataclass(frozen=True)
+class ChildTooEarly:
+    """`child` is assigned before `init`, the call of the base class's `__init__`."""
+
+    child: Site
+    init: Site
+    name: str
+
+
+@dataclass(frozen=True)
+class NoInit:
+    """The `__init__` at `site` of the class `name` assigns `child`, and never calls that of its base class."""
+
+    site: Site
+    child: Site
+    name: str
+
+
+class SuperInitOrder(Rule):
+    """A module assigns layers before `super().__init__()`, or never calls it.
+
+    ## What it does
+    Finds classes derived from `nn.Module` whose `__init__` assigns a layer or `nn.Parameter` before it calls
+    `super().__init__()`, or without calling that at all.
+
+    ## Why is this bad?
+    `nn.Module.__init__` makes the dictionaries in which layers and parameters are kept. Before it there are none, and
+    the assignment raises "cannot assign module before Module.__init__() call": the model cannot be made.
+
+    ## Example
+    ```python
+    import torch.nn as nn
+
+    class Net(nn.Module):
+        def __init__(self, width):
+            self.layer = nn.Linear(width, width)
+            super().__init__()
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn as nn
+
+    class Net(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.layer = nn.Linear(width, width)
+    ```
+
+    ## Fix safety
+    The fix is safe: the class could not be used before. It is offered where `super().__init__()` takes no arguments.
+
+    ## References
+    - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): "an __init__() call to the
+      parent class must be made before assignment on the child"
+    """
+
+    code = "TL811"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch", b"lightning"), (b"Module",), (b"__init__",))
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        return super().may_fire(data) and any(map(_may_come_too_early, _INIT.split(data)[1:]))
+
+    def ask(self) -> Iterator[ChildTooEarly | NoInit]:
+        for info in self.model.definitions.classes.values():
+            method = info.methods.get("__init__")
+            if method is not None and method.is_method and method.parameters and self._is_module(info):
+                yield from self._answers(info, method)
+
+    def _answers(
+        self, info: definitions.ClassInfo, method: definitions.FunctionInfo
+    ) -> Iterator[ChildTooEarly | NoInit]:
+        from torchlint.syntax.python_ast import site_of
+
+        receiver, child = method.parameters[0], None
+        for node in _in_order(method.node):
+            if isinstance(node, ast.Call) and _may_initialize(node, receiver):
+                if child is not None and _is_init(node):
+                    yield ChildTooEarly(site_of(child), site_of(node), child.attr)
+                return
+            if child is None and isinstance(node, (ast.Assign, ast.AnnAssign)):
+                child = self._child(node, receiver)
+        if child is not None and not self._is_hook(method):
+            yield NoInit(site_of(method.node), site_of(child), info.name)
+
+    def _is_hook(self, method: definitions.FunctionInfo) -> bool:
+        """Whether tests define a class that cannot be made."""
+        return naming.TEST_PATH.search(self.model.tree.source.path) is not None or bool(method.decorators)
+
+    def _is_module(self, info: definitions.ClassInfo) -> bool:
+        """Whether a class surely derives from `nn.Module`, and from nothing that is unknown."""
+        above = list(info.ancestors())
+        known = [item for item in above if isinstance(item, definitions.ClassInfo)]
+        names = [item for item in above if isinstance(item, str) and item not in _PLAIN_BASES]
+        if (
+            info.node.decorator_list
+            or info.node.keywords
+            or any(not _OWN_WAYS.isdisjoint(item.methods) for item in known)
+        ):
+            return False
+        if any(isinstance(base, (ast.Call, ast.Subscript)) for item in known for base in item.node.bases):
+            return False
+        return bool(names) and all(_is_module_class(name) for name in names)
+
+    def _child(self, node: ast.Assign | ast.AnnAssign, receiver: str) -> ast.Attribute | None:
+        """The attribute of the receiver that an assignment gives a module or parameter."""
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            is_own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+            if is_own and isinstance(target, ast.Attribute) and self._makes_child(node.value):
+                if isinstance(target.value, ast.Name) and target.value.id == receiver:
+                    return target
+        return None
+
+    def _makes_child(self, value: ast.expr | None) -> bool:
+        from torchlint.syntax.python_ast import dotted
+
+        if not isinstance(value, ast.Call):
+            return False
+        written = dotted(value.func)
+        name = self.model.definitions.qualified(written, value)
+        if name in _PARAMETERS or (_is_module_class(name) and name.rpartition(".")[2] != "Module"):
+            return True
+        local = self.model.definitions.class_named(written)
+        return (
+            local is not None
+            and self.model.definitions.scopes.binding(written, value) is None
+            and self._is_module(local)
+        )
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_ChildTooEarly(self, answer: ChildTooEarly) -> None:
+        self.report(
+            answer.child,
+            f"`{answer.name}` is assigned before `nn.Module` is initialized: this raises an `AttributeError`",
+            related=[(answer.init, "it is initialized here")],
+            help="call `super().__init__()` first",
+            fix=self._moved(answer),
+        )
+
+    def _moved(self, answer: ChildTooEarly) -> edits.Change | None:
+        tree = self.model.tree
+        code, call = tree.code(answer.init), tree.node(answer.init)
+        same_block = tree.statement(call) in tree.block(tree.node(answer.child))
+        if not same_block or not tree.stands_alone(call) or not code.endswith("__init__()"):
+            return None
+        old = self.nodes.at(answer.init) if self.nodes is not None else None
+        new = self.nodes.at(answer.child) if self.nodes is not None else None
+        if old is None or new is None:
+            return None
+        return edits.Change("initialize first", [edits.Delete(old), edits.InsertBefore(new, code)], Safety.SAFE)
+
+    def report_NoInit(self, answer: NoInit) -> None:
+        self.report(
+            answer.site,
+            f"`{answer.name}` never calls `super().__init__()`: its layers cannot be assigned",
+            related=[(answer.child, "this raises an `AttributeError`")],
+            help="call `super().__init__()` first",
+            fix=self._added(answer),
+        )
+
+    def _added(self, answer: NoInit) -> edits.Change | None:
+        new = self.nodes.at(answer.child) if self.nodes is not None else None
+        tree = self.model.tree
+        function = tree.node(answer.site)
+        in_body = isinstance(function, ast.FunctionDef) and tree.statement(tree.node(answer.child)) in function.body
+        if new is None or not in_body:
+            return None
+        return edits.Change("call it", [edits.InsertBefore(new, "super().__init__()")], Safety.SAFE)
+
+
+_INIT = re.compile(rb"\bdef\s+__init__\b")
+_CALL = re.compile(rb"\bsuper\s*\(|__init__\s*\(")
+_CHILD = re.compile(rb"\.\s*\w+\s*(?::[^=\n]{0,99})?=(?!=)[\s\S]{0,200}?[A-Z]\w*\s*\(")
+
+
+def _may_come_too_early(rest: bytes) -> bool:
+    """Whether something is assigned before a call that may initialize, in what follows the name of an `__init__`."""
+    call, child = _CALL.search(rest), _CHILD.search(rest)
+    return child is not None and (call is None or child.start() < call.start())
+
+
+def _in_order(function: ast.AST) -> Iterator[ast.AST]:
+    """What a function does, as it is written, without what it defines; what a statement calls before the statement."""
+    from torchlint.syntax.python_ast import children
+
+    for node in children(function):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.arguments)):
+            continue
+        yield from _in_order(node)
+        yield node
+
+
+def _is_init(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
+
+
+def _is_super(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "super"
+
+
+def _may_initialize(call: ast.Call, receiver: str) -> bool:
+    """Whether a call is that of an `__init__`, or is handed the object, or is a method of it."""
+    if _is_super(call):
+        return False
+    given = [*call.args, *(item.value for item in call.keywords)]
+    if _is_init(call) or any(isinstance(item, ast.Name) and item.id == receiver for item in given):
+        return True
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return (isinstance(owner, ast.Call) and _is_super(owner)) or (isinstance(owner, ast.Name) and owner.id == receiver)
+
+
+def _is_module_class(name: str) -> bool:
+    module, _, last = name.rpartition(".")
+    known = module == "torch.nn" or module.startswith("torch.nn.modules")
+    lightning = last == "LightningModule" and module.partition(".")[0] in ("lightning", "pytorch_lightning")
+    return (known and last[:1].isupper() and last not in ("Parameter", "Buffer")) or lightning
