@@ -65,7 +65,6 @@ class BenchmarkWithDeterministic(Rule):
 
     code = "TL603"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"cudnn",), (b"benchmark",), (b"deterministic",))
 
     def ask(self) -> Iterator[BothOn]:

@@ -66,7 +66,6 @@ class LateHashSeed(Rule):
 
     code = "TL602"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"PYTHONHASHSEED",), (b"environ", b"putenv"))
 
     @classmethod

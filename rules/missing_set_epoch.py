@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SAMPLER = re.compile(r"torch\.utils\.data\.(distributed\.)?DistributedSampler$")
 _PARAMETERS = binding.Parameters(*"dataset num_replicas rank shuffle seed drop_last".split())
+_EVALUATION = re.compile(r"val|test|eval|dev(_|$)", re.IGNORECASE)
 _FRAMEWORKS = re.compile(
     r"(accelerate|lightning\w*|pytorch_lightning|ignite|composer|fastai|catalyst|ray|deepspeed)(\.|$)"
 )
@@ -101,8 +102,16 @@ class MissingSetEpoch(Rule):
                 for loop in around
                 if loop not in loader.loops and not loop.implicit
             ]
-            if sampler is not None and sampler.site is not None and epochs and not self._leaves({loader, sampler}):
+            if sampler is None or sampler.site is None or not epochs or self._evaluates(loader, sampler):
+                continue
+            if not sampler.has_use("set_epoch") and not self._leaves({loader, sampler}):
                 yield SameOrder(sampler.site, epochs[0].site)
+
+    def _evaluates(self, loader: values.Utility, sampler: values.Unknown) -> bool:
+        """Whether names say that the data are not trained on: then their order does not matter."""
+        dataset = loader.part("dataset")
+        names = [value.label for value in (loader, sampler, dataset, *sampler.parents) if value is not None]
+        return any(_EVALUATION.search(name) for name in names)
 
     def _samplers(self, loader: values.Utility) -> Iterator[values.Unknown]:
         """The distributed samplers that a loader may have, also in a sampler of batches."""

@@ -77,7 +77,6 @@ class ParameterLostByMove(Rule):
 
     code = "TL311"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"Parameter", b"requires_grad"), tuple(sorted(name.encode() for name in _MOVES)))
 
     @classmethod
