@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
@@ -153,17 +154,13 @@ class UnregisteredModule(Rule):
 
     def _is_handed_on(self, name: str, info: definitions.ClassInfo) -> bool:
         """Whether a container is deleted, replaced, or an argument of what may register it: `nn.ModuleList(self.x)`."""
-        if info.assigned.get(name, set()) - {"__init__"}:
-            return True
-        stores = (node for node in ast.walk(info.node) if isinstance(node, ast.Attribute) and node.attr == name)
-        if any(isinstance(node.ctx, ast.Del) for node in stores):
-            return True
-        for call in ast.walk(info.node):
-            if isinstance(call, ast.Call) and python_ast.called_name(call) not in _COUNTING:
-                given = (item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(call))
-                if any(isinstance(item, ast.Attribute) and item.attr == name for item in given):
-                    return True
-        return False
+        if info not in self._handed_on:
+            self._handed_on[info] = set(_handed_on(info))
+        return bool(info.assigned.get(name, set()) - {"__init__"}) or name in self._handed_on[info]
+
+    @cached_property
+    def _handed_on(self) -> dict[definitions.ClassInfo, set[str]]:
+        return {}
 
     def _is_used(self, value: values.Value) -> bool:
         """Whether what is made goes elsewhere, too, where something may register it: `Wrapper(layer)`."""
@@ -223,6 +220,16 @@ class UnregisteredModule(Rule):
         if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
             return None
         return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
+
+
+def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
+    """The attributes that a class deletes, or hands to a call that may do more than look into them."""
+    for node in ast.walk(info.node):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
+            yield node.attr
+        elif isinstance(node, ast.Call) and python_ast.called_name(node) not in _COUNTING:
+            given = (item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(node))
+            yield from (item.attr for item in given if isinstance(item, ast.Attribute))
 
 
 def _inside(value: values.Value) -> list[values.Value]:
