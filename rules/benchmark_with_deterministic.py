@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits
+from torchlint.model import definitions
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -65,7 +67,6 @@ class BenchmarkWithDeterministic(Rule):
 
     code = "TL603"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"cudnn",), (b"benchmark",), (b"deterministic",))
 
     def ask(self) -> Iterator[BothOn]:
@@ -104,6 +105,15 @@ class BenchmarkWithDeterministic(Rule):
     def _is_undone(self, statement: ast.AST) -> bool:
         """Whether something in the same function, or on the level of the module, sets a flag to anything else."""
         function = self.model.program.definitions.function_around(statement)
+        if function not in self._undone:
+            self._undone[function] = self._sets_otherwise(function)
+        return self._undone[function]
+
+    @cached_property
+    def _undone(self) -> dict[definitions.FunctionInfo | None, bool]:
+        return {}
+
+    def _sets_otherwise(self, function: definitions.FunctionInfo | None) -> bool:
         for node in ast.walk(function.node if function is not None else self.model.tree.module):
             if self.model.program.definitions.function_around(node) is not function:
                 continue

@@ -83,7 +83,6 @@ class DropoutIgnoresMode(Rule):
 
     code = "TL310"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((*triggers.DROPOUT, b"Dropout"), (b"functional", b"Dropout"))
 
     @classmethod

@@ -6,9 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
+from torchlint.model import definitions
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -66,7 +68,6 @@ class LateHashSeed(Rule):
 
     code = "TL602"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"PYTHONHASHSEED",), (b"environ", b"putenv"))
 
     @classmethod
@@ -101,6 +102,15 @@ class LateHashSeed(Rule):
     def _starts_processes(self, node: ast.AST) -> bool:
         """Whether the function, or the statements of the module, also start a process, or one is restored."""
         function = self.model.program.definitions.function_around(node)
+        if function not in self._starting:
+            self._starting[function] = self._starts_any(function)
+        return self._starting[function]
+
+    @cached_property
+    def _starting(self) -> dict[definitions.FunctionInfo | None, bool]:
+        return {}
+
+    def _starts_any(self, function: definitions.FunctionInfo | None) -> bool:
         scope = function.node if function is not None else self.model.tree.module
         calls = (item for item in ast.walk(scope) if isinstance(item, ast.Call))
         names = [self.model.program.definitions.qualified(python_ast.dotted(call.func), call) for call in calls]

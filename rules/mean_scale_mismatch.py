@@ -76,7 +76,6 @@ class MeanScaleMismatch(Rule):
 
     code = "TL506"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"+=",), (b"len",), (b"/",), (b"dataset", b"size", b"shape"), (b"Loss", b"_loss", b"cross_entropy"))
     calls = frozenset(
         "MSELoss L1Loss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss SmoothL1Loss HuberLoss mse_loss l1_loss "

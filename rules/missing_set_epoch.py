@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, edits
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _SAMPLER = re.compile(r"torch\.utils\.data\.(distributed\.)?DistributedSampler$")
 _PARAMETERS = binding.Parameters(*"dataset num_replicas rank shuffle seed drop_last".split())
+_EVALUATION = re.compile(r"val|test|eval|dev(_|$)", re.IGNORECASE)
 _FRAMEWORKS = re.compile(
     r"(accelerate|lightning\w*|pytorch_lightning|ignite|composer|fastai|catalyst|ray|deepspeed)(\.|$)"
 )
@@ -101,8 +103,16 @@ class MissingSetEpoch(Rule):
                 for loop in around
                 if loop not in loader.loops and not loop.implicit
             ]
-            if sampler is not None and sampler.site is not None and epochs and not self._leaves({loader, sampler}):
+            if sampler is None or sampler.site is None or not epochs or self._evaluates(loader, sampler):
+                continue
+            if not sampler.has_use("set_epoch") and self._leaving.isdisjoint({loader, sampler}):
                 yield SameOrder(sampler.site, epochs[0].site)
+
+    def _evaluates(self, loader: values.Utility, sampler: values.Unknown) -> bool:
+        """Whether names say that the data are not trained on: then their order does not matter."""
+        dataset = loader.part("dataset")
+        names = [value.label for value in (loader, sampler, dataset, *sampler.parents) if value is not None]
+        return any(_EVALUATION.search(name) for name in names)
 
     def _samplers(self, loader: values.Utility) -> Iterator[values.Unknown]:
         """The distributed samplers that a loader may have, also in a sampler of batches."""
@@ -126,15 +136,16 @@ class MissingSetEpoch(Rule):
         shuffle = binding.bind(_PARAMETERS, call.args, keywords).get("shuffle")
         return shuffle is None or python_ast.is_literal(shuffle, True)
 
-    def _leaves(self, watched: set[values.Value]) -> bool:
-        """Whether a loader or sampler is handed to code that is not known, or kept or returned for such."""
+    @cached_property
+    def _leaving(self) -> set[values.Value]:
+        """What is handed to code that is not known, or kept or returned for such."""
+        found = list(self.model.program.observations.stored.values())
         for trace in self.model.program.traces:
-            handed = [item for event in trace.of(events.Call) for item in event.value.parents]
-            returned = [event.value for event in trace.of(events.Returned)]
-            kept = [event.value for event in trace.of(events.Keep)]
-            if _any_of((*handed, *returned, *kept, *trace.heap.values()), watched):
-                return True
-        return _any_of(self.model.program.observations.stored.values(), watched)
+            found += [item for event in trace.of(events.Call) for item in event.value.parents]
+            found += [event.value for event in trace.of(events.Returned)]
+            found += [event.value for event in trace.of(events.Keep)]
+            found += trace.heap.values()
+        return _with_inside(found)
 
     # -- report ---------------------------------------------------------------------------------------
 
@@ -174,14 +185,13 @@ class MissingSetEpoch(Rule):
         )
 
 
-def _any_of(found: Iterable[values.Value], watched: set[values.Value]) -> bool:
-    """Whether one of these values is watched, or may be, or holds one that is."""
-    stack, seen = list(found), set[values.Value]()
+def _with_inside(found: list[values.Value]) -> set[values.Value]:
+    """These values, those that they may be, and those in containers of them."""
+    stack, seen = found, set[values.Value]()
     while stack:
         value = stack.pop()
-        if value in watched:
-            return True
-        if value not in seen and isinstance(value, (values.Phi, values.Container)):
+        if value not in seen:
             seen.add(value)
-            stack.extend(value.elements() if isinstance(value, values.Container) else value.parents)
-    return False
+            if isinstance(value, (values.Phi, values.Container)):
+                stack.extend(value.elements() if isinstance(value, values.Container) else value.parents)
+    return seen

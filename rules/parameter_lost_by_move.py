@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
@@ -77,7 +79,6 @@ class ParameterLostByMove(Rule):
 
     code = "TL311"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"Parameter", b"requires_grad"), tuple(sorted(name.encode() for name in _MOVES)))
 
     @classmethod
@@ -115,7 +116,18 @@ class ParameterLostByMove(Rule):
         if any(item.arg == "requires_grad" for item in made.keywords) or len(made.args) != 1:
             return False
         is_module = self.model.program.is_module_class(method.owner)
-        return is_module and len(_stores(method.owner, target.attr)) == 1
+        return is_module and self._stored_in(method.owner)[target.attr] == 1
+
+    def _stored_in(self, owner: definitions.ClassInfo) -> Counter[str]:
+        """How often methods of a class store an attribute of each name."""
+        if owner not in self._stores:
+            found = (node for node in ast.walk(owner.node) if isinstance(node, ast.Attribute))
+            self._stores[owner] = Counter(node.attr for node in found if isinstance(node.ctx, ast.Store))
+        return self._stores[owner]
+
+    @cached_property
+    def _stores(self) -> dict[definitions.ClassInfo, Counter[str]]:
+        return {}
 
     def _is_leaf_in_use(self, target: ast.Name, made: ast.Call) -> bool:
         """Whether a tensor that requires a gradient goes to an optimizer, or its gradient is read."""
@@ -183,12 +195,6 @@ def _moved(node: ast.expr | None) -> ast.Call | None:
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
         node, is_moved = node.func.value, True
     return node if is_moved and isinstance(node, ast.Call) else None
-
-
-def _stores(owner: definitions.ClassInfo, name: str) -> list[ast.Attribute]:
-    """Where methods of a class store an attribute of this name."""
-    found = (node for node in ast.walk(owner.node) if isinstance(node, ast.Attribute) and node.attr == name)
-    return [node for node in found if isinstance(node.ctx, ast.Store)]
 
 
 def _is_moved(data: bytes, match: re.Match[bytes]) -> bool:

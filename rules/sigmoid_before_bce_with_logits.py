@@ -62,7 +62,6 @@ class SigmoidBeforeBceWithLogits(Rule):
 
     code = "TL502"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"BCEWithLogitsLoss", b"binary_cross_entropy_with_logits"), (b"igmoid",))
     calls = frozenset({"BCEWithLogitsLoss", "binary_cross_entropy_with_logits"})
 

@@ -66,7 +66,6 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     code = "TL501"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"CrossEntropyLoss", b"cross_entropy"), (b"oftmax",))
     calls = frozenset({"CrossEntropyLoss", "cross_entropy"})
 

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
@@ -24,7 +25,15 @@ _STATEFUL = re.compile(
 _COUNTING = frozenset("len enumerate zip range reversed print iter list tuple sorted isinstance".split())
 _OWN_WAY = frozenset("parameters named_parameters modules named_modules state_dict _apply to cuda".split())
 """Methods by which a class sees to its parameters itself."""
-_CONTAINER = re.compile(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*[\[{(\w]|\.\s*append\s*\(|self\s*\.\s*\w+\s*\[")
+_MADE = rb"[\w.]*\b_*[A-Z]\w*\s*\("
+_FILLED = re.compile(
+    rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*[\[{(]\s*(\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?" + _MADE
+)
+"""A container of what looks like a call of a class becomes an attribute."""
+_ADDED = re.compile(rb"append\s*\(\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]*\]\s*=\s*" + _MADE)
+_EMPTY = re.compile(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*(\[\s*\]|\{\s*\}|list\s*\(\s*\)|dict\s*\(\s*\))")
+_LOCAL = re.compile(rb"(?m)^[ \t]+(\w+)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()")
+_KEPT = re.compile(rb"self\s*\.\s*\w+\s*=\s*(\w+)[ \t]*(?=[\r\n#;]|$)")
 
 
 @dataclass(frozen=True)
@@ -93,8 +102,11 @@ class UnregisteredModule(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        """Whether something with brackets becomes an attribute, or is added to one."""
-        return bool(_CONTAINER.search(data))
+        """Whether something that is made by a class, as its name tells, gets into a container that is an attribute."""
+        if _FILLED.search(data) or (_EMPTY.search(data) and _ADDED.search(data)):
+            return True
+        kept = {match[1] for match in _KEPT.finditer(data)} if _ADDED.search(data) else set()
+        return any(match[1] in kept for match in _LOCAL.finditer(data)) if kept else False
 
     def ask(self) -> Iterator[PlainContainer]:
         for info in self.model.program.definitions.classes.values():
@@ -115,7 +127,7 @@ class UnregisteredModule(Rule):
 
     def _containers(self, info: definitions.ClassInfo) -> Iterator[PlainContainer]:
         attributes = self.model.program.attributes_of(info)
-        others = [values.resolved(value) for value in attributes.values()]
+        others = [item for value in attributes.values() for item in values.inputs_of(value)]
         known = {item for value in others if isinstance(value, values.Module) for item in (value, *_inside(value))}
         for name, value in attributes.items():
             container = values.resolved(value)
@@ -123,8 +135,9 @@ class UnregisteredModule(Rule):
                 continue
             if container.kind not in ("list", "tuple", "dict") or self._is_handed_on(name, info):
                 continue
-            lost = [item for item in _inside(container) if item not in known and self._has_parameters(item)]
-            if lost and not self._is_stored_again(name, info):
+            inside = [item for item in _inside(container) if isinstance(item, (values.Module, values.Tensor))]
+            lost = [item for item in inside if self._has_parameters(item)]
+            if lost and known.isdisjoint(inside) and not any(self._is_used(item) for item in lost):
                 is_parameter = isinstance(lost[0], values.Tensor)
                 kind = "Dict" if container.kind == "dict" else "List"
                 holder = f"{'Parameter' if is_parameter else 'Module'}{kind}"
@@ -140,17 +153,30 @@ class UnregisteredModule(Rule):
         )
 
     def _is_handed_on(self, name: str, info: definitions.ClassInfo) -> bool:
-        """Whether a container is an argument of something that may register what is in it: `nn.ModuleList(self.x)`."""
-        for call in ast.walk(info.node):
-            if isinstance(call, ast.Call) and python_ast.called_name(call) not in _COUNTING:
-                given = (item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(call))
-                if any(isinstance(item, ast.Attribute) and item.attr == name for item in given):
-                    return True
-        return False
+        """Whether a container is deleted, replaced, or an argument of what may register it: `nn.ModuleList(self.x)`."""
+        if info not in self._handed_on:
+            self._handed_on[info] = set(_handed_on(info))
+        return bool(info.assigned.get(name, set()) - {"__init__"}) or name in self._handed_on[info]
 
-    def _is_stored_again(self, name: str, info: definitions.ClassInfo) -> bool:
-        """Whether another method puts something else in its place."""
-        return bool(info.assigned.get(name, set()) - {"__init__"})
+    @cached_property
+    def _handed_on(self) -> dict[definitions.ClassInfo, set[str]]:
+        return {}
+
+    def _is_used(self, value: values.Value) -> bool:
+        """Whether what is made goes elsewhere, too, where something may register it: `Wrapper(layer)`."""
+        tree = self.model.tree
+        statement = tree.parent(tree.node(value.site)) if value.site is not None and value.site.inner is None else None
+        name = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        function = self.model.program.definitions.function_around(statement) if statement is not None else None
+        if not isinstance(name, ast.Name) or function is None:
+            return statement is None
+        uses = [node for node in ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name.id]
+        around = [tree.parent(node) for node in uses if isinstance(node.ctx, ast.Load)]
+        return any(
+            isinstance(item, (ast.Assign, ast.keyword, ast.Starred))
+            or (isinstance(item, ast.Call) and python_ast.called_name(item) != "append")
+            for item in around
+        )
 
     def _has_parameters(self, value: values.Value, depth: int = 3) -> bool:
         """Whether a value is a parameter, or a module that surely has some."""
@@ -194,6 +220,16 @@ class UnregisteredModule(Rule):
         if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
             return None
         return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
+
+
+def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
+    """The attributes that a class deletes, or hands to a call that may do more than look into them."""
+    for node in ast.walk(info.node):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
+            yield node.attr
+        elif isinstance(node, ast.Call) and python_ast.called_name(node) not in _COUNTING:
+            given = (item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(node))
+            yield from (item.attr for item in given if isinstance(item, ast.Attribute))
 
 
 def _inside(value: values.Value) -> list[values.Value]:
