@@ -84,7 +84,7 @@ class Clips(Observer):
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             clipped = _Hook(probe, is_norm=name == "clip_grad_norm_")
             for module in (torch.nn.utils, torch.nn.utils.clip_grad):
-                hooks.replace(module, name, clipped)
+                hooks.listen(module, name, clipped)
 
     def begin(self, parameters: Collection[torch.Tensor], bound: float, kind: float) -> _Clipping | None:
         """The flagged statement clips."""

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torch.compiler import is_compiling
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 
@@ -27,6 +28,20 @@ class Hooks:
 
         setattr(owner, name, wrapper)
         self._replaced.append((owner, name, wrapper))
+
+    def listen(self, owner: Any, name: str, hook: Callable[..., Any]) -> None:
+        """The same for a function that compiled code may call: Dynamo and TorchScript see the original only."""
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(*args, **kwargs)
+            return hook(original, *args, **kwargs)
+
+        for mark, value in (("__original_fn", original), ("__script_if_tracing_wrapper", True)):
+            setattr(wrapper, mark, value)  # as `torch.jit.script_if_tracing` leaves a function
+        setattr(owner, name, wrapper)
 
     def around_steps(self, before: Callable[..., Any], after: Callable[..., Any]) -> None:
         """Call `before` and `after` each `step` of any optimizer."""

@@ -32,7 +32,7 @@ class Inputs(Observer):
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         for name in cls.functions:
-            hooks.replace(torch.nn.functional, name, _Hook(probe, cls, name))
+            hooks.listen(torch.nn.functional, name, _Hook(probe, cls, name))
 
     @contained
     def look(self, function: str, given: Any, target: Any) -> None:
@@ -99,9 +99,8 @@ class _Hook:
         self._name = name
 
     def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if not torch.compiler.is_compiling():
-            for observer in self._probe.asking(self._kind):
-                target = args[1] if len(args) > 1 else kwargs.get("target")
-                target = None if kwargs.get("log_target") else target
-                observer.look(self._name, args[0] if args else kwargs.get("input"), target)
+        for observer in self._probe.asking(self._kind):
+            target = args[1] if len(args) > 1 else kwargs.get("target")
+            target = None if kwargs.get("log_target") else target
+            observer.look(self._name, args[0] if args else kwargs.get("input"), target)
         return original(*args, **kwargs)

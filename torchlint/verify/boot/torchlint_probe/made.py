@@ -36,7 +36,7 @@ class Made(LineObserver):
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
-        hooks.replace(nn.Module, "__init__", _Hook(probe))
+        hooks.listen(nn.Module, "__init__", _Hook(probe))
 
     def watches(self) -> Sequence[Watch]:
         calls = [Watch(self.claim.file, lines, _Calls(self)) for lines in self.claim.blocks]

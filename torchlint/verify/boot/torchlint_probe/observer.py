@@ -27,6 +27,8 @@ class Observer:
 
     hears_calls = False
     """Whether it needs to be known when a module runs."""
+    is_direct = True
+    """Whether the flagged statement itself makes the call that the finding is about, and no function that it calls."""
 
     def __init__(self, claim: Claim, probe: Probe) -> None:
         self.claim = claim
@@ -44,9 +46,10 @@ class Observer:
         """Put the hooks in place that observers of this kind need."""
 
     def is_in(self, stack: Site) -> bool:
-        """Whether a frame of the stack is in the flagged statement."""
+        """Whether the stack is one of the flagged statement, innermost frame first."""
         first, last = self.claim.statement
-        return any(file == self.claim.file and first <= line <= last for file, line in stack)
+        frames = stack[:1] if self.is_direct else stack
+        return any(file == self.claim.file and first <= line <= last for file, line in frames)
 
     def watches(self) -> Sequence[Watch]:
         """The lines that it wants to know of."""

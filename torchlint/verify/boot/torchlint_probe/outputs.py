@@ -48,6 +48,7 @@ class CallObserver(Observer):
     """Hears of calls of modules with parameters at the flagged statement, if no other module has a part in them."""
 
     hears_calls = True
+    is_direct = False
 
     def call(self, module: torch.nn.Module, args: Sequence[Any], output: Any) -> None:
         """A call has come to its end; some of them are looked at."""
