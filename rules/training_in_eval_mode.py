@@ -188,10 +188,10 @@ class TrainingInEvalMode(Rule):
         return api.STATISTICS if is_known else None
 
     def _lost_by_class(self, info: definitions.ClassInfo, done: set[definitions.ClassInfo]) -> str | None:
-        """What a layer that the methods of a class make does in training only."""
+        """What a layer that the methods of a class surely make does in training only."""
         done.add(info)
         for node in python_ast.walk(info.node):
-            if isinstance(node, ast.Call):
+            if isinstance(node, ast.Call) and not _is_conditional(node, info):
                 lost = self._lost_by_call(node, info, done)
                 if lost is not None:
                     return lost
@@ -242,6 +242,16 @@ class TrainingInEvalMode(Rule):
             return None
         statement = f"{written}.train()"
         return edits.Change(f"insert `{statement}` at the head of the loop", [edits.InsertBefore(first, statement)])
+
+
+def _is_conditional(call: ast.Call, info: definitions.ClassInfo) -> bool:
+    """Whether a layer may be left out: `nn.Dropout(p) if p else nn.Identity()`."""
+    for node in info.definitions.tree.ancestors(call):
+        if node is info.node:
+            break
+        if isinstance(node, (ast.If, ast.IfExp, ast.Match)):
+            return True
+    return False
 
 
 def _common_loop(switch: events.ModeSwitch, forward: module_modes.Pass) -> events.Loop | None:
