@@ -41,9 +41,16 @@ class ChangedApi:
 
     def uses(self) -> Iterator[Use]:
         """Where the file does what has changed, whatever release it runs on."""
-        for use in (*self._calls(), *self._decorators(), *self._absent()):
-            if not is_guarded(self._tree, use.node):
+        uses = [*self._calls(), *self._decorators(), *self._absent()]
+        guarded = self._names_for_some_releases() if uses else set()
+        for use in uses:
+            if _first_name(use.node) not in guarded and not is_guarded(self._tree, use.node):
                 yield use
+
+    def _names_for_some_releases(self) -> set[str]:
+        """What is imported where another release imports something else."""
+        imports = [node for node in self._tree.of_type(ast.Import, ast.ImportFrom) if is_guarded(self._tree, node)]
+        return {name for node in imports for name, _ in imported_by(node)} - {"torch"}
 
     def _calls(self) -> Iterator[Use]:
         for call in self._tree.of_type(ast.Call):
@@ -88,6 +95,11 @@ class ChangedApi:
             return ""
         is_local = self._definitions.scopes.binding(first, node) is not None
         return self._definitions.qualified(name, node) if is_local or self._definitions.is_only_imported(first) else ""
+
+
+def _first_name(node: ast.AST) -> str:
+    """`nn` of `nn.init.normal(w)`."""
+    return dotted(node.func if isinstance(node, ast.Call) else node).partition(".")[0]
 
 
 def _applies(change: Change, call: ast.Call, keyword: ast.keyword | None) -> bool:
