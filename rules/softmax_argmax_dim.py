@@ -127,10 +127,8 @@ class SoftmaxArgmaxDim(Rule):
     def _qualified(self, node: ast.expr) -> str:
         """The qualified name of something imported; empty for all else."""
         from torchlint.model.queries import changed_api
-        from torchlint.model.scopes import LOCAL
 
-        name = changed_api.ChangedApi(self.model.definitions, ()).qualified(node)
-        return "" if name.startswith(LOCAL) else name
+        return changed_api.ChangedApi(self.model.definitions, ()).qualified(node)
 
     def report_OtherDimension(self, answer: OtherDimension) -> None:
         self.report(

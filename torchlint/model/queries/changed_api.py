@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries.version_guards import is_guarded
-from torchlint.model.scopes import imported_by
+from torchlint.model.scopes import LOCAL, imported_by
 from torchlint.pytorch.changes import Change, Status
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, site_of
 
@@ -88,13 +88,15 @@ class ChangedApi:
         return found or (self._by_name.get(f"{module}.{_CLASS}", []) if last[:1].isupper() else [])
 
     def qualified(self, node: ast.expr) -> str:
-        """The qualified name of what is written, if the file means one thing by it."""
+        """The qualified name of something imported, if the file means one thing by it; else empty."""
         name = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
         first = name.partition(".")[0]
         if not first:
             return ""
-        is_local = self._definitions.scopes.binding(first, node) is not None
-        return self._definitions.qualified(name, node) if is_local or self._definitions.is_only_imported(first) else ""
+        binding = self._definitions.scopes.binding(first, node)
+        if binding == LOCAL or (binding is None and not self._definitions.is_only_imported(first)):
+            return ""
+        return self._definitions.qualified(name, node)
 
 
 def _first_name(node: ast.AST) -> str:
