@@ -38,7 +38,7 @@ class Passed:
 
 
 class RequireGradTypo(Rule):
-    """`require_grad` is written for `requires_grad`: nothing is frozen, or made to learn.
+    """`require_grad` is written for `requires_grad`: it freezes nothing.
 
     ## What it does
     Finds `x.require_grad = ...` of tensors and modules, in a file that never reads such an attribute, and the keyword

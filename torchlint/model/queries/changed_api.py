@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries.version_guards import is_guarded
-from torchlint.model.scopes import imported_by
+from torchlint.model.scopes import LOCAL, imported_by
 from torchlint.pytorch.changes import Change, Status
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, site_of
 
@@ -41,9 +41,16 @@ class ChangedApi:
 
     def uses(self) -> Iterator[Use]:
         """Where the file does what has changed, whatever release it runs on."""
-        for use in (*self._calls(), *self._decorators(), *self._absent()):
-            if not is_guarded(self._tree, use.node):
+        uses = [*self._calls(), *self._decorators(), *self._absent()]
+        guarded = self._names_for_some_releases() if uses else set()
+        for use in uses:
+            if _first_name(use.node) not in guarded and not is_guarded(self._tree, use.node):
                 yield use
+
+    def _names_for_some_releases(self) -> set[str]:
+        """What is imported where another release imports something else."""
+        imports = [node for node in self._tree.of_type(ast.Import, ast.ImportFrom) if is_guarded(self._tree, node)]
+        return {name for node in imports for name, _ in imported_by(node)} - {"torch"}
 
     def _calls(self) -> Iterator[Use]:
         for call in self._tree.of_type(ast.Call):
@@ -81,13 +88,20 @@ class ChangedApi:
         return found or (self._by_name.get(f"{module}.{_CLASS}", []) if last[:1].isupper() else [])
 
     def qualified(self, node: ast.expr) -> str:
-        """The qualified name of what is written, if the file means one thing by it."""
+        """The qualified name of something imported, if the file means one thing by it; else empty."""
         name = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
         first = name.partition(".")[0]
         if not first:
             return ""
-        is_local = self._definitions.scopes.binding(first, node) is not None
-        return self._definitions.qualified(name, node) if is_local or self._definitions.is_only_imported(first) else ""
+        binding = self._definitions.scopes.binding(first, node)
+        if binding == LOCAL or (binding is None and not self._definitions.is_only_imported(first)):
+            return ""
+        return self._definitions.qualified(name, node)
+
+
+def _first_name(node: ast.AST) -> str:
+    """`nn` of `nn.init.normal(w)`."""
+    return dotted(node.func if isinstance(node, ast.Call) else node).partition(".")[0]
 
 
 def _applies(change: Change, call: ast.Call, keyword: ast.keyword | None) -> bool:

@@ -1,0 +1,164 @@
+"""The best class over another dimension than that of the softmax."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_CHOOSING = {"argmax": 0, "argmin": 0, "max": 0, "min": 0, "topk": 1}
+"""Methods that choose, and where their dimension stands."""
+_SOFTMAX = {f"{module}.{name}": 1 for module in ("torch", "torch.nn.functional") for name in ("softmax", "log_softmax")}
+_KEEPING = frozenset("detach clone cpu cuda float double contiguous".split())
+
+
+@dataclass(frozen=True)
+class OtherDimension:
+    """The choice `name` at `site` goes over the dimension `chosen`, the softmax at `softmax` over `taken`."""
+
+    site: Site
+    softmax: Site
+    name: str
+    taken: int
+    chosen: int
+
+
+class SoftmaxArgmaxDim(Rule):
+    """The best class is chosen over another dimension than that of the softmax.
+
+    ## What it does
+    Finds `argmax`, `max` and `topk` of the result of a softmax, at once or by a name of the same function, where both
+    dimensions are written out and surely differ: 0 and 1, but not 0 and -1, which may be the same.
+
+    ## Why is this bad?
+    Probabilities sum to one over the dimension of the softmax. Over another one those of different examples are
+    compared, or each class is normalized over the batch: the predictions are wrong, and no error says so.
+
+    ## Example
+    ```python
+    import torch
+
+    def predict(model, x):
+        return torch.softmax(model(x), dim=0).argmax(dim=1)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def predict(model, x):
+        return torch.softmax(model(x), dim=1).argmax(dim=1)
+    ```
+
+    ## References
+    - [torch.nn.functional.softmax](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html)
+    - [torch.argmax](https://docs.pytorch.org/docs/stable/generated/torch.argmax.html)
+    """
+
+    code = "TL704"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"oftmax",), (b"torch",), (b"argmax", b"argmin", b"max", b"min", b"topk"))
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        others = (b"argmax", b"argmin", b".max", b".min", b"topk")
+        return super().may_fire(data) and any(word in data for word in others)
+
+    def ask(self) -> Iterator[OtherDimension]:
+        from torchlint.syntax.python_ast import site_of
+
+        for call in self.model.tree.of_type(ast.Call):
+            name, of, chosen = self._choice(call)
+            softmax = self._softmax(of) if of is not None and chosen is not None else None
+            taken = self._dimension_of_softmax(softmax) if softmax is not None else None
+            if softmax is not None and taken is not None and chosen is not None and _surely_differ(taken, chosen):
+                yield OtherDimension(site_of(call), site_of(softmax), name, taken, chosen)
+
+    def _choice(self, call: ast.Call) -> tuple[str, ast.expr | None, int | None]:
+        """What chooses, of what, and over which dimension: `x.argmax(1)`, `torch.argmax(x, dim=1)`."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _CHOOSING:
+            return "", None, None
+        name, position = call.func.attr, _CHOOSING[call.func.attr]
+        if self._qualified(call.func) != f"torch.{name}":
+            return name, call.func.value, _literal(call, position)
+        return name, call.args[0] if call.args else None, _literal(call, position + 1)
+
+    def _softmax(self, node: ast.expr) -> ast.Call | None:
+        """The softmax that an expression is, also by a name that its function binds once."""
+        node = _kept(node)
+        if isinstance(node, ast.Name):
+            bound = self._bound_once(node)
+            node = _kept(bound) if bound is not None else node
+        return node if isinstance(node, ast.Call) else None
+
+    def _bound_once(self, name: ast.Name) -> ast.expr | None:
+        """What is assigned to a name before it is read, where nothing else in its function or module binds it."""
+        definitions, tree = self.model.definitions, self.model.tree
+        function = definitions.function_around(name)
+        same = [
+            item
+            for item in tree.of_type(ast.Name)
+            if item.id == name.id and isinstance(item.ctx, ast.Store) and definitions.function_around(item) is function
+        ]
+        statement = tree.parent(same[0]) if len(same) == 1 else None
+        is_own = function is None or name.id not in function.parameters
+        if not is_own or not isinstance(statement, ast.Assign) or statement.lineno > name.lineno:
+            return None
+        return statement.value if statement.targets == same else None
+
+    def _dimension_of_softmax(self, call: ast.Call) -> int | None:
+        qualified = self._qualified(call.func)
+        if qualified in _SOFTMAX:
+            return _literal(call, _SOFTMAX[qualified])
+        if isinstance(call.func, ast.Call) and self._qualified(call.func.func) == "torch.nn.Softmax":
+            return _literal(call.func, 0)
+        is_method = isinstance(call.func, ast.Attribute) and call.func.attr in ("softmax", "log_softmax")
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        is_known = owner is not None and self._qualified(owner) != "" and not isinstance(owner, ast.Call)
+        return _literal(call, 0) if is_method and not is_known else None
+
+    def _qualified(self, node: ast.expr) -> str:
+        """The qualified name of something imported; empty for all else."""
+        from torchlint.model.queries import changed_api
+
+        return changed_api.ChangedApi(self.model.definitions, ()).qualified(node)
+
+    def report_OtherDimension(self, answer: OtherDimension) -> None:
+        self.report(
+            answer.site,
+            f"`{answer.name}` goes over dimension {answer.chosen}, but the softmax over dimension {answer.taken}",
+            related=[(answer.softmax, "the softmax is here")],
+            help="use the same dimension for both",
+        )
+
+
+def _kept(node: ast.expr) -> ast.expr:
+    """What only changes places: `p` of `p.detach().cpu()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
+        node = node.func.value
+    return node
+
+
+def _literal(call: ast.Call, position: int) -> int | None:
+    """The dimension of a call, if it is written out."""
+    if any(isinstance(item, ast.Starred) for item in call.args):
+        return None
+    named = [item.value for item in call.keywords if item.arg == "dim"]
+    given = next(iter((*named, *call.args[position : position + 1])), None)
+    negative = isinstance(given, ast.UnaryOp) and isinstance(given.op, ast.USub)
+    number = given.operand if negative and isinstance(given, ast.UnaryOp) else given
+    if not isinstance(number, ast.Constant) or type(number.value) is not int:
+        return None
+    return -number.value if negative else number.value
+
+
+def _surely_differ(first: int, second: int) -> bool:
+    """Whether two dimensions are others, whatever the number of dimensions."""
+    return first != second and (first < 0) == (second < 0)
