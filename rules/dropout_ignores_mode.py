@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from torchlint import Category, Rule, edits
 from torchlint.model import definitions
@@ -136,7 +137,14 @@ class DropoutIgnoresMode(Rule):
 
     def _bound_in(self, method: definitions.FunctionInfo) -> set[str]:
         """The names that a method binds, but for its own object: what they are may depend on the mode."""
-        return {*method.parameters[1:], *self.model.program.definitions.names_assigned([method.node])}
+        if method not in self._bound:
+            assigned = self.model.program.definitions.names_assigned([method.node])
+            self._bound[method] = {*method.parameters[1:], *assigned}
+        return self._bound[method]
+
+    @cached_property
+    def _bound(self) -> dict[definitions.FunctionInfo, set[str]]:
+        return {}
 
     def _layer_called(self, call: ast.Call, method: definitions.FunctionInfo) -> python_ast.Site | None:
         """Where the dropout layer is made that a call calls, if the method makes it and does nothing else with it."""
@@ -166,12 +174,19 @@ class DropoutIgnoresMode(Rule):
         """Whether a call happens in one mode only, or its method is called so."""
         if self._is_guarded(call, method):
             return True
-        owner, own = method.owner, method.parameters[:1]
-        calls = [
-            node
-            for node in (ast.walk(owner.node) if owner is not None else ())
-            if isinstance(node, ast.Call) and python_ast.dotted(node.func) in {f"{name}.{method.name}" for name in own}
-        ]
+        if method not in self._guarded_callers:
+            self._guarded_callers[method] = self._is_called_guarded(method)
+        return self._guarded_callers[method]
+
+    @cached_property
+    def _guarded_callers(self) -> dict[definitions.FunctionInfo, bool]:
+        return {}
+
+    def _is_called_guarded(self, method: definitions.FunctionInfo) -> bool:
+        """Whether its class calls a method, and only in one mode."""
+        own = {f"{name}.{method.name}" for name in method.parameters[:1]}
+        nodes = ast.walk(method.owner.node) if method.owner is not None else iter(())
+        calls = [node for node in nodes if isinstance(node, ast.Call) and python_ast.dotted(node.func) in own]
         callers = [(node, self.model.program.definitions.method_around(node)) for node in calls]
         return bool(callers) and all(found is not None and self._is_guarded(node, found) for node, found in callers)
 
@@ -190,13 +205,15 @@ class DropoutIgnoresMode(Rule):
             if item is method.node:
                 break
             inner = item
-        return any(
-            isinstance(item, ast.If)
-            and _is_about_mode(item.test)
-            and item.lineno < python_ast.site_of(node).line
-            and any(isinstance(last, (ast.Return, ast.Raise)) for last in (item.body[-1], *item.orelse[-1:]))
-            for item in ast.walk(method.node)
-        )
+        if method not in self._leaving:
+            ifs = (item for item in ast.walk(method.node) if isinstance(item, ast.If) and _leaves(item))
+            self._leaving[method] = min((item.lineno for item in ifs), default=0)
+        return 0 < self._leaving[method] < python_ast.site_of(node).line
+
+    @cached_property
+    def _leaving(self) -> dict[definitions.FunctionInfo, int]:
+        """The line of the first condition on the mode that leaves each method; 0: there is none."""
+        return {}
 
     def _qualified(self, node: ast.expr) -> str:
         return self.model.program.definitions.qualified(python_ast.dotted(node), node)
@@ -232,6 +249,13 @@ class DropoutIgnoresMode(Rule):
         return (
             edits.Change("pass the mode of the module", [edits.Replace(written, content)]) if "\n" not in code else None
         )
+
+
+def _leaves(item: ast.If) -> bool:
+    """Whether it is a condition on the mode with an arm that leaves the function."""
+    return _is_about_mode(item.test) and any(
+        isinstance(last, (ast.Return, ast.Raise)) for last in (item.body[-1], *item.orelse[-1:])
+    )
 
 
 def _has_stars(call: ast.Call) -> bool:

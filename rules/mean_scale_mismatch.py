@@ -94,15 +94,15 @@ class MeanScaleMismatch(Rule):
 
     def _divisions(self, addition: ast.AugAssign) -> Iterator[WrongCount]:
         """Where the total of an addition in a loop is divided behind that loop by the wrong length."""
-        function = self.model.program.definitions.function_around(addition)
-        scope = function.node if function is not None else self.model.tree.module
+        scope = self._scope(addition)
         loop, total = self.model.tree.parent(addition), _name(addition.target)
         while isinstance(loop, ast.With):
             loop = self.model.tree.parent(loop)
         if not isinstance(loop, ast.For) or not (loader := _iterated(loop.iter)):
             return
-        divisions = [item for item in self._behind(loop, scope) if _dividend(item) == total]
-        for division in divisions:
+        for division in self._divisions_of.get((scope, total), []):
+            if division.lineno <= (loop.end_lineno or loop.lineno):
+                continue
             divisor = division.right if isinstance(division, ast.BinOp) else division.value
             counted = _counted(self._written_out(divisor, scope))
             samples = self._samples(addition.value, loop)
@@ -111,34 +111,43 @@ class MeanScaleMismatch(Rule):
                     written = [python_ast.site_of(node) for node in (division, divisor, addition)]
                     yield WrongCount(written[0], written[1], written[2], total, loader, samples, self._is_whole(loop))
 
-    def _behind(self, loop: ast.For, scope: ast.AST) -> Iterator[ast.BinOp | ast.AugAssign]:
-        """The divisions of a function, or of the module, behind a loop, before another one of its kind."""
-        for node in ast.walk(scope):
-            if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Div):
-                around = self.model.program.definitions.function_around(node)
-                is_here = (around.node if around is not None else self.model.tree.module) is scope
-                if is_here and node.lineno > (loop.end_lineno or loop.lineno):
-                    yield node
+    @cached_property
+    def _divisions_of(self) -> dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]]:
+        """The divisions of each name in each function, and on the level of the module."""
+        found: dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]] = defaultdict(list)
+        for node in self.model.tree.of_type(ast.BinOp, ast.AugAssign):
+            if isinstance(node.op, ast.Div):
+                found[self._scope(node), _dividend(node)].append(node)
+        return found
+
+    @cached_property
+    def _stores_of(self) -> dict[tuple[ast.AST, str], list[ast.Name]]:
+        """Where each name is bound or deleted in each function, and on the level of the module."""
+        found: dict[tuple[ast.AST, str], list[ast.Name]] = defaultdict(list)
+        for node in self.model.tree.of_type(ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                found[self._scope(node), node.id].append(node)
+        return found
+
+    def _scope(self, node: ast.AST) -> ast.AST:
+        function = self.model.program.definitions.function_around(node)
+        return function.node if function is not None else self.model.tree.module
 
     def _written_out(self, divisor: ast.expr, scope: ast.AST) -> ast.expr:
         """What a name in a divisor is assigned, where that is so once."""
         if not isinstance(divisor, ast.Name):
             return divisor
-        stores = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == divisor.id]
-        stores = [node for node in stores if isinstance(node.ctx, ast.Store)]
+        stores = self._stores_of.get((scope, divisor.id), [])
         statement = self.model.tree.parent(stores[0]) if len(stores) == 1 else None
         return statement.value if isinstance(statement, ast.Assign) else divisor
 
     def _is_sum(self, total: str, addition: ast.AugAssign, loop: ast.For, scope: ast.AST) -> bool:
         """Whether nothing changes a name but the addition, a 0 before the loop, and divisions."""
-        inside = set(ast.walk(loop))
-        for node in ast.walk(scope):
-            if not isinstance(node, ast.Name) or node.id != total or isinstance(node.ctx, ast.Load):
-                continue
+        for node in self._stores_of.get((scope, total), []):
             statement = self.model.tree.statement(node)
             if statement is addition or _divides(statement, total):
                 continue
-            if node in inside or not isinstance(statement, ast.Assign) or not self._is_start(node, statement):
+            if _is_inside(node, loop) or not isinstance(statement, ast.Assign) or not self._is_start(node, statement):
                 return False
         return True
 
@@ -170,11 +179,8 @@ class MeanScaleMismatch(Rule):
             return bool(made) and all(losses.is_mean(value, self.model.tree) for value in made)
         if not isinstance(node, ast.Name):
             return False
-        function = self.model.program.definitions.function_around(loop)
-        scope = function.node if function is not None else self.model.tree.module
-        stores = [item for item in ast.walk(scope) if isinstance(item, ast.Name) and item.id == node.id]
-        stores = [item for item in stores if isinstance(item.ctx, ast.Store)]
-        statements = [self.model.tree.parent(item) for item in stores if item in set(ast.walk(loop))]
+        stores = self._stores_of.get((self._scope(loop), node.id), [])
+        statements = [self.model.tree.parent(item) for item in stores if _is_inside(item, loop)]
         changed = [item for item in ast.walk(loop) if _changes(item, node.id)]
         return (
             bool(statements)
@@ -248,6 +254,10 @@ class MeanScaleMismatch(Rule):
 
 def _loops(items: list[events.Item]) -> Iterator[events.Loop]:
     return (item for item in events.items_in(items) if isinstance(item, events.Loop))
+
+
+def _is_inside(node: ast.Name, loop: ast.For) -> bool:
+    return loop.lineno <= node.lineno <= (loop.end_lineno or loop.lineno)
 
 
 def _name(node: ast.expr) -> str:
