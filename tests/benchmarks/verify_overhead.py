@@ -138,6 +138,19 @@ BUGS = {
         },
         f"{_STEP}history.append(loss.item())\n",
     ),
+    "calls": Bug(
+        {
+            "clip-outside-step": "clip_grad_norm_",
+            "evaluation-with-grad": "loss = criterion",
+            "generator-graph-in-discriminator-step": "loss = criterion",
+            "lopsided-accumulation": "optimizer.step()",
+            "module-created-in-forward": "loss = criterion",
+            "softmax-before-cross-entropy": "loss = criterion",
+            "training-in-eval-mode": "model.eval()",
+        },
+        "model.eval()\nmodel.train()\n"
+        + _STEP.replace("optimizer.step", "nn.utils.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step"),
+    ),
     "never-cleared": Bug({"missing-zero-grad": "loss.backward()"}, _STEP.replace("optimizer.zero_grad()\n", "")),
     "cleared-late": Bug(
         {"cleared-before-step": "optimizer.zero_grad()"},

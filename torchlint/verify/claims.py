@@ -166,10 +166,14 @@ def _reach(flagged: ast.stmt | None, header: Lines) -> Lines:
 
 
 def _beginning(function: ast.stmt) -> Lines:
-    """The first statement of a function that runs; a docstring does not."""
+    """The first statement of a function that runs: docstrings and declarations do not."""
     body: list[ast.stmt] = getattr(function, "body", [function])
-    is_code = [not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)) for item in body]
-    return _header(next((item for item, runs in zip(body, is_code, strict=True) if runs), body[-1]))
+    return _header(next(filter(_runs, body), body[-1]))
+
+
+def _runs(statement: ast.stmt) -> bool:
+    is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return not is_constant and not isinstance(statement, (ast.Global, ast.Nonlocal))
 
 
 def _function_class(statements: Iterable[ast.stmt], lines: Lines, reach: Lines) -> tuple[str, Lines]:

@@ -58,8 +58,8 @@ def dropout_ignores_mode(claim: Claim, evidence: Evidence) -> Verdict:
         return confirmed(f"{reason}at {seen['drew']:,.0f} of them", numbers)
     if seen["eval"] >= _ENOUGH:
         return refuted(f"at {times(seen['eval'], 'visit')} in eval mode the line drew no random numbers", numbers)
-    if not seen["eval"]:
-        return inconclusive("the line ran in training mode only", numbers, "run an evaluation as well")
+    if seen["training"] and not seen["eval"]:
+        return inconclusive("the line was seen to run in training mode only", numbers, "run an evaluation as well")
     return inconclusive(f"the line ran in eval mode {times(seen['eval'], 'time')} only", numbers, MORE_STEPS)
 
 

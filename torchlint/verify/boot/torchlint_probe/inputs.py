@@ -34,10 +34,14 @@ class Inputs(Observer):
         for name in cls.functions:
             hooks.listen(torch.nn.functional, name, _Hook(probe, cls, name))
 
+    @property
+    def is_done(self) -> bool:
+        return self.counts["calls"] >= _CALLS
+
     @contained
     def look(self, function: str, given: Any, target: Any) -> None:
         """The flagged statement computes a loss."""
-        if self.counts["calls"] >= _CALLS or not isinstance(given, torch.Tensor) or not given.numel():
+        if self.is_done or not isinstance(given, torch.Tensor) or not given.numel():
             return
         self.counts["calls"] += 1
         self.counts["binary"] += function == "binary_cross_entropy"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _MADE = 200
+_SINCE = 100
+"""So many calls of the function without anything new are enough."""
 
 
 class Made(LineObserver):
@@ -42,9 +44,13 @@ class Made(LineObserver):
         calls = [Watch(self.claim.file, lines, _Calls(self)) for lines in self.claim.blocks]
         return (*super().watches(), *calls)
 
+    @property
+    def is_done(self) -> bool:
+        return len(self._made) >= _MADE
+
     def add(self, value: Any) -> None:
         """The statement has made a module or a parameter."""
-        if self.probe.forwards.inside.module and len(self._made) < _MADE:
+        if self.probe.forwards.inside.module and not self.is_done:
             self._made.append(weakref.ref(value))
             self.counts["made"] += 1
             self.counts["since"] = 0
@@ -80,8 +86,11 @@ class _Calls:
         self._made = made
 
     def enter(self, frame: FrameType) -> bool:
-        self._made.counts["since"] += 1
-        return True
+        counts = self._made.counts
+        counts["since"] += 1
+        counts["calls"] += 1
+        is_idle = not counts["made"] and counts["visits"] >= LineObserver.visits
+        return counts["since"] < _SINCE and counts["calls"] < 2 * _SINCE and not is_idle
 
 
 class _Hook:

@@ -17,6 +17,8 @@ from torchlint_probe.observer import LineObserver
 if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
+_GENERATORS = ("cpu", "cuda")
+"""Devices whose random numbers are followed."""
 _BACKWARDS = 60
 """So many backwards after the flagged line are looked at."""
 
@@ -105,15 +107,16 @@ class Draws(LineObserver):
     def before(self, frame: FrameType) -> None:
         module = next(values_of(self.claim.names, frame), None)
         if isinstance(module, nn.Module):
-            self.counts["training" if module.training else "eval"] += 1
+            self.counts["training"] += module.training
             self.shown = type(module).__name__
-            if not module.training:
+            if not module.training and all(leaf.device.type in _GENERATORS for leaf in module.parameters()):
                 self._states[frame] = _random_states()
 
     def after(self, frame: FrameType) -> None:
         before = self._states.pop(frame, None)
         if before is not None:
             self.counts["drew"] += any(map(_differ, before, _random_states()))
+            self.counts["eval"] += 1
 
 
 def _random_states() -> list[Any]:

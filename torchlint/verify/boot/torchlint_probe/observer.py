@@ -41,6 +41,11 @@ class Observer:
     def trouble_of(self) -> Probe:
         return self.probe
 
+    @property
+    def is_done(self) -> bool:
+        """Whether enough calls have been seen."""
+        return False
+
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         """Put the hooks in place that observers of this kind need."""

@@ -50,9 +50,13 @@ class CallObserver(Observer):
     hears_calls = True
     is_direct = False
 
+    @property
+    def is_done(self) -> bool:
+        return self.counts["calls"] >= _CALLS
+
     def call(self, module: torch.nn.Module, args: Sequence[Any], output: Any) -> None:
         """A call has come to its end; some of them are looked at."""
-        if self.counts["calls"] < _CALLS and next(module.parameters(), None) is not None:
+        if not self.is_done and next(module.parameters(), None) is not None:
             self.counts["calls"] += 1
             self.called(module, args, output)
 

@@ -99,6 +99,7 @@ class Probe:
         self.backwards: dict[int, Backwards] = {}
         self.graphs = LiveGraphs(bool(self.rules & _GRAPHS) or plan.compared)
         self.observers: list[Observer] = observers(self)
+        self._alike: dict[type[Observer], list[Any]] = {}
         self._asking: dict[tuple[type[Observer], int], list[Any]] = {}
         self.hears_calls = any(observer.hears_calls for observer in self.observers)
         self.forwards = Forwards(self.sites, self.graphs, self._called if self.hears_calls else None)
@@ -203,13 +204,17 @@ class Probe:
             self.compiling = compiled_lines(error.__traceback__, self.sites)
 
     def asking(self, kind: type[Asking]) -> list[Asking]:
-        """The observers of a kind whose flagged statement is what the program is at."""
+        """The observers of a kind whose flagged statement is what the program is at, and that have not seen enough."""
+        alike = self._alike.get(kind)
+        if alike is None:
+            alike = self._alike[kind] = [item for item in self.observers if isinstance(item, kind)]
+        if all(item.is_done for item in alike):
+            return []
         site = self.sites.here()
         known = self._asking.get((kind, site))
         if known is None:
-            found = [item for item in self.observers if isinstance(item, kind)]
             stack = self.sites.stacks[site]
-            known = self._asking[kind, site] = [item for item in found if item.is_in(stack)]
+            known = self._asking[kind, site] = [item for item in alike if item.is_in(stack)]
         return known
 
     # -- what the hooks tell
