@@ -219,9 +219,12 @@ class SavedTensors:
         needed = False
         for event in trace.of_kinds(Backward, Returned):
             if isinstance(event, Backward) and result in self.tracking.pass_through(event.loss):
-                if _is_between(event, saver, mutate) and event.retain is False and not apart(event, mutate):
-                    return False
-                needed = needed or event.order > mutate.order or bool(set(event.loops) & set(mutate.loops))
+                again = set(event.loops) & set(mutate.loops)
+                if _is_between(event, saver, mutate) and not apart(event, mutate):
+                    if event.retain is False:
+                        return False
+                    again -= set(saver.loops)  # in the next iteration it goes through what is saved then
+                needed = needed or event.order > mutate.order or bool(again)
             elif isinstance(event, Returned) and self._may_go_backward_elsewhere(trace):
                 needed = needed or result in self.tracking.pass_through(event.value)
         return needed

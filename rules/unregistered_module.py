@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
 from torchlint.model import definitions, values
-from torchlint.pytorch import api
+from torchlint.pytorch import api, stateful_modules
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_STATEFUL = re.compile(
-    r"torch\.nn\.(Lazy)?(Linear|Bilinear|Conv\w+|\w*Norm(1d|2d|3d)?|Embedding(Bag)?|(RNN|LSTM|GRU)(Cell)?|PReLU"
-    r"|MultiheadAttention|Transformer\w*)$"
-)
-"""Modules of PyTorch that have parameters."""
 _COUNTING = frozenset("len enumerate zip range reversed print iter list tuple sorted isinstance".split())
 _OWN_WAY = frozenset("parameters named_parameters modules named_modules state_dict _apply to cuda".split())
 """Methods by which a class sees to its parameters itself."""
@@ -187,7 +182,7 @@ class UnregisteredModule(Rule):
         if value.info is None:
             is_sequence = value.name == "torch.nn.Sequential"
             inner = _inside(value) if is_sequence else ()
-            return bool(_STATEFUL.match(value.name)) or any(self._has_parameters(item, depth - 1) for item in inner)
+            return stateful_modules.may_own(value.name) or any(self._has_parameters(item, depth - 1) for item in inner)
         stored = self.model.program.attributes_of(value.info).values()
         return any(self._has_parameters(values.resolved(item), depth - 1) for item in stored)
 

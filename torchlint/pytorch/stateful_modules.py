@@ -44,6 +44,12 @@ NORMS = {
 """Those that own weights or statistics unless they are told not to, or only if they are told to."""
 
 
+def may_own(qualified: str) -> bool:
+    """Whether a class is one of PyTorch's whose modules own weights or statistics, as far as its name says."""
+    module, _, name = qualified.rpartition(".")
+    return module == "torch.nn" and (name in WEIGHTED or name in NORMS)
+
+
 def owned(name: str, call: ast.Call) -> str:
     """What a module that is made by a call surely owns: "weights", "statistics", or nothing."""
     if name in WEIGHTED:

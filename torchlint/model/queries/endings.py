@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from torchlint.model.events import Compute
+from torchlint.model.events import Branch, Compute
 from torchlint.model.program import Program
 from torchlint.model.queries import losses
 from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Value, inputs_of, resolved
@@ -44,8 +44,14 @@ class Endings:
         """The losses that the program computes by one of these functions of PyTorch, or by its module."""
         for trace in self._program.traces:
             for event in trace.of(Compute):
-                if losses.loss_function(event.value) in functions and losses.operands(event.value):
+                is_one = losses.loss_function(event.value) in functions and losses.operands(event.value)
+                if is_one and not _is_one_of_several(event):
                     yield event, event.value
+
+
+def _is_one_of_several(event: Compute) -> bool:
+    """Whether a call runs one module or another: which, a condition decides that may also decide what it is given."""
+    return any(isinstance(branch, Branch) and branch.site == event.site for branch, _ in event.path)
 
 
 class _Search:
