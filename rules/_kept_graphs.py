@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint import Model
-from torchlint.model.events import Backward, Grad, Keep, Loop, MayClear, Returned, Step
+from torchlint.model.events import Backward, Grad, Keep, Loop, MayClear, Returned, Step, apart
 from torchlint.model.program import Trace
 from torchlint.model.tracking import ancestry, is_forward
 from torchlint.model.values import (
@@ -107,6 +107,7 @@ class KeptGraphs:
             or self._is_cut_in_place(keep, container, loop, trace)
             or self._is_cut(keep.container)
             or _is_reset_with_steps(keep.container, trace)
+            or _is_replaced_once_full(keep, container, trace)
         ):
             return None
         backward = self._backward_through(keep, loop, trace)
@@ -290,6 +291,14 @@ def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value)
         return False
     loops = {loop for item in graph for loop in item.loops if isinstance(loop, Loop) and loop.over is not None}
     return any(container in inputs_of(loop.over) for loop in loops if loop.over is not None)
+
+
+def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
+    """A pool of images: where `pool.append(image)` does not run, `pool[i] = image` does."""
+    return any(
+        {keep.how, other.how} == {"append", "slot"} and resolved(other.container) is container and apart(keep, other)
+        for other in trace.of(Keep)
+    )
 
 
 def _is_reset_with_steps(total: Value, trace: Trace) -> bool:

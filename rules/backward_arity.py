@@ -107,6 +107,10 @@ class BackwardArity(Rule):
     `None` is added only for inputs that are annotated as numbers, flags or strings. It is unsafe: the order of what is
     returned may be wrong, too.
 
+    ## What verify shows
+    `torchlint verify` waits for the error of PyTorch that names the function: confirmed by it, refuted by backwards
+    that run through it and pass.
+
     ## References
     - [torch.autograd.Function.backward](https://docs.pytorch.org/docs/stable/generated/torch.autograd.Function.backward.html):
       "it should return as many tensors, as there were inputs to `forward`"

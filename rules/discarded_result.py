@@ -74,6 +74,10 @@ class DiscardedResult(Rule):
     ## Fix safety
     Binding the result is unsafe: what follows then computes with it.
 
+    ## What verify shows
+    `torchlint verify` looks at the object of the call: confirmed wherever the line runs, unless that is a module, which
+    refutes it, or something that changes itself.
+
     ## References
     - [torch.Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html): "Returns a new
       Tensor, detached from the current graph"

@@ -77,6 +77,10 @@ class DropoutIgnoresMode(Rule):
     ## Fix safety
     Passing `training=self.training` is unsafe: it changes what the module gives in evaluation.
 
+    ## What verify shows
+    `torchlint verify` confirms it by random numbers that the line draws while its module is in eval mode; if it draws
+    none, it is refuted.
+
     ## References
     - [torch.nn.functional.dropout](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html):
       "training: apply dropout if is True. Default: True"

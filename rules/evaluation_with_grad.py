@@ -76,6 +76,10 @@ class EvaluationWithGrad(Rule):
     a block. It is unsafe: what is computed there has no graph from then on. `torch.inference_mode()` saves a little
     more, but its tensors can never be used in training.
 
+    ## What verify shows
+    `torchlint verify` confirms it by graphs that go without a backward through them, and counts their bytes; it is
+    refuted if the calls make none, or a backward uses them.
+
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
     - [Evaluation mode](https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval):

@@ -88,6 +88,10 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     `.detach()` leaves the gradients of the discriminator as they are. It is unsafe, since code that the rule does not
     see may read those of the generator.
 
+    ## What verify shows
+    `torchlint verify` follows backwards through what the module is given: confirmed if the gradients that they compute
+    there are cleared before a step uses them, refuted if they end there.
+
     ## Known limits
     A fake that `torch.autograd.grad` or another backward goes through as well is left alone, and so is one that comes
     out of an unknown function, or as one of several results.

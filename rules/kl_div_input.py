@@ -59,6 +59,10 @@ class KlDivInput(Rule):
     ## Fix safety
     Passing `log_target=True` is safe: that is what the target is.
 
+    ## What verify shows
+    `torchlint verify` looks at what the loss is given: confirmed by inputs above zero, or targets below it; refuted if
+    all inputs are logarithms of probabilities, and all targets probabilities.
+
     ## References
     - [torch.nn.functional.kl_div](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html):
       "input: Tensor of arbitrary shape in log-probabilities"

@@ -68,6 +68,7 @@ class LateHashSeed(Rule):
 
     code = "TL602"
     category = Category.SUSPICIOUS
+    preview = True
     triggers = ((b"PYTHONHASHSEED",), (b"environ", b"putenv"))
 
     @classmethod

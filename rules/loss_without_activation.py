@@ -75,6 +75,10 @@ class LossWithoutActivation(Rule):
         return F.cross_entropy(net(x), y)
     ```
 
+    ## What verify shows
+    `torchlint verify` looks at what the loss is given: confirmed by values that no activation gives, refuted if it is
+    given nothing else.
+
     ## References
     - [torch.nn.NLLLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html):
       "The input given through a forward call is expected to contain log-probabilities of each class"

@@ -74,6 +74,10 @@ class ModuleCreatedInForward(Rule):
             return self.outer(self.inner(x))
     ```
 
+    ## What verify shows
+    `torchlint verify` follows what the line makes: confirmed if that is gone and made again, and no optimizer had it;
+    refuted if it stays, and the function runs on without the line.
+
     ## References
     - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
     """

@@ -62,6 +62,9 @@ class NonscalarBackward(Rule):
     ## Fix safety
     The fix adds `.mean()`. It is unsafe: a sum, or weights for the samples, may have been meant.
 
+    ## What verify shows
+    `torchlint verify` waits for the error: confirmed by it, refuted by backwards from the line that pass.
+
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     """

@@ -72,6 +72,9 @@ class ParameterLostByMove(Rule):
     ## Fix safety
     Moving the tensor before it becomes a parameter is unsafe: there is one parameter more, also in the state dict.
 
+    ## What verify shows
+    `torchlint verify` looks at what the line has bound: confirmed if it is no leaf, refuted if it is one.
+
     ## References
     - [torch.Tensor.is_leaf](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.is_leaf.html): "b was created
       by the operation that cast a cpu Tensor into a cuda Tensor"

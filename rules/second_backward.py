@@ -77,6 +77,9 @@ class SecondBackward(Rule):
     The fix goes backward once, through the sum of two losses that stand in neighbouring lines. It is unsafe: hooks and
     logs see one pass where there would have been two.
 
+    ## What verify shows
+    `torchlint verify` waits for the error: confirmed by it, refuted by backwards from the line that pass.
+
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html): `retain_graph`
     """

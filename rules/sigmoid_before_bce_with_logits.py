@@ -55,6 +55,10 @@ class SigmoidBeforeBceWithLogits(Rule):
     ## Fix safety
     Removing the sigmoid is unsafe: it changes the loss. It is offered where nothing else reads the sigmoid.
 
+    ## What verify shows
+    `torchlint verify` looks at what the loss is given: confirmed if all values are in [0, 1], at each call; refuted if
+    there are others, at each call.
+
     ## References
     - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html):
       "This loss combines a Sigmoid layer and the BCELoss in one single class"

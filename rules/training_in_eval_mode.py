@@ -84,6 +84,10 @@ class TrainingInEvalMode(Rule):
     ## Fix safety
     The fix calls `train()` at the head of the loop's body, and is unsafe: it changes what is trained.
 
+    ## What verify shows
+    `torchlint verify` looks at the mode whenever the module is trained after the line has run: confirmed if a layer
+    that behaves otherwise is in eval mode, refuted if it never is, or there is no such layer.
+
     ## References
     - [torch.nn.Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)
     """

@@ -89,6 +89,9 @@ class UncalledMethod(Rule):
     Calling the method is what the line is there for, and safe. It is unsafe for `backward`, which may raise where
     another pass has freed the graph.
 
+    ## What verify shows
+    `torchlint verify` confirms it if the line is reached.
+
     ## References
     - [torch.optim: Taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
     """

@@ -60,7 +60,6 @@ USES = {
     "torch.nn.init.constant": "nn.init.constant(weight, 0)",
     "torch.nn.init.dirac": "nn.init.dirac(torch.zeros(3, 3, 3))",
     "torch.nn.init.sparse": "nn.init.sparse(weight, 0.1)",
-    "torch.nn.utils.weight_norm": "nn.utils.weight_norm(nn.Linear(2, 2))",
     "torch.nn.utils.stateless.functional_call": "torch.nn.utils.stateless.functional_call(nn.Linear(3, 3), {}, (x,))",
     "torch.nn.NLLLoss2d": "nn.NLLLoss2d()",
     "torch.nn.Container": "nn.Container()",

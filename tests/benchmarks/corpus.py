@@ -23,7 +23,7 @@ SAMPLE = 10
 """One file of so many is in the sample that is copied so many times: the copies are as many as all files."""
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-PART = 5
+PART = 17
 """One definition of so many in the fixtures' good files is about 500 lines."""
 
 
@@ -116,7 +116,7 @@ def long_file(lines: int) -> str:
 
 
 def _parts() -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
-    """The imports of the fixtures' good files, and of their definitions every fifth, with names for all."""
+    """The imports of the fixtures' good files, and of their definitions every seventeenth, with names for all."""
     imports: list[str] = []
     definitions: list[tuple[str, dict[str, str]]] = []
     for number, path in enumerate(sorted(FIXTURES.glob("*/good.py"))):

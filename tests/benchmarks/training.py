@@ -128,7 +128,7 @@ def fit_{n}(arguments):
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr, weight_decay=0.05)
     total = arguments.epochs * len(loader)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_{n}(step, 500, total))
-    scaler = torch.cuda.amp.GradScaler()
+    scaler = torch.amp.GradScaler()
     best = 0.0
     for epoch in range(arguments.epochs):
         loss = train_epoch_{n}(model, loader, optimizer, scheduler, scaler, device)

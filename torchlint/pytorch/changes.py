@@ -151,8 +151,6 @@ DEPRECATIONS = (
            fix=_rename("torch.nn.utils.clip_grad_norm_")),
     *_renamed("torch.nn.init", "uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform "
               "kaiming_normal orthogonal sparse", "torch.nn.init.{}_", (1, 0), (1, 0)),
-    Change("torch.nn.utils.weight_norm", _WARNS,
-           "torch.nn.utils.parametrizations.weight_norm, which changes the keys of the state_dict", (2, 2), (2, 1)),
     Change("torch.nn.utils.stateless.functional_call", _WARNS, "torch.func.functional_call", (2, 0), (2, 0),
            fix=_rename("torch.func.functional_call")),
     Change("torch.nn.NLLLoss2d", _WARNS, "torch.nn.NLLLoss", (1, 0), fix=_rename("torch.nn.NLLLoss")),

@@ -18,7 +18,7 @@ class Mixed(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.lost = nn.Parameter(torch.ones(3)).double()  # verify: parameter-lost-by-move confirmed, unseen by the linter
+        self.lost = nn.Parameter(torch.ones(3)).double()  # verify: parameter-lost-by-move confirmed
         self.kept = nn.Parameter(torch.ones(3)).to("cpu")  # verify: parameter-lost-by-move inconclusive
 
 

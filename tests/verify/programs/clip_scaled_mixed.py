@@ -30,7 +30,7 @@ class Trainer:
 class Scaled(Trainer):
     def train(self):
         self.backward()
-        clip_grad_norm_(self.model.parameters(), 1.0)  # verify: clip-before-unscale confirmed, unseen by the linter
+        clip_grad_norm_(self.model.parameters(), 1.0)  # verify: clip-before-unscale confirmed
         self.step()
 
 
@@ -41,7 +41,7 @@ class Fused(Trainer):
 
     def train(self):
         self.backward()
-        clip_grad_norm_(self.model.parameters(), 1.0)  # verify: clip-before-unscale confirmed, unseen by the linter
+        clip_grad_norm_(self.model.parameters(), 1.0)  # verify: clip-before-unscale confirmed
         self.step()
 
 

@@ -28,7 +28,7 @@ class Trainer:
 
     def before(self):
         self.optimizer.zero_grad()
-        clip(self.model.parameters(), 1.0)  # verify: clip-outside-step confirmed, unseen by the linter
+        clip(self.model.parameters(), 1.0)  # verify: clip-outside-step confirmed
         self.loss().backward()
         self.optimizer.step()
 
@@ -36,11 +36,11 @@ class Trainer:
         self.optimizer.zero_grad()
         self.loss().backward()
         self.optimizer.step()
-        clip_grad_value_(self.model.parameters(), 0.5)  # verify: clip-outside-step confirmed, unseen by the linter
+        clip_grad_value_(self.model.parameters(), 0.5)  # verify: clip-outside-step confirmed
 
     def old_ones(self):
         """Clips what the last step has used, and then clears it."""
-        clip_grad_norm_(list(self.model.parameters()), 1.0)  # verify: clip-outside-step confirmed, unseen by the linter
+        clip_grad_norm_(list(self.model.parameters()), 1.0)  # verify: clip-outside-step confirmed
         self.optimizer.zero_grad()
         self.loss().backward()
         self.optimizer.step()
@@ -63,7 +63,7 @@ class Trainer:
             return loss
 
         self.optimizer.step(evaluate)
-        clip_grad_norm_(self.model.parameters(), 1.0)  # verify: clip-outside-step confirmed, unseen by the linter, says inconclusive
+        clip_grad_norm_(self.model.parameters(), 1.0)  # verify: clip-outside-step confirmed, says inconclusive
 
     def measured(self):
         self.optimizer.zero_grad()

@@ -36,7 +36,7 @@ def report():
     model.eval()
     total, worst = 0.0, []
     for _ in range(4):
-        out = model(torch.randn(8, 4))  # verify: evaluation-with-grad confirmed, unseen by the linter
+        out = model(torch.randn(8, 4))  # verify: evaluation-with-grad confirmed
         total += out.mean().item()
         worst.append(out.min().data)
     return total, worst
@@ -46,7 +46,7 @@ def generate():
     recurrent.eval()
     x, state = torch.randn(1, 1, 4), None
     for _ in range(6):
-        x, state = recurrent(x, state)  # verify: evaluation-with-grad confirmed, unseen by the linter
+        x, state = recurrent(x, state)  # verify: evaluation-with-grad confirmed
         x = x[..., :4]
     return x.sum().item()
 

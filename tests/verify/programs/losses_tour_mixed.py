@@ -24,7 +24,7 @@ def soft_labels(x):
 for step in range(6):
     x, y = torch.randn(12, 5), torch.randint(3, (12,))
     optimizer.zero_grad()
-    loss = criterion(ended(x), y)  # verify: softmax-before-cross-entropy confirmed, unseen by the linter
+    loss = criterion(ended(x), y)  # verify: softmax-before-cross-entropy confirmed
     loss = loss + criterion(F.log_softmax(plain(x), 1), y)  # verify: softmax-before-cross-entropy refuted
     loss = loss + soft_labels(x)
     loss = loss + F.cross_entropy(input=columns(x), target=y)  # verify: softmax-before-cross-entropy inconclusive
@@ -35,7 +35,7 @@ for step in range(6):
     for scores in (plain(x), ended(x)):
         loss = loss + criterion(scores, y)  # verify: softmax-before-cross-entropy inconclusive
     truth = torch.randint(2, (12, 1)).float()
-    loss = loss + binary(gate(x), truth)  # verify: sigmoid-before-bce-with-logits confirmed, unseen by the linter
+    loss = loss + binary(gate(x), truth)  # verify: sigmoid-before-bce-with-logits confirmed
     loss = loss + binary(plain(x)[:, :1], truth)  # verify: sigmoid-before-bce-with-logits refuted
     loss.backward()
     optimizer.step()

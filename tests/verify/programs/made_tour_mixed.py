@@ -14,9 +14,9 @@ class Fresh(nn.Module):
     def forward(self, x):
         """A new head for each batch."""
         h = self.first(x).relu()
-        h = nn.LayerNorm(8)(h)  # verify: module-created-in-forward confirmed, unseen by the linter
-        head = nn.Linear(8, 1)  # verify: module-created-in-forward confirmed, unseen by the linter
-        scale = nn.Parameter(torch.ones(1))  # verify: module-created-in-forward confirmed, unseen by the linter
+        h = nn.LayerNorm(8)(h)  # verify: module-created-in-forward confirmed
+        head = nn.Linear(8, 1)  # verify: module-created-in-forward confirmed
+        scale = nn.Parameter(torch.ones(1))  # verify: module-created-in-forward confirmed
         return head(h) * scale
 
 

@@ -20,7 +20,7 @@ class Noisy(nn.Module):
 
     def forward(self, x):
         h = checkpoint(self.block, x, use_reentrant=False)
-        return self.head(F.dropout(h, 0.5))  # verify: dropout-ignores-mode confirmed, unseen by the linter
+        return self.head(F.dropout(h, 0.5))  # verify: dropout-ignores-mode confirmed
 
     def block(self, x):
         return F.dropout(self.body(x), 0.2, self.training)  # verify: dropout-ignores-mode refuted

@@ -20,7 +20,7 @@ class Scaled(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        return gradient * ctx.factor  # verify: backward-arity confirmed, unseen by the linter
+        return gradient * ctx.factor  # verify: backward-arity confirmed
 
 
 class Clipped(torch.autograd.Function):
@@ -63,7 +63,7 @@ def arity():
 
 
 def context():
-    with torch.no_grad:  # verify: uncalled-method confirmed, unseen by the linter
+    with torch.no_grad:  # verify: uncalled-method confirmed
         print("never")
 
 
