@@ -51,7 +51,7 @@ class DeprecatedApi(Rule):
     What takes their place must be in the oldest release that the project asks for, in its pyproject.toml or
     requirements.txt. Code that asks for a version is left alone, and so is what warns on no release that it asks for.
     What only the documentation calls deprecated (`torch.norm`, `torch.svd`) is not reported, nor `torch.jit`, which has
-    no simple replacement, nor `torch.nn.utils.weight_norm`: what takes its place does not load its checkpoints.
+    no simple replacement, nor `torch.nn.utils.weight_norm`: what takes its place saves weights under other names.
 
     ## Why is this bad?
     Today it fills the log with warnings, which hide others. In a later release the line raises, and a training that ran
@@ -90,6 +90,7 @@ class DeprecatedApi(Rule):
 
     code = "TL802"
     category = Category.SUSPICIOUS
+    aliases = ("TOR101", "TOR103")
     triggers = ((b"torch",),)
 
     @classmethod

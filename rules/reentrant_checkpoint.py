@@ -78,6 +78,7 @@ class ReentrantCheckpoint(Rule):
 
     code = "TL205"
     category = Category.SUSPICIOUS
+    aliases = ("TOR003",)
     triggers = ((b"checkpoint",), (b"torch",))
     calls = frozenset({"checkpoint", "checkpoint_sequential"})
 

@@ -75,6 +75,7 @@ class RequireGradTypo(Rule):
 
     code = "TL804"
     category = Category.CORRECTNESS
+    aliases = ("TOR002",)
     triggers = ((b"require_grad",), (b"torch",))
     calls = api.CREATORS | {"parameters", "named_parameters", "Parameter", "Variable", "Linear"}
 

@@ -167,6 +167,13 @@ class Meta:
     category: Category
     documentation: str
     preview: bool = False
+    aliases: tuple[str, ...] = ()
+    """Codes that another linter has for the same: `TOR101`."""
+
+    @property
+    def selectors(self) -> tuple[str, ...]:
+        """What means this rule and no other, in lower case; an alias may stand for several."""
+        return (self.name, *(code.lower() for code in (self.code, *self.aliases)))
 
     @property
     def summary(self) -> str:

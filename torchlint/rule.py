@@ -53,6 +53,8 @@ class Rule:
     """`TL` and three digits (a plugin picks letters of its own): the short alias of the name."""
     category: ClassVar[Category]
     preview: ClassVar[bool] = False
+    aliases: ClassVar[Sequence[str]] = ()
+    """Codes that another linter has for the same, which are understood wherever the rule's own is: `TOR101`."""
     triggers: ClassVar[Sequence[Sequence[bytes]]] = ()
     """Literal bytes: in each group at least one must occur in a file for the rule to be able to fire."""
     calls: ClassVar[Collection[str]] = ()
@@ -91,7 +93,8 @@ class Rule:
     @classmethod
     def meta(cls) -> Meta:
         """Name, code, category and documentation of the rule."""
-        return Meta(cls.rule_name(), cls.code, cls.category, inspect.cleandoc(cls.__doc__ or ""), cls.preview)
+        documentation = inspect.cleandoc(cls.__doc__ or "")
+        return Meta(cls.rule_name(), cls.code, cls.category, documentation, cls.preview, tuple(cls.aliases))
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:

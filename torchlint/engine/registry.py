@@ -53,6 +53,7 @@ ENGINE_CHECKS = (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR, UNUSED_SUPPRESSI
 ABOUT_FILES = frozenset(check.name for check in (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR))
 """What is said of a file rather than of code in it: always on."""
 _CODE = re.compile(r"[A-Z]{2,5}\d{3}")
+_CODE_OF_TORCHFIX = re.compile(r"TOR\d{3}", re.IGNORECASE)
 
 
 class RegistryError(Exception):
@@ -65,6 +66,8 @@ class UnknownRule(Exception):
     def __init__(self, selector: str, names: Collection[str]) -> None:
         """`names` are those that could have been meant."""
         unknown = f"unknown rule or category `{selector}`{hint(selector, names)}"
+        if _CODE_OF_TORCHFIX.fullmatch(selector.strip()):
+            unknown = f"no rule stands for `{selector}` of TorchFix: docs/from-torchfix.md says why"
         super().__init__(unknown if selector.strip() else "the name of a rule is empty")
 
 
@@ -160,12 +163,17 @@ def find(selector: str) -> list[Meta]:
         meta
         for meta in known
         if lower in (meta.name, meta.category.value, "all")
-        or (re.fullmatch(r"[A-Za-z]+\d*", wanted) and meta.code.startswith(wanted.upper()))
+        or (re.fullmatch(r"[A-Za-z]+\d*", wanted) and _has_code(meta, wanted.upper()))
     ]
     if not found:
         names = [meta.name for meta in known] + [meta.code for meta in known] + [item.value for item in Category]
         raise UnknownRule(wanted, names)
     return found
+
+
+def _has_code(meta: Meta, prefix: str) -> bool:
+    """Whether a code of a rule, or one of another linter for it, begins so."""
+    return any(code.startswith(prefix) for code in (meta.code, *meta.aliases))
 
 
 def select(
@@ -190,9 +198,7 @@ def select(
         for selector in selectors:
             metas_found = find(selector)
             names.update(meta.name for meta in metas_found)
-            explicit.update(
-                meta.name for meta in metas_found if selector.strip().lower() in (meta.name, meta.code.lower())
-            )
+            explicit.update(meta.name for meta in metas_found if selector.strip().lower() in meta.selectors)
         return names
 
     if chosen is None:

@@ -54,7 +54,7 @@ class _Mark:
     def covers(self, meta: Meta, lines: Container[int]) -> bool:
         if not self.whole_file and self.span.start.line not in lines:
             return False
-        return self.selector in (_ANY_RULE, meta.name, meta.code.lower())
+        return self.selector in (_ANY_RULE, *meta.selectors)
 
 
 class Suppressions:
@@ -174,7 +174,7 @@ class Suppressions:
 
 def _by_selector(known: Iterable[Meta]) -> Mapping[str, Meta]:
     """What a comment may name, in lower case: names and codes."""
-    return {selector: meta for meta in known for selector in (meta.name, meta.code.lower())}
+    return {selector: meta for meta in known for selector in meta.selectors}
 
 
 def _shown(selector: str) -> str:

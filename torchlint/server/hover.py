@@ -35,4 +35,4 @@ def _metas(analysis: Analysis, uri: str, position: types.Position) -> Iterator[M
     for selector, span in named:
         place = analysis.place(span)
         if place.uri == uri and place.range.start <= position <= place.range.end:
-            yield from (meta for meta in known.values() if selector in (meta.name, meta.code.lower()))
+            yield from (meta for meta in known.values() if selector in meta.selectors)

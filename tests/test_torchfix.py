@@ -1,0 +1,64 @@
+"""TorchFix's codes are understood: each that has a rule finds what it found there, the others say that they have none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from torchlint import SourceFile
+from torchlint.engine import registry
+from torchlint.engine.examination import lint
+
+PAGE = (Path(__file__).parent.parent / "docs" / "from-torchfix.md").read_text("utf-8")
+CODES = sorted(set(re.findall(r"TOR\d{3}", PAGE)))
+ALIASES = {alias for meta in registry.metas() for alias in meta.aliases}
+
+
+@pytest.mark.parametrize(
+    ("code", "program"),
+    [
+        ("TOR001", "import torch\nx = torch.solve(b, a)\n"),
+        ("TOR001", "import torch\nx = torch.symeig(a, eigenvectors=True)\n"),
+        ("TOR002", "import torch\nnet = torch.nn.Linear(2, 2)\nnet.weight.require_grad = False\n"),
+        ("TOR003", "from torch.utils.checkpoint import checkpoint\ny = checkpoint(block, x)\n"),
+        ("TOR004", "from torch import symeig\nx = symeig(a)\n"),
+        ("TOR101", "import torch\nwith torch.backends.cuda.sdp_kernel(enable_math=True):\n    pass\n"),
+        ("TOR101", "import torch\nx = torch.chain_matmul(a, b)\n"),
+        ("TOR101", "import torch\nx = torch.cholesky(a)\n"),
+        ("TOR101", "import torch\nq, r = torch.qr(a)\n"),
+        ("TOR101", "import torch\nx = torch.range(0, 3)\n"),
+        ("TOR101", "import torch\nwith torch.cuda.amp.autocast():\n    pass\n"),
+        ("TOR103", "from functorch import vmap\nf = vmap(g)\n"),
+    ],
+)
+def test_what_it_found_is_found(code: str, program: str) -> None:
+    selection = registry.select([code])
+    assert lint(SourceFile("a.py", program.encode()), selection)
+    lines = [f"{line}  # noqa: {code}" if "pass" not in line else line for line in excused.splitlines()]
+    assert not lint(SourceFile("a.py", "\n".join(lines).encode()), selection)
+
+
+def test_a_prefix_means_all_of_them() -> None:
+    assert {rule.rule_name() for rule in registry.select(["tor0"]).rules} == {
+        "removed-api",
+        "require-grad-typo",
+        "reentrant-checkpoint",
+    }
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_page_says_what_stands_for_each(code: str) -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith("|") and code in line)
+    names = re.findall(r"\| `([a-z-]+)`", row)
+    if code in ALIASES:
+        assert names == [meta.name for meta in registry.metas() if code in meta.aliases]
+        return
+    assert "| none" in row
+    with pytest.raises(registry.UnknownRule, match=f"no rule stands for `{code}` of TorchFix"):
+        registry.select([code])
+
+
+def test_the_page_names_all_aliases() -> None:
+    assert ALIASES <= set(CODES)
