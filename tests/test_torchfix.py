@@ -1,4 +1,4 @@
-"""TorchFix's codes are understood: each that has a rule finds what it found there, the others say that they have none."""
+"""TorchFix's codes: each that has a rule finds what it found there, the others say that they have none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALIASES = {alias for meta in registry.metas() for alias in meta.aliases}
 def test_what_it_found_is_found(code: str, program: str) -> None:
     selection = registry.select([code])
     assert lint(SourceFile("a.py", program.encode()), selection)
-    lines = [f"{line}  # noqa: {code}" if "pass" not in line else line for line in excused.splitlines()]
+    lines = [f"{line}  # noqa: {code}" for line in program.splitlines()]
     assert not lint(SourceFile("a.py", "\n".join(lines).encode()), selection)
 
 
@@ -61,4 +61,4 @@ def test_the_page_says_what_stands_for_each(code: str) -> None:
 
 
 def test_the_page_names_all_aliases() -> None:
-    assert ALIASES <= set(CODES)
+    assert set(CODES) >= ALIASES
