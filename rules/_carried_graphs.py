@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from torchlint import Model
-from torchlint.model.events import Backward, Call, Exit, Loop, events_in
+from torchlint.model.events import Backward, Call, Loop, events_in
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Container,
@@ -70,8 +70,7 @@ class CarriedGraphs:
 
     def _through_loop(self, graph: set[Value], loop: Loop, backward: Backward) -> Iterator[tuple[Value, Value]]:
         """The values of the iteration before in a graph, where each goes backward, and what they are after it."""
-        leaves = any(isinstance(item, Exit) for item in loop.body)
-        if loop.implicit or leaves or backward.path != loop.path or backward.passed:
+        if loop.implicit or loop.always_leaves or backward.path != loop.path or backward.passed:
             return
         for phi in graph:
             if isinstance(phi, Phi) and phi.loop is loop and len(phi.parents) == 2:

@@ -30,7 +30,7 @@ class ScaledClip:
 
 
 class ClipBeforeUnscale(Rule):
-    """Gradients are clipped before their scale is taken out: every step shrinks.
+    """Gradients are clipped before their scale is taken out: the bound is far too low.
 
     ## What it does
     Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from
@@ -39,8 +39,8 @@ class ClipBeforeUnscale(Rule):
     ## Why is this bad?
     A gradient scaler multiplies the loss, and so the gradients, by 65536 at first; `scaler.step` divides them again.
     Clipping in between compares multiplied gradients with the bound. They exceed it almost always, and are then
-    divided once more: the step sees a norm of 0.000015 where 1.0 was asked for. Training is slow or stands still, and
-    changes with the scale.
+    divided once more: the step sees a norm of 0.000015 where 1.0 was asked for. With SGD training stands still. Adam and
+    its kin make up for the size, but every gradient is clipped, and norms that are logged carry the scale.
 
     ## Example
     ```python
@@ -171,7 +171,7 @@ class ClipBeforeUnscale(Rule):
         self.report(
             found.clip.site,
             f"gradients are clipped while they carry the scale of `{name}`: "
-            f"the steps of `{found.step.name}` come out thousands of times too small",
+            f"for `{found.step.name}` the bound is thousands of times too low",
             related=[
                 (found.backward.site, "the gradients are computed here, times the scale"),
                 (found.step.site, "and divided by the scale here, after the clipping"),

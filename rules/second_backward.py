@@ -190,8 +190,7 @@ def _frees(backward: events.Backward) -> bool:
 
 def _comes_again(loop: events.Loop, backward: events.Backward) -> bool:
     """Whether each iteration of a loop goes backward, and more than one comes."""
-    leaves = any(isinstance(item, events.Exit) for item in loop.body)
-    return not leaves and backward.path == loop.path and not backward.passed
+    return not loop.always_leaves and backward.path == loop.path and not backward.passed
 
 
 def _loss_name(node: ast.AST) -> str:

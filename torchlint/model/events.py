@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from torchlint.model.values import (
     Tensor,
@@ -257,6 +258,11 @@ class Loop:
     """Whether it comes to one iteration at least."""
     over: Value | None = None
     """What it goes over."""
+
+    @cached_property
+    def always_leaves(self) -> bool:
+        """Whether each iteration that gets so far ends by `break`, `return`, `continue` or `raise`."""
+        return any(isinstance(item, Exit) for item in self.body)
 
 
 @dataclass(eq=False, repr=False)

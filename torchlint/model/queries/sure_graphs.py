@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 
-from torchlint.model.ownership import Ownership
+from torchlint.model.ownership import Ownership, parameters_of
 from torchlint.model.tracking import Tracking, ancestry, graph_inputs, has_parameters
 from torchlint.model.values import Answer, Container, Module, Optimizer, Phi, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api, naming
@@ -49,10 +50,20 @@ class SureGraphs:
             callee = value.parents[0]
         return callee is not None and self._is_trained(resolved(callee))
 
+    @cached_property
+    def _stepping(self) -> list[Optimizer]:
+        return [item for item in map(resolved, self.ownership.stepped) if isinstance(item, Optimizer)]
+
+    @cached_property
+    def _given(self) -> set[Value]:
+        """What the optimizers that step were given the parameters of, as it is written."""
+        return {item for optimizer in self._stepping for item in parameters_of(optimizer)[0]}
+
     def _is_trained(self, module: Value) -> bool:
         if module not in self._trained:
-            steps = [item for item in self.ownership.stepped if isinstance(resolved(item), Optimizer)]
-            held = any(self.ownership.holds(resolved(item), module) is Answer.YES for item in steps)
+            held = module in self._given or any(
+                self.ownership.holds(item, module) is Answer.YES for item in self._stepping
+            )
             frozen = held and any(module in ancestry([item]) for item in self.frozen)
             self._trained[module] = held and not frozen and has_parameters(module)
         return self._trained[module]
