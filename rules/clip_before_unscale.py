@@ -39,8 +39,8 @@ class ClipBeforeUnscale(Rule):
     ## Why is this bad?
     A gradient scaler multiplies the loss, and so the gradients, by 65536 at first; `scaler.step` divides them again.
     Clipping in between compares multiplied gradients with the bound. They exceed it almost always, and are then
-    divided once more: the step sees a norm of 0.000015 where 1.0 was asked for. With SGD training stands still. Adam and
-    its kin make up for the size, but every gradient is clipped, and norms that are logged carry the scale.
+    divided once more: the step sees a norm of 0.000015 where 1.0 was asked for. With SGD training stands still. Adam
+    makes up for the size, but every gradient is clipped, and norms that are logged carry the scale.
 
     ## Example
     ```python
