@@ -15,7 +15,7 @@ from torchlint.model.queries import losses
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
-_WHOLE = re.compile(r"(?i)batch_?size|bs")
+from . import _written_sums as written_sums
 
 
 @dataclass(frozen=True)
@@ -95,16 +95,16 @@ class MeanScaleMismatch(Rule):
     def _divisions(self, addition: ast.AugAssign) -> Iterator[WrongCount]:
         """Where the total of an addition in a loop is divided behind that loop by the wrong length."""
         scope = self._scope(addition)
-        loop, total = self.model.tree.parent(addition), _name(addition.target)
+        loop, total = self.model.tree.parent(addition), written_sums.name_of(addition.target)
         while isinstance(loop, ast.With):
             loop = self.model.tree.parent(loop)
-        if not isinstance(loop, ast.For) or not (loader := _iterated(loop.iter)):
+        if not isinstance(loop, ast.For) or not (loader := written_sums.iterated(loop.iter)):
             return
         for division in self._divisions_of.get((scope, total), []):
             if division.lineno <= (loop.end_lineno or loop.lineno):
                 continue
             divisor = division.right if isinstance(division, ast.BinOp) else division.value
-            counted = _counted(self._written_out(divisor, scope))
+            counted = written_sums.counted(self._written_out(divisor, scope))
             samples = self._samples(addition.value, loop)
             if counted == (loader, not samples) and samples is not None and self._is_sum(total, addition, loop, scope):
                 if not self._is_scaled(division) and not self._has_batches_of_one(loop):
@@ -117,7 +117,7 @@ class MeanScaleMismatch(Rule):
         found: dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]] = defaultdict(list)
         for node in self.model.tree.of_type(ast.BinOp, ast.AugAssign):
             if isinstance(node.op, ast.Div):
-                found[self._scope(node), _dividend(node)].append(node)
+                found[self._scope(node), written_sums.dividend(node)].append(node)
         return found
 
     @cached_property
@@ -145,7 +145,7 @@ class MeanScaleMismatch(Rule):
         """Whether nothing changes a name but the addition, a 0 before the loop, and divisions."""
         for node in self._stores_of.get((scope, total), []):
             statement = self.model.tree.statement(node)
-            if statement is addition or _divides(statement, total):
+            if statement is addition or written_sums.divides(statement, total):
                 continue
             if _is_inside(node, loop) or not isinstance(statement, ast.Assign) or not self._is_start(node, statement):
                 return False
@@ -166,9 +166,9 @@ class MeanScaleMismatch(Rule):
         factors = (
             [added.left, added.right] if isinstance(added, ast.BinOp) and isinstance(added.op, ast.Mult) else [added]
         )
-        sizes = [item for item in factors if _is_batch_size(item)]
+        sizes = [item for item in factors if written_sums.is_batch_size(item)]
         rest = [item for item in factors if item not in sizes]
-        if len(rest) != 1 or not self._is_mean_loss(_tensor(rest[0]), loop):
+        if len(rest) != 1 or not self._is_mean_loss(written_sums.tensor_of(rest[0]), loop):
             return None
         return bool(sizes)
 
@@ -181,7 +181,7 @@ class MeanScaleMismatch(Rule):
             return False
         stores = self._stores_of.get((self._scope(loop), node.id), [])
         statements = [self.model.tree.parent(item) for item in stores if _is_inside(item, loop)]
-        changed = [item for item in ast.walk(loop) if _changes(item, node.id)]
+        changed = [item for item in ast.walk(loop) if written_sums.changes(item, node.id)]
         return (
             bool(statements)
             and not changed
@@ -223,7 +223,7 @@ class MeanScaleMismatch(Rule):
         """Whether a loop goes over a loader, and nothing says that that leaves samples of its dataset out."""
         loaders = self._loaders(loop)
         parts = [loader.part(name) for loader in loaders for name in ("sampler", "batch_sampler", "drop_last")]
-        return not any(parts) and bool(loaders or naming.LOADER.search(_iterated(loop.iter)))
+        return not any(parts) and bool(loaders or naming.LOADER.search(written_sums.iterated(loop.iter)))
 
     # -- report ---------------------------------------------------------------------------------------
 
@@ -258,71 +258,3 @@ def _loops(items: list[events.Item]) -> Iterator[events.Loop]:
 
 def _is_inside(node: ast.Name, loop: ast.For) -> bool:
     return loop.lineno <= node.lineno <= (loop.end_lineno or loop.lineno)
-
-
-def _name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _iterated(node: ast.expr) -> str:
-    """What a loop goes over, through `enumerate` and progress bars, as it is written; empty if that is a call."""
-    while isinstance(node, ast.Call) and node.args and python_ast.called_name(node) in ("enumerate", "tqdm", "track"):
-        node = node.args[0]
-    return "" if any(isinstance(item, ast.Call) for item in ast.walk(node)) else ast.unparse(node)
-
-
-def _counted(node: ast.expr) -> tuple[str, bool] | None:
-    """Of `len(loader)` the loader and True, of `len(loader.dataset)` the loader and False."""
-    if not isinstance(node, ast.Call) or _name(node.func) != "len" or len(node.args) != 1:
-        return None
-    counted = node.args[0]
-    if isinstance(counted, ast.Attribute) and counted.attr == "dataset":
-        return ast.unparse(counted.value), True
-    return ast.unparse(counted), False
-
-
-def _dividend(division: ast.BinOp | ast.AugAssign) -> str:
-    """The name that is divided."""
-    return _name(_tensor(division.left if isinstance(division, ast.BinOp) else division.target))
-
-
-def _divides(statement: ast.AST, name: str) -> bool:
-    """Whether a statement divides what it assigns: `a /= n`, `a = a / n`."""
-    if isinstance(statement, ast.AugAssign):
-        return isinstance(statement.op, ast.Div)
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) and _dividend(value) == name
-
-
-def _tensor(node: ast.expr) -> ast.expr:
-    """What a number is taken of: `loss` of `loss.item()`, `loss.detach().cpu().numpy()`, `float(loss)`."""
-    while True:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-            if node.func.attr not in ("item", "detach", "cpu", "numpy"):
-                return node
-            node = node.func.value
-        elif isinstance(node, ast.Call) and _name(node.func) == "float" and len(node.args) == 1:
-            node = node.args[0]
-        elif isinstance(node, ast.Attribute) and node.attr == "data":
-            node = node.value
-        else:
-            return node
-
-
-def _is_batch_size(node: ast.expr) -> bool:
-    """`x.size(0)`, `x.shape[0]`, `len(x)`, `batch_size`."""
-    if isinstance(node, ast.Call):
-        given = node.args[0] if len(node.args) == 1 else None
-        is_first = isinstance(given, ast.Constant) and given.value == 0
-        return (python_ast.called_name(node) == "size" and is_first) or (
-            _name(node.func) == "len" and given is not None
-        )
-    if isinstance(node, ast.Subscript):
-        is_first = isinstance(node.slice, ast.Constant) and node.slice.value == 0
-        return is_first and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
-    return bool(_WHOLE.fullmatch(python_ast.dotted(node).rpartition(".")[2]))
-
-
-def _changes(node: ast.AST, name: str) -> bool:
-    """Whether a node changes what a name stands for: `loss /= 2`."""
-    return isinstance(node, ast.AugAssign) and _name(node.target) == name

@@ -72,7 +72,7 @@ class NonscalarBackward(Rule):
     code = "TL105"
     category = Category.CORRECTNESS
     preview = True
-    triggers = (triggers.BACKWARD, (b"reduction",), (b'"none"', b"'none'"))
+    triggers = (triggers.BACKWARD, (b"reduction",))
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import definitions
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
@@ -87,7 +87,8 @@ class ParameterLostByMove(Rule):
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
         """Whether brackets in which something requires a gradient close, and a move follows."""
-        return any(_is_moved(data, match) for match in _MADE.finditer(data))
+        plain = prefilter.plain(data)
+        return any(_is_moved(plain, match) for match in _MADE.finditer(plain))
 
     def ask(self) -> Iterator[LostParameter]:
         for statement in self.model.tree.of_type(ast.Assign, ast.AnnAssign):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import values
 from torchlint.pytorch import api, table
 from torchlint.syntax import python_ast
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _IMPORT = re.compile(
-    rb"\butils\s*\.\s*checkpoint|\btorch\s*\.\s*utils\s+(?:import|as)\b|\btorch\s+import\b[^\r\n]*\butils\b"
+    rb"\butils[\s)]*\.\s*checkpoint|\btorch\s*\.\s*utils\s+(?:import|as)\b|\btorch\s+import\b[^\r\n]*\butils\b"
 )
 _OPTION = "use_reentrant"
 _OWN_OPTIONS = frozenset(
@@ -84,7 +84,7 @@ class ReentrantCheckpoint(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return _IMPORT.search(data) is not None
+        return _IMPORT.search(prefilter.plain(data)) is not None
 
     def ask(self) -> Iterator[Reentrant]:
         for call in self.model.tree.of_type(ast.Call):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, Safety, edits
+from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.model import definitions
 from torchlint.pytorch import naming
 
@@ -79,11 +78,11 @@ class SuperInitOrder(Rule):
 
     code = "TL811"
     category = Category.CORRECTNESS
-    triggers = ((b"torch", b"lightning"), (b"Module",), (b"__init__",))
+    triggers = ((b"torch", b"lightning"), (b"class",), (b"__init__",))
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and any(map(_may_come_too_early, _INIT.split(data)[1:]))
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return any(map(_may_come_too_early, prefilter.initializers(data)))
 
     def ask(self) -> Iterator[ChildTooEarly | NoInit]:
         for info in self.model.definitions.classes.values():
@@ -96,16 +95,13 @@ class SuperInitOrder(Rule):
     ) -> Iterator[ChildTooEarly | NoInit]:
         from torchlint.syntax.python_ast import site_of
 
-        receiver, child = method.parameters[0], None
-        for node in _in_order(method.node):
-            if isinstance(node, ast.Call) and _may_initialize(node, receiver):
-                if child is not None and _is_init(node):
-                    yield ChildTooEarly(site_of(child), site_of(node), child.attr)
-                return
-            if child is None and isinstance(node, (ast.Assign, ast.AnnAssign)):
-                child = self._child(node, receiver)
-        if child is not None and not self._is_hook(method):
+        child, init = _first_child(method.node, method.parameters[0], self._makes_child)
+        if child is None:
+            return
+        if init is None and not self._is_hook(method):
             yield NoInit(site_of(method.node), site_of(child), info.name)
+        if isinstance(init, ast.Call) and _is_init(init):
+            yield ChildTooEarly(site_of(child), site_of(init), child.attr)
 
     def _is_hook(self, method: definitions.FunctionInfo) -> bool:
         """Whether tests define a class that cannot be made."""
@@ -126,21 +122,9 @@ class SuperInitOrder(Rule):
             return False
         return bool(names) and all(_is_module_class(name) for name in names)
 
-    def _child(self, node: ast.Assign | ast.AnnAssign, receiver: str) -> ast.Attribute | None:
-        """The attribute of the receiver that an assignment gives a module or parameter."""
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for target in targets:
-            is_own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
-            if is_own and isinstance(target, ast.Attribute) and self._makes_child(node.value):
-                if isinstance(target.value, ast.Name) and target.value.id == receiver:
-                    return target
-        return None
-
-    def _makes_child(self, value: ast.expr | None) -> bool:
+    def _makes_child(self, value: ast.Call) -> bool:
         from torchlint.syntax.python_ast import dotted
 
-        if not isinstance(value, ast.Call):
-            return False
         written = dotted(value.func)
         name = self.model.definitions.qualified(written, value)
         if name in _PARAMETERS or (_is_module_class(name) and name.rpartition(".")[2] != "Module"):
@@ -194,15 +178,40 @@ class SuperInitOrder(Rule):
         return edits.Change("call it", [edits.InsertBefore(new, "super().__init__()")], Safety.SAFE)
 
 
-_INIT = re.compile(rb"\bdef\s+__init__\b")
-_CALL = re.compile(rb"\bsuper\s*\(|__init__\s*\(")
-_CHILD = re.compile(rb"\.\s*\w+\s*(?::[^=\n]{0,99})?=(?!=)[\s\S]{0,200}?[A-Z]\w*\s*\(")
+def _may_come_too_early(method: prefilter.Initializer | None) -> bool:
+    """Whether an `__init__` assigns something before it may initialize; one that cannot be read may."""
+    if method is None:
+        return True
+    arguments = [*method.node.args.posonlyargs, *method.node.args.args]
+    child = _first_child(method.node, arguments[0].arg, method.may_make_module)[0] if arguments else None
+    return child is not None
 
 
-def _may_come_too_early(rest: bytes) -> bool:
-    """Whether something is assigned before a call that may initialize, in what follows the name of an `__init__`."""
-    call, child = _CALL.search(rest), _CHILD.search(rest)
-    return child is not None and (call is None or child.start() < call.start())
+def _first_child(
+    function: ast.AST, receiver: str, makes_child: Callable[[ast.Call], bool]
+) -> tuple[ast.Attribute | None, ast.AST | None]:
+    """The first module or parameter that is assigned before something may initialize, and what does, if anything."""
+    child, nodes = None, list(_in_order(function))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
+        is_handed_on = isinstance(node, ast.Attribute) and node.attr == "__init__" and id(node) not in called
+        if is_handed_on or (isinstance(node, ast.Call) and _may_initialize(node, receiver)):
+            return child, node
+        if child is None and isinstance(node, (ast.Assign, ast.AnnAssign)):
+            child = _own_target(node, receiver) if _calls(node.value, makes_child) else None
+    return child, None
+
+
+def _calls(value: ast.expr | None, makes_child: Callable[[ast.Call], bool]) -> bool:
+    return isinstance(value, ast.Call) and makes_child(value)
+
+
+def _own_target(node: ast.Assign | ast.AnnAssign, receiver: str) -> ast.Attribute | None:
+    """The attribute of the receiver that is assigned."""
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == receiver:
+            return target
+    return None
 
 
 def _in_order(function: ast.AST) -> Iterator[ast.AST]:
@@ -229,10 +238,15 @@ def _may_initialize(call: ast.Call, receiver: str) -> bool:
     if _is_super(call):
         return False
     given = [*call.args, *(item.value for item in call.keywords)]
-    if _is_init(call) or any(isinstance(item, ast.Name) and item.id == receiver for item in given):
+    if _is_init(call) or any(_is_receiver(item, receiver) for item in given):
         return True
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     return (isinstance(owner, ast.Call) and _is_super(owner)) or (isinstance(owner, ast.Name) and owner.id == receiver)
+
+
+def _is_receiver(node: ast.expr, receiver: str) -> bool:
+    """Whether a node is the object, or the object as one of the class above."""
+    return (isinstance(node, ast.Call) and _is_super(node)) or (isinstance(node, ast.Name) and node.id == receiver)
 
 
 def _is_module_class(name: str) -> bool:

@@ -102,7 +102,8 @@ class UncalledMethod(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return _unentered().search(data) is not None or prefilter.stands_alone(data, _uncalled())
+        plain = prefilter.plain(data)
+        return _unentered().search(plain) is not None or prefilter.stands_alone(plain, _uncalled())
 
     def ask(self) -> Iterator[Named | Unentered]:
         for trace in self.model.program.traces:

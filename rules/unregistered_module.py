@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import definitions, values
 from torchlint.pytorch import api, stateful_modules
 from torchlint.syntax import python_ast
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _COUNTING = frozenset("len enumerate zip range reversed print iter list tuple sorted isinstance".split())
 _OWN_WAY = frozenset("parameters named_parameters modules named_modules state_dict _apply to cuda".split())
 """Methods by which a class sees to its parameters itself."""
-_MADE = rb"[\w.]*\b_*[A-Z]\w*\s*\("
+_MADE = rb"(?:[\w.\x80-\xff]*\b_*[A-Z]\w*\s*\(|\((?=[^\n]{0,200}\b(?:torch|nn)\b))"
 _FILLED = re.compile(
     rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*[\[{(]\s*(\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?" + _MADE
 )
@@ -98,7 +98,8 @@ class UnregisteredModule(Rule):
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
         """Whether something that is made by a class, as its name tells, gets into a container that is an attribute."""
-        if _FILLED.search(data) or (_EMPTY.search(data) and _ADDED.search(data)):
+        data = prefilter.plain(data)
+        if prefilter.renames_classes(data) or _FILLED.search(data) or (_EMPTY.search(data) and _ADDED.search(data)):
             return True
         kept = {match[1] for match in _KEPT.finditer(data)} if _ADDED.search(data) else set()
         return any(match[1] in kept for match in _LOCAL.finditer(data)) if kept else False

@@ -10,23 +10,30 @@ It must not say no where the model finds something: what it does not understand 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from torchlint.prefilter import searches
 from torchlint.prefilter.changes import Changes
+from torchlint.prefilter.initializers import Initializer
+from torchlint.prefilter.initializers import initializers as initializers_of
 from torchlint.prefilter.outline import Outline
 from torchlint.prefilter.statements import stands_alone
 from torchlint.pytorch.triggers import BACKWARD, holds
+from torchlint.syntax.spelling import with_plain_lines
 
 __all__ = [
+    "Initializer",
     "calls_in_method",
     "goes_backward",
+    "initializers",
     "may_change_leaf",
     "may_change_saved_tensor",
     "may_empty_cache_in_loop",
     "may_evaluate_with_grad",
     "may_keep_graph",
+    "plain",
+    "renames_classes",
     "stands_alone",
     "training_names",
 ]
@@ -45,6 +52,21 @@ def may_change_leaf(data: bytes) -> bool:
 def goes_backward(data: bytes) -> bool:
     """Whether a file calls `backward`."""
     return holds(data, BACKWARD) and searches.goes_backward(Outline.of(data))
+
+
+def initializers(data: bytes) -> Iterator[Initializer | None]:
+    """The `__init__` methods that may do something before that of the class above; None for what cannot be read."""
+    return initializers_of(Outline.of(data))
+
+
+def plain(data: bytes) -> bytes:
+    """A file with lines that do not go on, and without blanks around dots: for searches by regular expressions."""
+    return with_plain_lines(data)
+
+
+def renames_classes(data: bytes) -> bool:
+    """Whether a file calls a class by a name that does not look like one."""
+    return any(name[:1].isupper() and not alias[:1].isupper() for alias, name in Outline.of(data).aliases.items())
 
 
 def training_names(data: bytes) -> frozenset[bytes]:

@@ -10,6 +10,7 @@ from torchlint.prefilter.outline import TARGETS, WORD, Outline, bound_names, dec
 from torchlint.pytorch import naming
 from torchlint.pytorch.api import MODULE_EVIDENCE
 from torchlint.pytorch.autograd_table import INPLACE_MODULES, MODULES, MODULES_WITHOUT_PARAMETERS
+from torchlint.syntax.spelling import with_plain_lines
 
 HOLDERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 
@@ -72,6 +73,7 @@ def have_graphs(data: bytes) -> bool:
         return False
     if any(text in data for text in _SURE_GRAPHS):
         return True
+    data = with_plain_lines(data)
     places = (place + len(text) for text in _GRAPHS for place in finds(data, text))
     asks = b"getattr" in data
     return any(_USED.match(data, end) or (asks and data[end : end + 1] in b"\"'") for end in places)

@@ -18,7 +18,7 @@ WORD = rb"[\w\x80-\xff]+"
 _TARGET = rb"(?:self\.)?" + WORD
 TARGETS = rb"%s(?:[ \t]*,[ \t]*%s)*" % (_TARGET, _TARGET)
 """Names and attributes of `self` that a statement binds: one, or several with commas in between."""
-BINDING = re.compile(rb"^[ \t]*(%s)[ \t]*(?::[^=\n]+)?=(?!=)" % TARGETS, re.M)
+BINDING = re.compile(rb"(?:^|;)[ \t]*(%s)[ \t]*(?::[^=\n]+)?=(?!=)" % TARGETS, re.M)
 _HEADER = re.compile(rb"\n([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(%s)" % WORD)
 _HANDED_ON = (b")", b"]", b"}", b",", b";", b"\n", b" ", b"'", b'"')
 """What stands behind the name of a method or function that is not called there; the last two only behind a string."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchlint.prefilter.outline import BINDING, Function, Outline, bound_names, finds
+from torchlint.prefilter.outline import BINDING, WORD, Function, Outline, bound_names, decoded, finds
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES
 
 _TARGET = re.compile(
-    rb"(?:[ \t]*(?:if|elif|else|for|while|with|try|except|finally)\b[^\n]*:|[^\n]*;)?"
+    rb"(?:[ \t]*(?:if|elif|else|for|while|with|try|except|finally|async)\b[^\n]*:|[^\n]*;)?"
+    rb"(?:[ \t]*[A-Za-z_\x80-\xff][\w.\x80-\xff]*[ \t]*=(?!=))*"
     rb"(?:[ \t]*[\[{(][^\n]*|[ \t(]*(?:[A-Za-z_\x80-\xff][\w.\x80-\xff]*[ \t]*([\[(][^\n]*)?|\])[ \t]*[*/]?)$"
 )
 """What a statement changes, up to the operator: with what follows the name, from the first bracket on."""
@@ -18,9 +19,9 @@ _ELEMENT_OF_TUPLE = re.compile(
     rb"\n[ \t]*(?:[(\[]?[A-Za-z_\x80-\xff][\w.\x80-\xff]*\[[^\n=]*|[(\[][^\n=]*)\][ \t]*,[^\n=]*=(?!=)"
 )
 _KEY = re.compile(rb"\[[ \t]*[fr]?([\"'])[^\"'\n]*\1[ \t]*\]$")
-_NO_TENSOR = re.compile(rb"[ \t]*(?:[fr]?[\"'\[]|len\(|\([^()\n]*,[ \t]*\))")
+_NO_TENSOR = re.compile(rb"[ \t]*(?:[fr]?[\"']|\[(?![^\n]*\][ \t]*[\[*@/+-])|len\(|\([^()\n]*,[ \t]*\))")
 _BRACKET = re.compile(rb"[()]")
-_LAST_NAME = re.compile(rb"\w+$")
+_LAST_NAME = re.compile(WORD + rb"$")
 _CALLED = re.compile(rb"[^()\n]*\)\(")
 _BOUND = re.compile(rb"\w|[ \t]*=(?!=)")
 _KEYS = re.compile(rb"[\"']out[\"']\s*:")
@@ -74,8 +75,11 @@ class Places:
 
     def _of_flag(self, place: int) -> Iterator[int]:
         """Where a flag takes effect: at its call, or wherever the module is used that it is an argument of."""
-        if not self._callee(place)[:1].isupper() or _CALLED.match(self.data, place):
+        callee = decoded(self._callee(place))
+        made = self.outline.aliases.get(callee, callee)
+        if not made[:1].isupper() or _CALLED.match(self.data, place):
             yield place
+        if made and not made[:1].isupper():
             return
         names = self.outline.binding(place)
         if not names and (function := self.outline.around(place)) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable, Iterable, Iterator, Set
 from functools import lru_cache
 from typing import TypeGuard
@@ -19,6 +20,9 @@ _BACKWARD = last_names_with(GoesBackward)
 _STEPPING = last_names_with(Steps, TakesGradients)
 _KEEPING = last_names_with(Keeps)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LOOP = re.compile(rb"\b(?:for|while)\b")
+_SWITCHES = re.compile(rb"\btrain\b(?!\(\))(?<=\.train)")
+"""`train` of an object, in another way than to switch to training."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -110,7 +114,7 @@ def keeps_while_evaluating(outline: Outline) -> bool:
 
 def computes_while_evaluating(outline: Outline) -> bool:
     """Whether something is computed in a loop, with gradients on, where a model is switched to evaluation."""
-    switching = [*outline.users("eval"), *(outline.users("train") if b"train(False" in outline.data else ())]
+    switching = [*outline.users("eval"), *(outline.users("train") if _SWITCHES.search(outline.data) else ())]
     return any(_computes(outline, part) for part in _evaluating(outline, switching))
 
 
@@ -118,20 +122,19 @@ def _evaluating(outline: Outline, switching: Iterable[Function | None]) -> Itera
     """The parts with a loop that are reached from where a model is switched to evaluation."""
     evaluating = _reaching(outline, switching)
     for part in outline.parts if evaluating else ():
-        text = outline.text(part)
-        if (b"for " in text or b"while " in text) and not evaluating.isdisjoint(_reaching(outline, [part])):
+        if _LOOP.search(outline.text(part)) and not evaluating.isdisjoint(_reaching(outline, [part])):
             yield part
 
 
 def _reaching(outline: Outline, functions: Iterable[Function | None]) -> set[Function | None]:
-    """Functions, those that call them, and so on."""
+    """Functions, those that call them or hand them on, and so on."""
     found = set(functions)
     todo = list(found)
     while todo:
         function = todo.pop()
-        callers = set(outline.callers(function.name)) - found if function else set()
-        found |= callers
-        todo.extend(callers)
+        users = set(outline.users(function.name)) - found if function else set()
+        found |= users
+        todo.extend(users)
     return found
 
 

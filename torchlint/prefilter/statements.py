@@ -18,6 +18,8 @@ def _may_stand_alone(data: bytes, place: int) -> bool:
     line = data[start:place]
     if _BINDS.match(line) or b"#" in line:
         return False
+    if line.count(b"(") < line.count(b")"):
+        return True  # it began in a line before
     if line.count(b"(") != line.count(b")") and not line.lstrip().startswith(b"("):
         return False
     before = data[:start].rstrip() if start < 400 else data[start - 400 : start].rstrip()

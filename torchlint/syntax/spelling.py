@@ -48,6 +48,7 @@ def _normalized(data: bytes) -> bytes:
     )
 
 
+@lru_cache(maxsize=1)
 def with_plain_lines(data: bytes) -> bytes:
     """A program with lines that end in a newline and do not go on, and without blanks before brackets and dots."""
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

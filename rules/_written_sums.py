@@ -1,0 +1,78 @@
+"""How loops, sums and counts of losses are written."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from torchlint.syntax import python_ast
+
+_WHOLE = re.compile(r"(?i)batch_?size|bs")
+
+
+def name_of(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def iterated(node: ast.expr) -> str:
+    """What a loop goes over, through `enumerate` and progress bars, as it is written; empty if that is a call."""
+    while isinstance(node, ast.Call) and node.args and python_ast.called_name(node) in ("enumerate", "tqdm", "track"):
+        node = node.args[0]
+    return "" if any(isinstance(item, ast.Call) for item in ast.walk(node)) else ast.unparse(node)
+
+
+def counted(node: ast.expr) -> tuple[str, bool] | None:
+    """Of `len(loader)` the loader and True, of `len(loader.dataset)` the loader and False."""
+    if not isinstance(node, ast.Call) or name_of(node.func) != "len" or len(node.args) != 1:
+        return None
+    counted = node.args[0]
+    if isinstance(counted, ast.Attribute) and counted.attr == "dataset":
+        return ast.unparse(counted.value), True
+    return ast.unparse(counted), False
+
+
+def dividend(division: ast.BinOp | ast.AugAssign) -> str:
+    """The name that is divided."""
+    return name_of(tensor_of(division.left if isinstance(division, ast.BinOp) else division.target))
+
+
+def divides(statement: ast.AST, name: str) -> bool:
+    """Whether a statement divides what it assigns: `a /= n`, `a = a / n`."""
+    if isinstance(statement, ast.AugAssign):
+        return isinstance(statement.op, ast.Div)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) and dividend(value) == name
+
+
+def tensor_of(node: ast.expr) -> ast.expr:
+    """What a number is taken of: `loss` of `loss.item()`, `loss.detach().cpu().numpy()`, `float(loss)`."""
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+            if node.func.attr not in ("item", "detach", "cpu", "numpy"):
+                return node
+            node = node.func.value
+        elif isinstance(node, ast.Call) and name_of(node.func) == "float" and len(node.args) == 1:
+            node = node.args[0]
+        elif isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+        else:
+            return node
+
+
+def is_batch_size(node: ast.expr) -> bool:
+    """`x.size(0)`, `x.shape[0]`, `len(x)`, `batch_size`."""
+    if isinstance(node, ast.Call):
+        given = node.args[0] if len(node.args) == 1 else None
+        is_first = isinstance(given, ast.Constant) and given.value == 0
+        return (python_ast.called_name(node) == "size" and is_first) or (
+            name_of(node.func) == "len" and given is not None
+        )
+    if isinstance(node, ast.Subscript):
+        is_first = isinstance(node.slice, ast.Constant) and node.slice.value == 0
+        return is_first and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    return bool(_WHOLE.fullmatch(python_ast.dotted(node).rpartition(".")[2]))
+
+
+def changes(node: ast.AST, name: str) -> bool:
+    """Whether a node changes what a name stands for: `loss /= 2`."""
+    return isinstance(node, ast.AugAssign) and name_of(node.target) == name
