@@ -42,23 +42,23 @@ class Requirements:
         top = self._sources.top_of(os.path.normpath(folder))
         for above in map(Path, upward(os.path.normpath(folder))):
             passed.append(above)
-            found = self._known[above] if above in self._known else _asked_in(above)
+            found = self._known[above] if above in self._known else self._asked_in(above)
             if found is not None or str(above) == top or above in self._known:
                 break
         self._known.update(dict.fromkeys(passed, found))
         return found
 
-
-def _asked_in(folder: Path) -> Releases | None:
-    """What the files right in a folder ask for."""
-    for name in FILES:
-        text = _text(folder / name)
-        found = None
-        if text is not None:
-            found = _of_project(text) if name == "pyproject.toml" else required(text.splitlines()[:_MAX_LINES])
-        if found is not None:
-            return found
-    return None
+    def _asked_in(self, folder: Path) -> Releases | None:
+        """What the files right in a folder ask for."""
+        there = self._sources.names(str(folder))
+        for name in (name for name in FILES if name in there):
+            text = _text(folder / name)
+            found = None
+            if text is not None:
+                found = _of_project(text) if name == "pyproject.toml" else required(text.splitlines()[:_MAX_LINES])
+            if found is not None:
+                return found
+        return None
 
 
 def _text(path: Path) -> str | None:
