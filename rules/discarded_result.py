@@ -100,7 +100,8 @@ class DiscardedResult(Rule):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
                 continue
             is_method = node.func.attr in api.OUT_OF_PLACE | api.MOVING and not self._is_function(node)
-            if is_method and self._is_tensor(result.parents[0]) and not self._is_meant(node):
+            is_statement = isinstance(self.model.tree.parent(node), ast.Expr)  # else what a function returns, here
+            if is_method and is_statement and self._is_tensor(result.parents[0]) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
 
     def _node(self, value: values.Value) -> ast.AST | None:
