@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -72,7 +72,7 @@ class CarriedGraphs:
         """The values of the iteration before in a graph, where each goes backward, and what they are after it."""
         if loop.implicit or loop.always_leaves or backward.path != loop.path or backward.passed:
             return
-        for phi in graph:
+        for phi in _by_age(graph):
             if isinstance(phi, Phi) and phi.loop is loop and len(phi.parents) == 2:
                 yield phi, phi.parents[1]
 
@@ -80,7 +80,7 @@ class CarriedGraphs:
         """The attributes of an object that one of its methods reads, goes backward through, and writes anew."""
         if trace.receiver is None or trace.root is None or trace.root.owner is None or trace.root.name == "__init__":
             return
-        for item in graph:
+        for item in _by_age(graph):
             attribute = isinstance(item, Unknown) and item.origin == "attribute" and item.parents[0] is trace.receiver
             carried = trace.heap.get((trace.receiver, item.label)) if attribute else None
             if carried is not None and not self._is_used_elsewhere(trace, item.label):
@@ -103,6 +103,11 @@ class CarriedGraphs:
         calls = [event for event in events_in(loop.body) if isinstance(event, Call)] if loop else trace.of(Call)
         same = {state, carried, *inputs_of(state), *carried.parents}
         return any(not same.isdisjoint(_handed(event)) for event in calls)
+
+
+def _by_age(values: Iterable[Value]) -> list[Value]:
+    """Values in the order in which they were made, names of the program in theirs: one answer for one program."""
+    return sorted(values, key=lambda item: (item.order, item.label))
 
 
 def _handed(call: Call) -> set[Value]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from torchlint import Model
 from torchlint.model import definitions
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint import Model
 
 
 def speaks_of_gradients(node: ast.AST) -> bool:

@@ -6,16 +6,17 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
-from torchlint.model.queries.clipping import is_unbounded
+from torchlint.model.queries import clipping
 from torchlint.pytorch import naming, triggers
 
 UNSCALED, UNSURE = "unscaled", "unsure"
-State = events.Backward | str | None
+State: TypeAlias = "events.Backward | str | None"
 """The backward pass whose gradients are scaled; or that they were unscaled, perhaps were, or never scaled (None)."""
-Arrivals = dict[events.Clip, set[State]]
+Arrivals: TypeAlias = "dict[events.Clip, set[State]]"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,9 @@ class ClipBeforeUnscale(Rule):
 
     def _compares(self, clip: events.Clip) -> bool:
         """Whether a clipping has a bound, and that is not scaled like the gradients."""
-        return not is_unbounded(clip, self.model.tree) and clip.bound is not None and not _knows_scale(clip.bound)
+        return (
+            not clipping.is_unbounded(clip, self.model.tree) and clip.bound is not None and not _knows_scale(clip.bound)
+        )
 
     def _is_scaled(self, step: events.Step) -> bool:
         """Whether a gradient scaler makes a step, one that is not switched off."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
-from torchlint.model.queries.clipping import is_unbounded
+from torchlint.model.queries import clipping
 from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class ClipOutsideStep(Rule):
 
     def ask(self) -> Iterator[UselessClip]:
         for trace in self.model.program.traces:
-            clips = [clip for clip in trace.of(events.Clip) if not is_unbounded(clip, self.model.tree)]
+            clips = [clip for clip in trace.of(events.Clip) if not clipping.is_unbounded(clip, self.model.tree)]
             if clips and not trace.called:
                 optimizers = dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step))
                 arrivals = {optimizer: self._arrivals(trace, optimizer) for optimizer in optimizers}

@@ -17,7 +17,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_ELEMENTS = endings.SHAPES | {"gather", "index_select", "select", "take_along_dim", "masked_select"}
+_ELEMENTS = {"gather", "index_select", "select", "take_along_dim", "masked_select"}
 _DOUBLE = re.compile(r"float64|double")
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
 _WHEN = {
@@ -111,7 +111,8 @@ class LogOfSoftmax(Rule):
             return
         complement = _complement(given)
         for kind, value in (("softmax", given), ("sigmoid", given), ("1 - sigmoid", complement)):
-            source = self.model.endings.of(value, {kind.rpartition(" ")[2]}, _ELEMENTS) if value is not None else None
+            through = endings.SHAPES | _ELEMENTS
+            source = self.model.endings.of(value, {kind.rpartition(" ")[2]}, through) if value is not None else None
             if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
                 yield LogOfZero(event.site, source, kind)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 NOT_YET, IN_ORDER = "not yet", "in order"
-State = events.ScheduleStep | str
+State: TypeAlias = "events.ScheduleStep | str"
 """Neither has stepped; or the optimizer has, first; or the scheduler has, and the optimizer not yet."""
 
 

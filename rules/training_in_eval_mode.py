@@ -14,8 +14,6 @@ from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
-_KINDS = (events.ModeSwitch, events.MayClear, events.Compute, events.Call)
-
 
 @dataclass(frozen=True)
 class TrainedInEvaluation:
@@ -167,7 +165,8 @@ class TrainingInEvalMode(Rule):
             found[event] |= states
             return states
 
-        dataflow.Flow(transfer).run(dataflow.pruned(trace.items, _KINDS), frozenset({None}))
+        kinds = (events.ModeSwitch, events.MayClear, events.Compute, events.Call)
+        dataflow.Flow(transfer).run(dataflow.pruned(trace.items, kinds), frozenset({None}))
         return found
 
     def _may_switch(self, event: events.MayClear, module: values.Value) -> bool:

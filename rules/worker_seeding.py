@@ -73,7 +73,7 @@ class WorkerSeeding(Rule):
     ```
 
     ## Severity
-    Seeds and generators that repeat are a warning: a dataset that draws no random numbers does not mind.
+    Seeds and generators that repeat are a warning, not an error: a dataset that draws no random numbers does not mind.
 
     ## Fix safety
     Seeding from `torch.initial_seed()` is unsafe: random numbers are others.

@@ -1,1 +1,15 @@
-"""Questions about what was interpreted: what rules ask."""
+"""Questions about what was interpreted: what rules ask. Each module is imported when it is first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.lazy_import import submodules
+
+if TYPE_CHECKING:
+    from torchlint.model.queries import changed_api, clipping, endings, losses, module_modes, version_guards
+
+__all__ = ["changed_api", "clipping", "endings", "losses", "module_modes", "version_guards"]
+
+if not TYPE_CHECKING:
+    __getattr__ = submodules(__name__, __all__)
