@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from torchlint.model import values
 from torchlint.pytorch import losses
-from torchlint.syntax.python_ast import PythonTree
+from torchlint.syntax.python_ast import PythonTree, Site
 
 _REDUCING = frozenset("mean sum prod std var median max min norm dist".split())
 _KEEPING = frozenset(
@@ -61,12 +61,12 @@ class SingleNumbers:
 
     def _is_reduction(self, value: values.Tensor) -> bool:
         """Whether nothing at the call says which dimensions; `max(a, b)` may also be Python's."""
-        node = self._tree.node(value.site) if value.site is not None else None
+        node = self._tree.node(value.site)
         return isinstance(node, ast.Call) and not any(item.arg is None for item in node.keywords)
 
-    def _reduces(self, site: object) -> bool:
+    def _reduces(self, site: Site | None) -> bool:
         """Whether the call of a loss, or of its class, asks for no other reduction than a number's."""
-        node = self._tree.node(site) if site is not None else None  # type: ignore[arg-type]
+        node = self._tree.node(site)
         if not isinstance(node, ast.Call) or any(isinstance(item, ast.Starred) for item in node.args):
             return False
         return all(_is_reducing(keyword) for keyword in node.keywords)

@@ -141,7 +141,7 @@ class GradientsBetweenSteps:
     def _is_of_imported_class(self, optimizer: Value) -> bool:
         """Whether a class made it that is neither of this module nor known: a wrapper, which need not be like what
         it wraps."""
-        made = self.program.tree.node(optimizer.site) if optimizer.site is not None else None
+        made = self.program.tree.node(optimizer.site)
         name = self.program.definitions.qualified(dotted(made.func), made) if isinstance(made, ast.Call) else ""
         last = name.rpartition(".")[2]
         known = api.package(name) == "torch" or last in self.program.definitions.class_names

@@ -165,7 +165,7 @@ class AnomalyDetectionLeftOn(Rule):
         )
 
     def _fix(self, site: python_ast.Site) -> edits.Change | None:
-        switch = self.nodes.at(site) if self.nodes is not None else None
+        switch = self.written(site)
         if self.nodes is None or switch is None:
             return None
         tree = self.nodes.tree

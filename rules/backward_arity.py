@@ -215,7 +215,7 @@ class BackwardArity(Rule):
     def _fix(self, wrong: WrongGradients) -> edits.Change | None:
         statement = self.model.tree.node(wrong.site)
         value = statement.value if isinstance(statement, ast.Return) else None
-        node = self.nodes.at(python_ast.site_of(value)) if self.nodes is not None and value is not None else None
+        node = self.written(python_ast.site_of(value)) if value is not None else None
         if node is None or value is None:
             return None
         code, none = self.model.tree.code(value), ", None" * (wrong.inputs - wrong.given)

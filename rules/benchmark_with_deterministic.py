@@ -138,9 +138,9 @@ class BenchmarkWithDeterministic(Rule):
 
     def _fix(self, site: Site) -> edits.Change | None:
         statement = self.model.tree.node(site)
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or self.nodes is None:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             return None
-        written = self.nodes.at(python_ast.site_of(statement.value))
+        written = self.written(python_ast.site_of(statement.value))
         if written is None or not isinstance(statement.value, ast.Constant):
             return None
         return edits.Change("switch the benchmark off", [edits.Replace(written, "False")], Safety.SAFE)

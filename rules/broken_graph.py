@@ -185,13 +185,13 @@ class BrokenGraph(Rule):
     def _is_copy(self, value: values.Value) -> bool:
         """Whether a new tensor is made of data that are computed; `as_tensor` hands on what is a tensor."""
         data = self.model.program.observations.copied.get(value, ())
-        node = self.model.tree.node(value.site) if value.site is not None else None
+        node = self.model.tree.node(value.site)
         hands_on = isinstance(node, ast.Call) and called_name(node) in ("as_tensor", "asarray")
         return not hands_on and not all(map(_is_literal, data))
 
     def _is_number(self, value: values.Value) -> bool:
         """Whether a value surely is a number or array, by the call that made it: `.item()`, or one of NumPy."""
-        node: ast.AST | None = self.model.tree.node(value.site) if value.site is not None else None
+        node = self.model.tree.node(value.site)
         if isinstance(node, ast.Call) and called_name(node) in ("item", "tolist"):
             return True
         while isinstance(node, (ast.Call, ast.Attribute)):

@@ -186,7 +186,7 @@ class ClipBeforeUnscale(Rule):
     def _fix(self, found: ScaledClip) -> edits.Change | None:
         """`unscale_` before the clipping, with the scaler and the optimizer as the step has them."""
         tree, call = self.model.tree, self.model.tree.node(found.step.site)
-        clip = self.nodes.at(found.clip.site) if self.nodes is not None else None
+        clip = self.written(found.clip.site)
         if clip is None or found.step.expression is None or not isinstance(call, ast.Call):
             return None
         scaler = tree.code(call.func.value) if isinstance(call.func, ast.Attribute) else ""

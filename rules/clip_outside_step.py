@@ -163,8 +163,8 @@ class ClipOutsideStep(Rule):
         block = tree.block(nodes[0])
         if not all(tree.stands_alone(node) and tree.statement(node) in block for node in nodes) or "\n" in call:
             return None
-        old = self.nodes.at(clip) if self.nodes is not None else None
-        new = self.nodes.at(step.site) if self.nodes is not None else None
+        old = self.written(clip)
+        new = self.written(step.site)
         if old is None or new is None or not tree.code(step.site).startswith(f"{step.name}."):
             return None
         return edits.Change("move the call before the step", [edits.Delete(old), edits.InsertBefore(new, call)])

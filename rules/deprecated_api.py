@@ -187,7 +187,7 @@ class DeprecatedApi(Rule):
         call = self.model.tree.node(answer.site)
         assert isinstance(call, ast.Call)
         number, *tensors = [self.model.tree.code(argument) for argument in call.args]
-        written = [self.nodes.at(_site(item)) for item in call.args] if self.nodes is not None else []
+        written = [self.written(_site(item)) for item in call.args]
         if not written or None in written or any("\n" in item for item in (number, *tensors)):
             return None
         texts = [*tensors, f"{keyword}={number}"]

@@ -122,7 +122,7 @@ class DirectForwardCall(Rule):
     def _fix(self, site: Site) -> edits.Change | None:
         call = self.model.tree.node(site)
         assert isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-        function = self.nodes.at(python_ast.site_of(call.func)) if self.nodes is not None else None
+        function = self.written(python_ast.site_of(call.func))
         name = python_ast.dotted(call.func.value)
         if function is None or not name or self.model.tree.code(call.func.value) != name:
             return None

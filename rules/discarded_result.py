@@ -195,7 +195,7 @@ class DiscardedResult(Rule):
         )
 
     def _fix(self, discarded: Discarded) -> edits.Change | None:
-        node = self.nodes.at(discarded.site) if self.nodes is not None else None
+        node = self.written(discarded.site)
         target = self.model.tree.node(discarded.receiver)
         if node is None or not python_ast.dotted(target) or isinstance(target, ast.Subscript):
             return None

@@ -245,7 +245,7 @@ class DropoutIgnoresMode(Rule):
         """The argument `training` behind the others."""
         call = self.model.tree.node(site)
         method = self.model.program.definitions.function_around(call)
-        written = self.nodes.at(site) if self.nodes is not None else None
+        written = self.written(site)
         if written is None or method is None or not method.is_method:
             return None
         code = self.model.tree.code(site)[:-1].rstrip().removesuffix(",")

@@ -176,7 +176,7 @@ class EmptyCacheInLoop(Rule):
         )
 
     def _fix(self, site: python_ast.Site, *, safe: bool) -> edits.Change | None:
-        call = self.nodes.at(site) if self.nodes is not None else None
+        call = self.written(site)
         if self.nodes is None or call is None or not self.nodes.tree.stands_alone(call):
             return None
         return edits.Change("delete the call", [edits.Delete(call)], Safety.SAFE if safe else Safety.UNSAFE)

@@ -246,15 +246,15 @@ class EvaluationWithGrad(Rule):
         """The function decorated, where it does nothing else, or the loop in a block."""
         own = self.model.program.definitions
         no_grad, node = own.local_name("torch.no_grad"), self.model.tree.node(loop.site)
-        if no_grad is None or self.nodes is None or not isinstance(node, (ast.For, ast.While)):
+        if no_grad is None or not isinstance(node, (ast.For, ast.While)):
             return None
         around = own.function_around(node)
         function = around.node if around is not None else None
         if isinstance(function, ast.FunctionDef) and self._only_evaluates(function, node):
-            written = self.nodes.at(python_ast.site_of(function))
+            written = self.written(python_ast.site_of(function))
             change = edits.InsertBefore(written, f"@{no_grad}()") if written is not None else None
             return edits.Change(f"decorate the function with `{no_grad}()`", [change]) if change is not None else None
-        header, written = f"with {no_grad}():", self.nodes.at(loop.site)
+        header, written = f"with {no_grad}():", self.written(loop.site)
         return edits.Change(f"wrap it in `{header}`", [edits.Enclose(written, written, header)]) if written else None
 
     def _only_evaluates(self, function: ast.FunctionDef, loop: ast.AST) -> bool:

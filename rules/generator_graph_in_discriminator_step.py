@@ -263,7 +263,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         )
 
     def _name_of_maker(self, fake: values.Value) -> str:
-        node = self.model.tree.node(fake.site) if fake.site is not None else None
+        node = self.model.tree.node(fake.site)
         return (dotted(node.func) if isinstance(node, ast.Call) else "") or "another network"
 
     def _fix(self, found: UnusedPass) -> edits.Change | None:
@@ -275,7 +275,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         leading = [node for node, value in given if found.fake in tracking.ancestry([value])]
         if len(leading) != 1:
             return None
-        written = self.nodes.at(site_of(leading[0])) if self.nodes is not None else None
+        written = self.written(site_of(leading[0]))
         return edits.Change("detach it", [edits.Append(written, ".detach()")]) if written is not None else None
 
 

@@ -100,7 +100,7 @@ class ImplicitSoftmaxDim(Rule):
     def _fix(self, site: Site) -> edits.Change | None:
         import libcst as cst
 
-        call = self.nodes.at(site) if self.nodes is not None else None
+        call = self.written(site)
         if not isinstance(call, cst.Call):
             return None
         if not call.args:

@@ -119,7 +119,7 @@ class KlDivInput(Rule):
     def _fix(self, site: Site) -> edits.Change | None:
         """The argument `log_target`, where the call is of the function."""
         call = self.model.tree.node(site)
-        written = self.nodes.at(site) if self.nodes is not None and site.inner is None else None
+        written = self.written(site)
         if written is None or not isinstance(call, ast.Call) or python_ast.called_name(call) != "kl_div":
             return None
         code = self.model.tree.code(site)[:-1].rstrip().removesuffix(",")

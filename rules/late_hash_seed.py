@@ -127,7 +127,7 @@ class LateHashSeed(Rule):
 
     def _fix(self, site: Site) -> edits.Change | None:
         node = self.model.tree.node(site)
-        written = self.nodes.at(site) if self.nodes is not None else None
+        written = self.written(site)
         if written is None or not (isinstance(node, ast.Assign) or self.model.tree.stands_alone(node)):
             return None
         if isinstance(node, ast.Assign) and len(node.targets) > 1:

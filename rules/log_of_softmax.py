@@ -145,7 +145,7 @@ class LogOfSoftmax(Rule):
     def _fix(self, answer: LogOfZero) -> edits.Change | None:
         """One call for two, where one is written in the other."""
         log = self.model.tree.node(answer.log)
-        written = self.nodes.at(answer.log) if self.nodes is not None and answer.log.inner is None else None
+        written = self.written(answer.log)
         inner = _operand(log)
         if written is None or not isinstance(inner, ast.Call) or python_ast.called_name(_call(log)) != "log":
             return None

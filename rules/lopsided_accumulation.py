@@ -155,7 +155,7 @@ class LopsidedAccumulation(Rule):
         )
 
     def _fix(self, counter: ast.Name) -> edits.Change | None:
-        node = self.nodes.at(site_of(counter)) if self.nodes is not None else None
+        node = self.written(site_of(counter))
         if node is None:
             return None
         return edits.Change("count from one", [edits.Replace(node, f"({counter.id} + 1)")])

@@ -246,9 +246,9 @@ class MeanScaleMismatch(Rule):
         return python_ast.site_of(self.model.tree.statement(node)) if in_string else site
 
     def _fix(self, wrong: WrongCount, right: str) -> edits.Change | None:
-        if not wrong.fixable or self._place(wrong.division) != wrong.division or self.nodes is None:
+        if not wrong.fixable or self._place(wrong.division) != wrong.division:
             return None
-        written = self.nodes.at(wrong.divisor)
+        written = self.written(wrong.divisor)
         return edits.Change(f"divide by `{right}`", [edits.Replace(written, right)]) if written is not None else None
 
 

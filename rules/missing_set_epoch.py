@@ -127,7 +127,7 @@ class MissingSetEpoch(Rule):
 
     def _shuffles(self, sampler: values.Unknown) -> bool:
         """Whether a sampler surely shuffles, as it does by default."""
-        call = self.model.tree.node(sampler.site) if sampler.site is not None else None
+        call = self.model.tree.node(sampler.site)
         if not isinstance(call, ast.Call) or any(isinstance(item, ast.Starred) for item in call.args):
             return False
         keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
@@ -161,7 +161,7 @@ class MissingSetEpoch(Rule):
 
     def _fix(self, answer: SameOrder) -> edits.Change | None:
         """The call as the first statement of the epoch, where sampler and epoch have names in one function."""
-        if answer.sampler.inner is not None or answer.epochs.inner is not None or self.nodes is None:
+        if answer.sampler.inner is not None or answer.epochs.inner is not None:
             return None
         tree, known = self.model.tree, self.model.program.definitions
         call, loop = tree.node(answer.sampler), tree.node(answer.epochs)
@@ -175,7 +175,7 @@ class MissingSetEpoch(Rule):
         scope = function.node if function is not None else tree.module
         stores = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name.id]
         is_only = sum(isinstance(node.ctx, ast.Store) for node in stores) == 1
-        first = self.nodes.at(python_ast.site_of(loop.body[0]))
+        first = self.written(python_ast.site_of(loop.body[0]))
         if known.function_around(loop) is not function or not is_only or first is None:
             return None
         if not isinstance(tree.parent(statement), (ast.Module, *python_ast.FUNCTIONS)):

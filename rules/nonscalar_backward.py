@@ -127,7 +127,7 @@ class NonscalarBackward(Rule):
         return is_loss and module is not None and self._says_none(module.site)
 
     def _says_none(self, site: Site | None) -> bool:
-        node = self.model.tree.node(site) if site is not None else None
+        node = self.model.tree.node(site)
         given = node.keywords if isinstance(node, ast.Call) else ()
         return any(item.arg == "reduction" and _is(item.value, "none") for item in given)
 
@@ -158,9 +158,9 @@ class NonscalarBackward(Rule):
 
     def _fix(self, backward: events.Backward) -> edits.Change | None:
         node = self.model.tree.node(backward.site)
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or self.nodes is None:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return None
-        written = self.nodes.at(site_of(node.func.value))
+        written = self.written(site_of(node.func.value))
         return edits.Change("take the mean", [edits.Append(written, ".mean()")]) if written is not None else None
 
 

@@ -149,13 +149,13 @@ class OptimizerMissesParameters(Rule):
     def _target(self, value: values.Value) -> str:
         """What the call that makes a value is assigned to: `net`, `model.fc`."""
         value = values.resolved(value)
-        node = self.model.tree.node(value.site) if value.site is not None else None
+        node = self.model.tree.node(value.site)
         parent = self.model.tree.parent(node) if isinstance(node, ast.Call) else None
         is_alone = isinstance(parent, ast.Assign) and parent.value is node and len(parent.targets) == 1
         return dotted(parent.targets[0]) if is_alone and isinstance(parent, ast.Assign) else ""
 
     def _around(self, value: values.Value) -> object:
-        node = self.model.tree.node(value.site) if value.site is not None else None
+        node = self.model.tree.node(value.site)
         return self.model.program.definitions.function_around(node) if node is not None else None
 
     def _is_taken_care_of(

@@ -182,7 +182,7 @@ class ParameterLostByMove(Rule):
     def _fix(self, lost: LostParameter) -> edits.Change | None:
         """The move inside of the call that makes the parameter."""
         made, move = self.model.tree.node(lost.made), self.model.tree.node(lost.move)
-        written = self.nodes.at(lost.move) if self.nodes is not None and lost.is_parameter else None
+        written = self.written(lost.move) if lost.is_parameter else None
         if written is None or not isinstance(made, ast.Call) or not isinstance(move, ast.Call):
             return None
         code, data = self.model.tree.code, made.args[0]

@@ -164,7 +164,7 @@ class ReentrantCheckpoint(Rule):
         last = told or max((*call.args, *(item.value for item in call.keywords)), key=_end, default=None)
         if isinstance(last, ast.Starred):
             last = last.value
-        node = self.nodes.at(python_ast.site_of(last)) if self.nodes is not None and last is not None else None
+        node = self.written(python_ast.site_of(last)) if last is not None else None
         if node is None or last is None:
             return None
         code = self.model.tree.code(last)

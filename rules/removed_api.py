@@ -171,7 +171,7 @@ class RemovedApi(Rule):
         if not isinstance(node, ast.ImportFrom):
             return repairs.changed_call(self.model, self.nodes, use)
         is_inf = use.name == "torch._six" and [alias.name for alias in node.names] == ["inf"]
-        written = self.nodes.at(changed_api.place(use)) if is_inf and self.nodes is not None else None
+        written = self.written(changed_api.place(use)) if is_inf else None
         if written is None:
             return None
         code = self.model.tree.code(node).replace("torch._six", "math")
@@ -190,7 +190,7 @@ class RemovedApi(Rule):
         )
 
     def _item(self, site: Site, name: str) -> edits.Change | None:
-        written = self.nodes.at(site) if self.nodes is not None and "\n" not in name else None
+        written = self.written(site) if "\n" not in name else None
         return edits.Change("use `item()`", [edits.Replace(written, f"{name}.item()")]) if written is not None else None
 
     def report_MaskOfBytes(self, answer: MaskOfBytes) -> None:

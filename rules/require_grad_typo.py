@@ -91,9 +91,10 @@ class RequireGradTypo(Rule):
         named = any(node.value == _TYPO for node in tree.of_type(ast.Constant))
         if attributes and not named and all(isinstance(node.ctx, ast.Store) for node in attributes):
             owners = self.model.program.observations.attribute_owners
-            for site in map(site_of, attributes):
+            for node in attributes:
+                site = site_of(node)
                 if site in owners and _is_of_pytorch(owners[site]):
-                    yield Assigned(site, tree.code(tree.node(site).value))  # type: ignore[attr-defined]
+                    yield Assigned(site, tree.code(node.value))
         for call in tree.of_type(ast.Call):
             name = definitions.qualified(dotted(call.func), call) if _has_typo(call) else ""
             if name in _TAKING or (api.package(name) == "torch" and name.rpartition(".")[2] in api.CREATORS):
@@ -120,7 +121,7 @@ class RequireGradTypo(Rule):
         )
 
     def _renamed(self, site: Site, code: str) -> edits.Change | None:
-        written = self.nodes.at(site) if self.nodes is not None and "\n" not in code else None
+        written = self.written(site) if "\n" not in code else None
         return edits.Change(f"use `{_MEANT}`", [edits.Replace(written, code)]) if written is not None else None
 
     def _with_keyword(self, call: ast.Call) -> edits.Change | None:
@@ -128,7 +129,7 @@ class RequireGradTypo(Rule):
 
         from torchlint.syntax.python_ast import site_of
 
-        written = self.nodes.at(site_of(call)) if self.nodes is not None else None
+        written = self.written(site_of(call))
         keywords = [item.keyword for item in written.args] if isinstance(written, cst.Call) else []
         found = [edits.Replace(name, _MEANT) for name in keywords if name is not None and name.value == _TYPO]
         return edits.Change(f"use `{_MEANT}`", found) if found else None

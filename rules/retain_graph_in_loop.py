@@ -86,7 +86,7 @@ class RetainGraphInLoop(Rule):
         if unused.hidden is not None:
             self._report_hidden_state(unused.backward, unused.hidden.label or "a hidden state", related)
             return
-        backward = self.nodes.at(unused.backward.site) if self.nodes is not None else None
+        backward = self.written(unused.backward.site)
         self.report(
             unused.backward.site,
             "`retain_graph=True`, but no later `backward` uses the graph: its activations outlive the step",

@@ -145,8 +145,8 @@ class SchedulerBeforeOptimizer(Rule):
         block = tree.block(nodes[0])
         if not all(tree.stands_alone(node) and tree.statement(node) in block for node in nodes) or "\n" in code:
             return None
-        old = self.nodes.at(schedule) if self.nodes is not None else None
-        new = self.nodes.at(step) if self.nodes is not None else None
+        old = self.written(schedule)
+        new = self.written(step)
         if old is None or new is None:
             return None
         return edits.Change("move the call behind the step", [edits.Delete(old), edits.InsertAfter(new, code)])

@@ -177,7 +177,7 @@ class SecondBackward(Rule):
             return None
         if block.index(statements[1]) - block.index(statements[0]) != 1:
             return None
-        written = [self.nodes.at(item.site) if self.nodes is not None else None for item in (freed.first, freed.second)]
+        written = [self.written(item.site) for item in (freed.first, freed.second)]
         if written[0] is None or written[1] is None:
             return None
         code = f"({names[0]} + {names[1]}).backward()"

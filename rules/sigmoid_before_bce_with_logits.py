@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from torchlint import Category
 
-from torchlint import Category, Rule, repairs
-from torchlint.model.queries import endings, losses
-
-if TYPE_CHECKING:
-    from torchlint.syntax.python_ast import Site
+from ._doubled_activation import DoubledActivation
 
 
-@dataclass(frozen=True)
-class SigmoidAsLogits:
-    """The loss at `loss` takes what the sigmoid at `sigmoid` gives."""
-
-    loss: Site
-    sigmoid: Site
-
-
-class SigmoidBeforeBceWithLogits(Rule):
+class SigmoidBeforeBceWithLogits(DoubledActivation):
     """Binary cross-entropy with logits is given a sigmoid, though it applies one.
 
     ## What it does
@@ -68,21 +53,6 @@ class SigmoidBeforeBceWithLogits(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"BCEWithLogitsLoss", b"binary_cross_entropy_with_logits"), (b"igmoid",))
     calls = frozenset({"BCEWithLogitsLoss", "binary_cross_entropy_with_logits"})
-
-    def ask(self) -> Iterator[SigmoidAsLogits]:
-        for event, loss in self.model.endings.losses("binary_cross_entropy_with_logits"):
-            sigmoid = self.model.endings.of(losses.operands(loss)[0], {"sigmoid"}, endings.SHAPES | endings.BOUNDS)
-            if sigmoid is not None:
-                yield SigmoidAsLogits(event.site, sigmoid)
-
-    def report_SigmoidAsLogits(self, answer: SigmoidAsLogits) -> None:
-        call = self.model.tree.node(answer.loss)
-        given = call.args[0] if isinstance(call, ast.Call) and call.args else None
-        name = f"`{given.id}`" if isinstance(given, ast.Name) else "its input"
-        self.report(
-            answer.loss,
-            f"the loss takes logits, but {name} is a sigmoid: gradients are small, and perfect predictions cost",
-            related=[(answer.sigmoid, "the sigmoid is here")],
-            help="give it what the sigmoid is made of",
-            fix=repairs.without_activation(self.model, self.nodes, answer.loss, answer.sigmoid),
-        )
+    function = "binary_cross_entropy_with_logits"
+    activation = "sigmoid"
+    spoken = "the loss"

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from torchlint import Category
 
-from torchlint import Category, Rule, repairs
-from torchlint.model.queries import endings, losses
-
-if TYPE_CHECKING:
-    from torchlint.syntax.python_ast import Site
+from ._doubled_activation import DoubledActivation
 
 
-@dataclass(frozen=True)
-class SoftmaxAsLogits:
-    """The loss at `loss` takes what the softmax at `softmax` gives."""
-
-    loss: Site
-    softmax: Site
-
-
-class SoftmaxBeforeCrossEntropy(Rule):
+class SoftmaxBeforeCrossEntropy(DoubledActivation):
     """Cross-entropy is given a softmax, though it applies one itself.
 
     ## What it does
@@ -68,21 +53,6 @@ class SoftmaxBeforeCrossEntropy(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"CrossEntropyLoss", b"cross_entropy"), (b"oftmax",))
     calls = frozenset({"CrossEntropyLoss", "cross_entropy"})
-
-    def ask(self) -> Iterator[SoftmaxAsLogits]:
-        for event, loss in self.model.endings.losses("cross_entropy"):
-            softmax = self.model.endings.of(losses.operands(loss)[0], {"softmax"}, endings.SHAPES | endings.BOUNDS)
-            if softmax is not None:
-                yield SoftmaxAsLogits(event.site, softmax)
-
-    def report_SoftmaxAsLogits(self, answer: SoftmaxAsLogits) -> None:
-        call = self.model.tree.node(answer.loss)
-        given = call.args[0] if isinstance(call, ast.Call) and call.args else None
-        name = f"`{given.id}`" if isinstance(given, ast.Name) else "its input"
-        self.report(
-            answer.loss,
-            f"cross-entropy takes logits, but {name} is a softmax: gradients are small, and perfect predictions cost",
-            related=[(answer.softmax, "the softmax is here")],
-            help="give it what the softmax is made of",
-            fix=repairs.without_activation(self.model, self.nodes, answer.loss, answer.softmax),
-        )
+    function = "cross_entropy"
+    activation = "softmax"
+    spoken = "cross-entropy"

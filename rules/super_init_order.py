@@ -153,8 +153,8 @@ class SuperInitOrder(Rule):
         same_block = tree.statement(call) in tree.block(tree.node(answer.child))
         if not same_block or not tree.stands_alone(call) or not code.endswith("__init__()"):
             return None
-        old = self.nodes.at(answer.init) if self.nodes is not None else None
-        new = self.nodes.at(answer.child) if self.nodes is not None else None
+        old = self.written(answer.init)
+        new = self.written(answer.child)
         if old is None or new is None:
             return None
         return edits.Change("initialize first", [edits.Delete(old), edits.InsertBefore(new, code)], Safety.SAFE)
@@ -169,7 +169,7 @@ class SuperInitOrder(Rule):
         )
 
     def _added(self, answer: NoInit) -> edits.Change | None:
-        new = self.nodes.at(answer.child) if self.nodes is not None else None
+        new = self.written(answer.child)
         tree = self.model.tree
         function = tree.node(answer.site)
         in_body = isinstance(function, ast.FunctionDef) and tree.statement(tree.node(answer.child)) in function.body

@@ -236,11 +236,11 @@ class TrainingInEvalMode(Rule):
         """`train()` as the first statement of the loop, where the module has one name in it and at the switch."""
         node, call = self.model.tree.node(trained.loop.site), self.model.tree.node(trained.forward.site)
         written = python_ast.dotted(call.func) if isinstance(call, ast.Call) else ""
-        if self.nodes is None or not isinstance(node, (ast.For, ast.While)):
+        if not isinstance(node, (ast.For, ast.While)):
             return None
         if not written or written != trained.name or len(trained.forward.calls) > trained.loop.depth:
             return None
-        first = self.nodes.at(python_ast.site_of(node.body[0]))
+        first = self.written(python_ast.site_of(node.body[0]))
         if first is None:
             return None
         statement = f"{written}.train()"

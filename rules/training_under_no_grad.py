@@ -213,7 +213,7 @@ class TrainingUnderNoGrad(Rule):
         )
 
     def _without(self, switch: python_ast.Site | None) -> edits.Change | None:
-        decorator = self.nodes.at(switch) if self.nodes is not None else None
+        decorator = self.written(switch)
         if not isinstance(decorator, cst.Decorator):
             return None
         return edits.Change("remove the decorator that switches gradients off", [edits.Delete(decorator)])

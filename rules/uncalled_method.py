@@ -176,7 +176,7 @@ class UncalledMethod(Rule):
         )
 
     def _fix(self, site: Site, message: str, safety: Safety) -> edits.Change | None:
-        node = self.nodes.at(site) if self.nodes is not None else None
+        node = self.written(site)
         return edits.Change(message, [edits.Append(node, "()")], safety) if node is not None else None
 
 

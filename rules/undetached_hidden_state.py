@@ -101,7 +101,7 @@ class UndetachedHiddenState(Rule):
         tree, site = self.model.tree, carried.maker.site
         statement = tree.statement(tree.node(site)) if site is not None else None
         backward = tree.node(carried.backward.site)
-        written = self.nodes.at(carried.backward.site) if self.nodes is not None else None
+        written = self.written(carried.backward.site)
         if carried.loop is None or written is None or not tree.stands_alone(backward):
             return None
         if not isinstance(statement, ast.Assign) or statement not in tree.block(backward):

@@ -189,7 +189,7 @@ class UnregisteredModule(Rule):
 
     def _is_parameter(self, value: values.Tensor) -> bool:
         """Whether a leaf is made by `nn.Parameter`."""
-        call = self.model.tree.node(value.site) if value.site is not None else None
+        call = self.model.tree.node(value.site)
         if not isinstance(call, ast.Call) or any(item.arg == "requires_grad" for item in call.keywords):
             return False
         return self.model.program.definitions.qualified(python_ast.dotted(call.func), call) in api.PARAMETERS
@@ -211,7 +211,7 @@ class UnregisteredModule(Rule):
         known = self.model.program.definitions
         is_short = known.imports.get("nn") == "torch.nn"
         name = f"nn.{found.holder}" if is_short else known.local_name(f"torch.nn.{found.holder}")
-        written = self.nodes.at(found.site) if self.nodes is not None and found.site.inner is None else None
+        written = self.written(found.site)
         code = self.model.tree.code(found.site)
         if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
             return None

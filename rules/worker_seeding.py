@@ -260,9 +260,9 @@ class WorkerSeeding(Rule):
     def _fix(self, site: python_ast.Site) -> edits.Change | None:
         """The seed that PyTorch has given the worker."""
         call = self.model.tree.node(site)
-        if not isinstance(call, ast.Call) or not call.args or self.nodes is None:
+        if not isinstance(call, ast.Call) or not call.args:
             return None
-        written = self.nodes.at(python_ast.site_of(call.args[0]))
+        written = self.written(python_ast.site_of(call.args[0]))
         is_imported = self.model.program.definitions.imports.get("torch") == "torch"
         return (
             edits.Change("seed with PyTorch's seed", [edits.Replace(written, _INSTEAD)])

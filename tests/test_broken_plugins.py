@@ -92,7 +92,7 @@ def test_a_rule_that_asks_as_it_did_in_0_1() -> None:
     exec(OLD_RULE, names)
     (finding,) = lint(SourceFile("a.py", b"loss.backward()\n"), Selection((names["Seed"],)))
     assert finding.name == "internal-error"
-    assert "after torchlint 0.1 that is `site`; `self.nodes.at(site)` gives LibCST's node" in finding.message
+    assert "after torchlint 0.1 that is `site`; `self.written(site)` gives LibCST's node" in finding.message
 
 
 WRONG = {

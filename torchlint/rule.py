@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torchlint.model import Model
     from torchlint.syntax.edits import Change
-    from torchlint.syntax.matching import Nodes
+    from torchlint.syntax.matching import Nodes, Written
     from torchlint.syntax.python_ast import Site
     from torchlint.syntax.tree import Tree
 
@@ -78,6 +78,10 @@ class Rule:
     def nodes(self) -> Nodes | None:
         """The file as it is written, by the sites of answers; None where LibCST cannot parse it."""
         return self._nodes_of()
+
+    def written(self, site: Site | None) -> Written | None:
+        """What is written at a site, for a fix; None where that is in another file, or LibCST reads something else."""
+        return self.nodes.at(site) if self.nodes is not None else None
 
     @property
     def tree(self) -> Tree:

@@ -55,7 +55,7 @@ _OWN_QUESTIONS = frozenset("model.clearing model.gradmode model.keeping model.mu
 """Modules that are questions of single rules now."""
 _OWN_QUESTION = "asked by the rule that needs it"
 _ATTRIBUTES = {
-    "node": "`site`; `self.nodes.at(site)` gives LibCST's node",
+    "node": "`site`; `self.written(site)` gives LibCST's node",
     **dict.fromkeys("clearing_words grad_modes keeping mutation upkeep".split(), _OWN_QUESTION),
     "protocol": "`ownership`; the rest is asked by the rules that need it",
     "retention": "`retained_graphs`",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from torchlint.files.python import python_tree
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
@@ -326,8 +326,14 @@ class PythonTree:
 
     # -- sites --------------------------------------------------------------------------------------
 
-    def node(self, site: Site) -> ast.AST:
-        """The node at a site, the outermost where there are several of a kind."""
+    @overload
+    def node(self, site: Site) -> ast.AST: ...
+    @overload
+    def node(self, site: Site | None) -> ast.AST | None: ...
+    def node(self, site: Site | None) -> ast.AST | None:
+        """The node at a site, the outermost where there are several of a kind; None where there is no site."""
+        if site is None:
+            return None
         if site.inner is not None:
             return site.inner.tree.node(site.inner.site)
         if site.kind not in self._by_site:

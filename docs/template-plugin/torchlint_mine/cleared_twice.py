@@ -101,7 +101,7 @@ class ClearedTwice(Rule):
         )
 
     def _fix(self, clear: events.Clear) -> edits.Change | None:
-        if self.nodes is None or not self.model.tree.stands_alone(self.model.tree.node(clear.site)):
+        if not self.model.tree.stands_alone(self.model.tree.node(clear.site)):
             return None
-        call = self.nodes.at(clear.site)
+        call = self.written(clear.site)
         return edits.Change("delete the call", [edits.Delete(call)], Safety.SAFE) if call is not None else None

@@ -22,5 +22,5 @@ def _is_large(bound: Value, tree: PythonTree) -> bool:
     """Whether a bound is a large number, or is written as infinity: `float("inf")`, `math.inf`."""
     if isinstance(bound, Plain) and isinstance(bound.constant, (int, float)):
         return bound.constant >= LARGE
-    node = tree.node(bound.site) if bound.site is not None else None
+    node = tree.node(bound.site)
     return node is None or (isinstance(node, ast.expr) and re.search(r"\binf", tree.code(node)) is not None)

@@ -112,7 +112,7 @@ class _Search:
 
     def _is_written_out(self, module: Module) -> bool:
         """Whether the modules of a `Sequential` are all written in its call: a list may grow under a condition."""
-        node = self._program.tree.node(module.site) if module.site is not None else None
+        node = self._program.tree.node(module.site)
         return isinstance(node, ast.Call) and not any(isinstance(item, ast.Starred) for item in node.args)
 
 

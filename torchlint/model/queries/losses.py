@@ -33,7 +33,7 @@ def is_mean(value: Value, tree: PythonTree) -> bool:
         return False
     module = resolved(value.parents[0]) if value.op == "module" else None
     site = module.site if module is not None else value.site
-    call = tree.node(site) if site is not None else None
+    call = tree.node(site)
     if not isinstance(call, ast.Call) or any(isinstance(item, ast.Starred) for item in call.args):
         return False
     positional = losses.POSITIONAL.get(function, 0) if module is not None else 2
