@@ -30,7 +30,6 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, naming
-from torchlint.syntax.python_ast import dotted
 
 from ._timed_loops import only_times
 
@@ -142,7 +141,7 @@ class GradientsBetweenSteps:
         """Whether a class made it that is neither of this module nor known: a wrapper, which need not be like what
         it wraps."""
         made = self.program.tree.node(optimizer.site)
-        name = self.program.definitions.qualified(dotted(made.func), made) if isinstance(made, ast.Call) else ""
+        name = self.program.definitions.named(made.func) if isinstance(made, ast.Call) else ""
         last = name.rpartition(".")[2]
         known = api.package(name) == "torch" or last in self.program.definitions.class_names
         return naming.is_class_name(last) and not known and not naming.is_algorithm(last)

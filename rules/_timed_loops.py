@@ -10,7 +10,7 @@ from torchlint.model.events import Backward, Loop, Step
 from torchlint.model.program import Trace
 from torchlint.model.values import Module, Parameters, Plain, Tensor, Value, resolved
 from torchlint.pytorch import api
-from torchlint.syntax.python_ast import LOOPS, dotted, names_read, walk
+from torchlint.syntax.python_ast import LOOPS, names_read, walk
 
 _STEPPING = frozenset("backward step zero_grad synchronize".split())
 """Methods that are called in such a loop for what they do."""
@@ -35,7 +35,7 @@ def only_times(loop: Loop, trace: Trace, definitions: Definitions) -> bool:
 
 def _read_clock(statements: Iterable[ast.AST], definitions: Definitions) -> bool:
     return any(
-        definitions.qualified(dotted(node.func), node) in api.CLOCKS
+        definitions.named(node.func) in api.CLOCKS
         for statement in statements
         for node in walk(statement)
         if isinstance(node, ast.Call)

@@ -129,7 +129,7 @@ class AnomalyDetectionLeftOn(Rule):
         )
 
     def _in_test(self, node: ast.AST) -> bool:
-        function = self.model.program.definitions.method_around(node)
+        function = self.model.definitions.method_around(node)
         if function is None:
             return False
         calls = (call for call in python_ast.walk(function.node) if isinstance(call, ast.Call))
@@ -139,7 +139,7 @@ class AnomalyDetectionLeftOn(Rule):
     def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
         """`Trainer(detect_anomaly=True)` of Lightning."""
         for call in self.model.tree.of_type(ast.Call):
-            name = self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
+            name = self.model.definitions.named(call.func)
             if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
                 continue
             for item in call.keywords:

@@ -127,7 +127,7 @@ class BackwardArity(Rule):
     def ask(self) -> Iterator[WrongGradients | WrongOutputs | OldStyle]:
         from torchlint.model.queries.autograd_functions import autograd_functions
 
-        for function in autograd_functions(self.model.program.definitions):
+        for function in autograd_functions(self.model.definitions):
             old = self._old_style(function)
             if old is not None:
                 yield old
@@ -136,10 +136,10 @@ class BackwardArity(Rule):
             yield from self._wrong_outputs(function)
 
     def _wrong_gradients(self, function: AutogradFunction) -> Iterator[WrongGradients]:
-        from torchlint.model.queries.autograd_functions import nodes_of
+        from torchlint.model.queries.names import own_nodes
 
         inputs = function.inputs
-        returns = [node for node in nodes_of(function.backward) if isinstance(node, ast.Return)]
+        returns = [node for node in own_nodes(function.backward.node) if isinstance(node, ast.Return)]
         values = [_elements(node.value, function) for node in returns]
         if inputs is None or any(value is None for value in values):
             return

@@ -91,20 +91,20 @@ class BenchmarkWithDeterministic(Rule):
             if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
                 pairs = list(zip(target.elts, statement.value.elts, strict=False))
             for item, value in pairs:
-                if self._qualified(item) == f"{_CUDNN}.{flag}":
+                if self.model.definitions.named(item) == f"{_CUDNN}.{flag}":
                     yield value
 
     def _asks_for_determinism(self, statement: ast.AST) -> bool:
         if self._is_on(statement, "deterministic"):
             return True
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if not isinstance(call, ast.Call) or self._qualified(call.func) != _DETERMINISTIC:
+        if not isinstance(call, ast.Call) or self.model.definitions.named(call.func) != _DETERMINISTIC:
             return False
         return bool(python_ast.arguments(call)) and python_ast.is_literal(python_ast.arguments(call)[0], True)
 
     def _is_undone(self, statement: ast.AST) -> bool:
         """Whether something in the same function, or on the level of the module, sets a flag to anything else."""
-        function = self.model.program.definitions.function_around(statement)
+        function = self.model.definitions.function_around(statement)
         if function not in self._undone:
             self._undone[function] = self._sets_otherwise(function)
         return self._undone[function]
@@ -115,17 +115,14 @@ class BenchmarkWithDeterministic(Rule):
 
     def _sets_otherwise(self, function: definitions.FunctionInfo | None) -> bool:
         for node in ast.walk(function.node if function is not None else self.model.tree.module):
-            if self.model.program.definitions.function_around(node) is not function:
+            if self.model.definitions.function_around(node) is not function:
                 continue
             assigned = [*self._values(node, "benchmark"), *self._values(node, "deterministic")]
-            if isinstance(node, ast.Call) and self._qualified(node.func) == _DETERMINISTIC:
+            if isinstance(node, ast.Call) and self.model.definitions.named(node.func) == _DETERMINISTIC:
                 assigned += python_ast.arguments(node)[:1]
             if not all(python_ast.is_literal(value, True) for value in assigned):
                 return True
         return False
-
-    def _qualified(self, node: ast.expr) -> str:
-        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
 
     def report_BothOn(self, both: BothOn) -> None:
         self.report(

@@ -196,7 +196,7 @@ class BrokenGraph(Rule):
             return True
         while isinstance(node, (ast.Call, ast.Attribute)):
             node = node.func if isinstance(node, ast.Call) else node.value
-        return isinstance(node, ast.Name) and self.model.program.definitions.qualified(node.id, node) == "numpy"
+        return isinstance(node, ast.Name) and self.model.definitions.qualified(node.id, node) == "numpy"
 
     def _is_made_without_gradients(self, value: values.Tensor) -> bool:
         """Whether gradients are not on, which training-under-no-grad is about."""

@@ -123,7 +123,7 @@ class ClipBeforeUnscale(Rule):
         following = {_of(step): step for step in reversed(steps) if _follows(step, clip)}
         found = []
         for optimizer, step in following.items():
-            if not self._may_hold(optimizer, clip.parameters):
+            if not clipping.may_be_of(clip, optimizer, self.model.ownership):
                 continue
             states = arrivals[optimizer][clip]
             scaled = [state for state in states if isinstance(state, events.Backward)]
@@ -132,9 +132,6 @@ class ClipBeforeUnscale(Rule):
             first = min(scaled, key=lambda backward: backward.order)
             found.append(ScaledClip(clip, first, step, self._is_simple(trace, clip, step)))
         yield from found[:1]
-
-    def _may_hold(self, optimizer: values.Value, parameters: values.Value | None) -> bool:
-        return parameters is None or self.model.ownership.holds(optimizer, parameters) is not values.Answer.NO
 
     def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
         """What the gradients of an optimizer are on the paths to each clipping."""

@@ -97,14 +97,11 @@ class ClipOutsideStep(Rule):
     def _useless(self, trace: program.Trace, clip: events.Clip, arrivals: ArrivalsOf) -> Iterator[UselessClip]:
         """A clipping outside the steps of each optimizer that may hold what is clipped."""
         steps = {values.resolved(step.optimizer): step for step in trace.of(events.Step, clip.loops)}
-        steps = {optimizer: step for optimizer, step in steps.items() if self._may_hold(optimizer, clip.parameters)}
+        steps = {item: steps[item] for item in steps if clipping.may_be_of(clip, item, self.model.ownership)}
         found = [self._outside(trace, clip, step, arrivals[optimizer][clip]) for optimizer, step in steps.items()]
         useless = [item for item in found if item is not None]
         if len(useless) == len(found):
             yield from useless[:1]
-
-    def _may_hold(self, optimizer: values.Value, parameters: values.Value | None) -> bool:
-        return parameters is None or self.model.ownership.holds(optimizer, parameters) is not values.Answer.NO
 
     def _outside(
         self, trace: program.Trace, clip: events.Clip, step: events.Step, states: set[str]

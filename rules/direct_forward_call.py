@@ -105,7 +105,7 @@ class DirectForwardCall(Rule):
 
     def _hands_on(self, call: ast.Call) -> bool:
         """Whether a module makes the call, or an object that may be one: of itself, or of a part of itself."""
-        method = self.model.program.definitions.method_around(call)
+        method = self.model.definitions.method_around(call)
         bases = [] if method is None or method.owner is None else list(method.owner.ancestors())[1:]
         return any(base not in ("builtins.object", "abc.ABC") for base in bases if isinstance(base, str))
 

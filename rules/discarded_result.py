@@ -110,7 +110,7 @@ class DiscardedResult(Rule):
 
     def _is_function(self, call: ast.Call) -> bool:
         """`F.relu(x, inplace=True)`, or what writes elsewhere by `out=`."""
-        name = self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
+        name = self.model.definitions.named(call.func)
         return name.startswith("torch.") or any(item.arg in ("out", "inplace") for item in call.keywords)
 
     def _is_tensor(self, value: values.Value, seen: frozenset[values.Value] = frozenset()) -> bool:
@@ -131,7 +131,7 @@ class DiscardedResult(Rule):
             return any(self._is_tensor(item, seen) for item in value.parents)
         if not isinstance(node, ast.Call):
             return False
-        name = self.model.program.definitions.qualified(python_ast.dotted(node.func), node)
+        name = self.model.definitions.named(node.func)
         last = python_ast.called_name(node)
         if name.startswith("torch."):
             is_made = api.operator_name(name) is not None or (last in api.CREATORS and last != "load")
@@ -145,7 +145,7 @@ class DiscardedResult(Rule):
     def _is_annotated(self, parameter: values.Unknown) -> bool:
         """Whether a parameter is annotated as a tensor."""
         node = self._node(parameter)
-        function = self.model.program.definitions.functions.get(node) if node is not None else None
+        function = self.model.definitions.functions.get(node) if node is not None else None
         if function is None:
             return False
         found = (item for item in python_ast.walk(function.node.args) if isinstance(item, ast.arg))

@@ -100,7 +100,7 @@ class DropoutIgnoresMode(Rule):
 
     def ask(self) -> Iterator[AlwaysDrops]:
         for call in self.model.tree.of_type(ast.Call):
-            method = self.model.program.definitions.method_around(call)
+            method = self.model.definitions.method_around(call)
             if method is None or not self._may_be_evaluated(method):
                 continue
             made = self._layer_called(call, method)
@@ -119,7 +119,7 @@ class DropoutIgnoresMode(Rule):
 
     def _drops(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
         """Whether a call is a function of PyTorch that drops, without the mode, at a rate that is no matter of it."""
-        name = self._qualified(call.func)
+        name = self.model.definitions.named(call.func)
         known = table.function(name)
         if name not in api.DROPPING or known is None or _has_stars(call):
             return False
@@ -142,7 +142,7 @@ class DropoutIgnoresMode(Rule):
     def _bound_in(self, method: definitions.FunctionInfo) -> set[str]:
         """The names that a method binds, but for its own object: what they are may depend on the mode."""
         if method not in self._bound:
-            assigned = self.model.program.definitions.names_assigned([method.node])
+            assigned = self.model.definitions.names_assigned([method.node])
             self._bound[method] = {*method.parameters[1:], *assigned}
         return self._bound[method]
 
@@ -167,7 +167,7 @@ class DropoutIgnoresMode(Rule):
 
     def _is_layer(self, node: ast.expr) -> bool:
         """Whether an expression makes a dropout layer of PyTorch that drops something."""
-        if not isinstance(node, ast.Call) or not _LAYERS.match(self._qualified(node.func)):
+        if not isinstance(node, ast.Call) or not _LAYERS.match(self.model.definitions.named(node.func)):
             return False
         given = python_ast.arguments(node)
         return not (given and isinstance(given[0], ast.Constant) and given[0].value == 0) and not any(
@@ -191,7 +191,7 @@ class DropoutIgnoresMode(Rule):
         own = {f"{name}.{method.name}" for name in method.parameters[:1]}
         nodes = ast.walk(method.owner.node) if method.owner is not None else iter(())
         calls = [node for node in nodes if isinstance(node, ast.Call) and python_ast.dotted(node.func) in own]
-        callers = [(node, self.model.program.definitions.method_around(node)) for node in calls]
+        callers = [(node, self.model.definitions.method_around(node)) for node in calls]
         return bool(callers) and all(found is not None and self._is_guarded(node, found) for node, found in callers)
 
     def _is_guarded(self, node: ast.AST, method: definitions.FunctionInfo) -> bool:
@@ -219,9 +219,6 @@ class DropoutIgnoresMode(Rule):
         """The line of the first condition on the mode that leaves each method; 0: there is none."""
         return {}
 
-    def _qualified(self, node: ast.expr) -> str:
-        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
-
     # -- report ---------------------------------------------------------------------------------------
 
     def report_AlwaysDrops(self, drops: AlwaysDrops) -> None:
@@ -244,7 +241,7 @@ class DropoutIgnoresMode(Rule):
     def _fix(self, site: python_ast.Site) -> edits.Change | None:
         """The argument `training` behind the others."""
         call = self.model.tree.node(site)
-        method = self.model.program.definitions.function_around(call)
+        method = self.model.definitions.function_around(call)
         written = self.written(site)
         if written is None or method is None or not method.is_method:
             return None

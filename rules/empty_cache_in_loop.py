@@ -162,7 +162,7 @@ class EmptyCacheInLoop(Rule):
         return function is not None and sum(called_name(call) == function.name for call in calls) > 1
 
     def _function(self, site: python_ast.Site) -> definitions.FunctionInfo | None:
-        return self.model.program.definitions.function_around(self.model.tree.node(site))
+        return self.model.definitions.function_around(self.model.tree.node(site))
 
     def report_CacheEmptied(self, emptied: CacheEmptied) -> None:
         often = "at every optimizer step" if emptied.per_update else "in every iteration"

@@ -175,7 +175,7 @@ class EvaluationWithGrad(Rule):
         return any(python_ast.site_of(item) in sites or python_ast.dotted(item) in labels for item in given)
 
     def _wants_arrays(self, call: ast.Call) -> bool:
-        name = self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
+        name = self.model.definitions.named(call.func)
         return api.package(name) in api.PLAIN_PACKAGES
 
     def _is_tracked(self, value: values.Value) -> bool:
@@ -201,7 +201,7 @@ class EvaluationWithGrad(Rule):
 
     def _measures(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
         """Whether something is measured: by the name of a function, or since each pass is given the same."""
-        around = self.model.program.definitions.function_around
+        around = self.model.definitions.function_around
         places = (loop.site, forward.site, *forward.calls[loop.depth :])
         functions = (around(self.model.tree.node(place)) for place in places if place.inner is None)
         named = any(function is not None and naming.MEASURING.search(function.name) for function in functions)
@@ -214,7 +214,7 @@ class EvaluationWithGrad(Rule):
         bound = {item.id for item in targets if isinstance(item, ast.Name)}
         site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
         read = {item.id for item in python_ast.walk(self.model.tree.node(site)) if isinstance(item, ast.Name)}
-        if not read.isdisjoint(bound | self.model.program.definitions.assigned_names(node)):
+        if not read.isdisjoint(bound | self.model.definitions.assigned_names(node)):
             return True
         given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
         made = tracking.ancestry(list(given))
@@ -244,7 +244,7 @@ class EvaluationWithGrad(Rule):
 
     def _fix(self, loop: events.Loop) -> edits.Change | None:
         """The function decorated, where it does nothing else, or the loop in a block."""
-        own = self.model.program.definitions
+        own = self.model.definitions
         no_grad, node = own.local_name("torch.no_grad"), self.model.tree.node(loop.site)
         if no_grad is None or not isinstance(node, (ast.For, ast.While)):
             return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
 from torchlint import Category, Rule
+from torchlint.model.queries import names
 from torchlint.pytorch.binding import Parameters, bind
 from torchlint.syntax import python_ast
 
@@ -81,7 +82,7 @@ class GradcheckPrecision(Rule):
             return  # of another precision, for all we know
         for call in self.model.tree.of_type(ast.Call):
             name = python_ast.called_name(call)
-            if self._qualified(call.func) not in _CHECKS or self._is_expected_to_fail(call):
+            if self.model.definitions.named(call.func) not in _CHECKS or self._is_expected_to_fail(call):
                 continue
             keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
             if len(keywords) < len(call.keywords) or not keywords.keys().isdisjoint(_OWN_TOLERANCE):
@@ -90,9 +91,6 @@ class GradcheckPrecision(Rule):
             made = self._single(given) if given is not None else None
             if made is not None:
                 yield SinglePrecision(python_ast.site_of(call), name, python_ast.site_of(made))
-
-    def _qualified(self, node: ast.expr) -> str:
-        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
 
     def _is_expected_to_fail(self, call: ast.Call) -> bool:
         """Whether a check stands in a `with` or `try`: `pytest.raises`, `assertRaises`."""
@@ -110,21 +108,16 @@ class GradcheckPrecision(Rule):
 
     def _bound(self, node: ast.expr) -> ast.expr:
         """What a name stands for, if its function binds it once and that before; else the expression itself."""
-        function = self.model.program.definitions.function_around(node)
-        if not isinstance(node, ast.Name) or function is None:
-            return node
-        found = list(python_ast.walk(function.node))
-        stores = [item for item in found if _names(item, node.id) and isinstance(item.ctx, ast.Store)]
-        assigns = [item for item in found if isinstance(item, ast.Assign) and item.targets == stores]
-        return assigns[0].value if len(assigns) == 1 and assigns[0].lineno < node.lineno else node
+        value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
+        return value if value is not None and value.lineno <= node.lineno else node
 
     def _is_single(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call):
             return False
-        name = self._qualified(node.func)
+        name = self.model.definitions.named(node.func)
         if name in _FLOATING:
             types = [item.value for item in node.keywords if item.arg in ("dtype", None)]
-            return all(self._qualified(item) in _SINGLE for item in types)
+            return all(self.model.definitions.named(item) in _SINGLE for item in types)
         if not isinstance(node.func, ast.Attribute):
             return False
         if node.func.attr == "float" and not node.args:
@@ -133,7 +126,7 @@ class GradcheckPrecision(Rule):
 
     def _is_told_to(self, name: ast.expr) -> bool:
         """`x.requires_grad_()` and `x.requires_grad = True`."""
-        function = self.model.program.definitions.function_around(name)
+        function = self.model.definitions.function_around(name)
         if not isinstance(name, ast.Name) or function is None:
             return False
         attributes = (item for item in python_ast.walk(function.node) if isinstance(item, ast.Attribute))

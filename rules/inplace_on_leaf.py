@@ -163,7 +163,7 @@ class InplaceOnLeaf(Rule):
 
     def _fix(self, nodes: Nodes, site: python_ast.Site) -> edits.Change | None:
         """One block for all changes that follow each other."""
-        no_grad = self.model.program.definitions.local_name("torch.no_grad")
+        no_grad = self.model.definitions.local_name("torch.no_grad")
         change, tree = nodes.at(site), nodes.tree
         block = tree.block(change) if change is not None else None
         if no_grad is None or change is None or not isinstance(block, (cst.IndentedBlock, cst.Module)):

@@ -87,7 +87,7 @@ class LateHashSeed(Rule):
                 isinstance(target, ast.Subscript) and self._is_name(target.slice) and self._is_environment(target.value)
                 for target in node.targets
             )
-        name = self.model.program.definitions.qualified(python_ast.dotted(node.func), node)
+        name = self.model.definitions.named(node.func)
         if name in ("os.putenv", "os.environ.setdefault"):
             return bool(node.args) and self._is_name(node.args[0])
         keys = [key for item in node.args if isinstance(item, ast.Dict) for key in item.keys if key is not None]
@@ -98,11 +98,11 @@ class LateHashSeed(Rule):
         return isinstance(node, ast.Constant) and node.value == _NAME
 
     def _is_environment(self, node: ast.expr) -> bool:
-        return self.model.program.definitions.qualified(python_ast.dotted(node), node) == "os.environ"
+        return self.model.definitions.named(node) == "os.environ"
 
     def _starts_processes(self, node: ast.AST) -> bool:
         """Whether the function, or the statements of the module, also start a process, or one is restored."""
-        function = self.model.program.definitions.function_around(node)
+        function = self.model.definitions.function_around(node)
         if function not in self._starting:
             self._starting[function] = self._starts_any(function)
         return self._starting[function]
@@ -114,7 +114,7 @@ class LateHashSeed(Rule):
     def _starts_any(self, function: definitions.FunctionInfo | None) -> bool:
         scope = function.node if function is not None else self.model.tree.module
         calls = (item for item in ast.walk(scope) if isinstance(item, ast.Call))
-        names = [self.model.program.definitions.qualified(python_ast.dotted(call.func), call) for call in calls]
+        names = [self.model.definitions.named(call.func) for call in calls]
         return any(_STARTS.search(name) or name.startswith("subprocess.") for name in names)
 
     def report_LateSeed(self, late: LateSeed) -> None:

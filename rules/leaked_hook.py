@@ -81,7 +81,7 @@ class LeakedHook(Rule):
         parent = self.model.tree.parent(call)
         if not isinstance(parent, ast.Assign):
             return isinstance(parent, ast.Expr)
-        function = self.model.program.definitions.function_around(call)
+        function = self.model.definitions.function_around(call)
         around = function.node if function is not None else self.model.tree.module
         names = (node for node in python_ast.walk(around) if isinstance(node, ast.Name))
         read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
@@ -108,7 +108,7 @@ class LeakedHook(Rule):
         names = python_ast.names_read(call.func) if isinstance(call, ast.Call) else set()
         targets = ast.walk(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else ()
         bound = {item.id for item in targets if isinstance(item, ast.Name)}
-        return not names.isdisjoint(bound | self.model.program.definitions.assigned_names(node))
+        return not names.isdisjoint(bound | self.model.definitions.assigned_names(node))
 
     def _runs_model(self, trace: program.Trace, loop: events.Loop) -> bool:
         passes = (event for event in trace.of_kinds(events.Compute, events.Call) if loop in event.loops)

@@ -101,7 +101,7 @@ class LogOfSoftmax(Rule):
 
     def _is_inference(self, site: Site, trace: program.Trace) -> bool:
         """Whether a place is in a function that generates, by its name, or that is called by such a one."""
-        around = self.model.program.definitions.method_around(self.model.tree.node(site))
+        around = self.model.definitions.method_around(self.model.tree.node(site))
         names = [info.name for info in (around, trace.root) if info is not None]
         return any(naming.GENERATING.search(name) or naming.INFERENCE.search(name) for name in names)
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, values
-from torchlint.model.queries import losses
+from torchlint.model.queries import losses, names
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -104,7 +104,8 @@ class MeanScaleMismatch(Rule):
             if division.lineno <= (loop.end_lineno or loop.lineno):
                 continue
             divisor = division.right if isinstance(division, ast.BinOp) else division.value
-            counted = written_sums.counted(self._written_out(divisor, scope))
+            value = names.only_value(divisor, self.model.definitions) if isinstance(divisor, ast.Name) else None
+            counted = written_sums.counted(value if value is not None else divisor)
             samples = self._samples(addition.value, loop)
             if counted == (loader, not samples) and samples is not None and self._is_sum(total, addition, loop, scope):
                 if not self._is_scaled(division) and not self._has_batches_of_one(loop):
@@ -130,16 +131,8 @@ class MeanScaleMismatch(Rule):
         return found
 
     def _scope(self, node: ast.AST) -> ast.AST:
-        function = self.model.program.definitions.function_around(node)
+        function = self.model.definitions.function_around(node)
         return function.node if function is not None else self.model.tree.module
-
-    def _written_out(self, divisor: ast.expr, scope: ast.AST) -> ast.expr:
-        """What a name in a divisor is assigned, where that is so once."""
-        if not isinstance(divisor, ast.Name):
-            return divisor
-        stores = self._stores_of.get((scope, divisor.id), [])
-        statement = self.model.tree.parent(stores[0]) if len(stores) == 1 else None
-        return statement.value if isinstance(statement, ast.Assign) else divisor
 
     def _is_sum(self, total: str, addition: ast.AugAssign, loop: ast.For, scope: ast.AST) -> bool:
         """Whether nothing changes a name but the addition, a 0 before the loop, and divisions."""

@@ -91,7 +91,7 @@ class MissingSetEpoch(Rule):
         return b"set_epoch" not in data
 
     def ask(self) -> Iterator[SameOrder]:
-        imported = self.model.program.definitions.scopes.anywhere().values()
+        imported = self.model.definitions.scopes.anywhere().values()
         if "set_epoch" in self.model.tree.source.text or any(_FRAMEWORKS.match(name) for name in imported):
             return
         observed = self.model.program.observations
@@ -163,7 +163,7 @@ class MissingSetEpoch(Rule):
         """The call as the first statement of the epoch, where sampler and epoch have names in one function."""
         if answer.sampler.inner is not None or answer.epochs.inner is not None:
             return None
-        tree, known = self.model.tree, self.model.program.definitions
+        tree, known = self.model.tree, self.model.definitions
         call, loop = tree.node(answer.sampler), tree.node(answer.epochs)
         statement = tree.parent(call)
         if not isinstance(statement, ast.Assign) or not isinstance(loop, ast.For):

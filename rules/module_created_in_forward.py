@@ -96,11 +96,11 @@ class ModuleCreatedInForward(Rule):
         return prefilter.calls_in_method(data, "forward", names)
 
     def ask(self) -> Iterator[MadeInForward]:
-        definitions = self.model.program.definitions
+        definitions = self.model.definitions
         if self.model.program.is_test:
             return
         for call in self.model.tree.of_type(ast.Call):
-            name = definitions.qualified(python_ast.dotted(call.func), call)
+            name = definitions.named(call.func)
             if name.startswith("torch.nn."):
                 function = definitions.function_around(call)
                 if function is not None and self._is_of_forward(function):
@@ -117,7 +117,7 @@ class ModuleCreatedInForward(Rule):
         return function.name == "forward" or self._is_only_called_by_forward(function)
 
     def _is_only_called_by_forward(self, method: FunctionInfo) -> bool:
-        definitions = self.model.program.definitions
+        definitions = self.model.definitions
         callers = [definitions.function_around(node) for node in self._mentions.get(method.name, ())]
         return bool(callers) and all(
             caller is not None and caller.name == "forward" and caller.owner is method.owner for caller in callers
@@ -163,7 +163,7 @@ class ModuleCreatedInForward(Rule):
         return node
 
     def _is_sequential(self, call: ast.Call) -> bool:
-        return self._qualified(call.func) == "torch.nn.Sequential"
+        return self.model.definitions.named(call.func) == "torch.nn.Sequential"
 
     def _is_called(self, made: ast.expr, function: FunctionInfo) -> bool:
         """Whether a layer is called, at once or by a local name that is used for nothing else."""
@@ -197,7 +197,7 @@ class ModuleCreatedInForward(Rule):
             if isinstance(node, ast.BinOp):
                 node = node.left if isinstance(node.right, ast.Constant) else node.right
                 continue
-            name = self._qualified(node.func)
+            name = self.model.definitions.named(node.func)
             if name.startswith("torch.") and name.rpartition(".")[2] in api.CREATORS - _OF_DATA:
                 return True
             is_method = isinstance(node.func, ast.Attribute) and node.func.attr in _SAME_DATA
@@ -231,11 +231,8 @@ class ModuleCreatedInForward(Rule):
         while isinstance(parent, (ast.List, ast.Tuple)):
             node, parent = parent, tree.parent(parent)
         if isinstance(parent, ast.Call):
-            return parent.func is not node and api.operator_name(self._qualified(parent.func)) is not None
+            return parent.func is not node and api.operator_name(self.model.definitions.named(parent.func)) is not None
         return isinstance(parent, (ast.BinOp, ast.UnaryOp)) and not isinstance(node, (ast.List, ast.Tuple))
-
-    def _qualified(self, node: ast.expr) -> str:
-        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
 
     def report_MadeInForward(self, made: MadeInForward) -> None:
         kind = "parameter is" if made.owned == "parameter" else f"{made.owned} are"

@@ -156,7 +156,7 @@ class OptimizerMissesParameters(Rule):
 
     def _around(self, value: values.Value) -> object:
         node = self.model.tree.node(value.site)
-        return self.model.program.definitions.function_around(node) if node is not None else None
+        return self.model.definitions.function_around(node) if node is not None else None
 
     def _is_taken_care_of(
         self, trace: program.Trace, optimizer: values.Value, module: values.Value, whole: values.Value

@@ -112,8 +112,8 @@ class ParameterLostByMove(Rule):
 
     def _is_kept_parameter(self, target: ast.expr, made: ast.Call) -> bool:
         """Whether a parameter becomes an attribute of a module, and nothing else ever does."""
-        method = self.model.program.definitions.method_around(target)
-        if self._qualified(made.func) not in api.PARAMETERS or method is None or method.owner is None:
+        method = self.model.definitions.method_around(target)
+        if self.model.definitions.named(made.func) not in api.PARAMETERS or method is None or method.owner is None:
             return False
         if not isinstance(target, ast.Attribute) or python_ast.dotted(target.value) not in method.parameters[:1]:
             return False
@@ -135,13 +135,13 @@ class ParameterLostByMove(Rule):
 
     def _is_leaf_in_use(self, target: ast.Name, made: ast.Call) -> bool:
         """Whether a tensor that requires a gradient goes to an optimizer, or its gradient is read."""
-        name = self._qualified(made.func)
+        name = self.model.definitions.named(made.func)
         flags = [item for item in made.keywords if item.arg == "requires_grad"]
         if not flags or not python_ast.is_literal(flags[0].value, True):
             return False
         if not name.startswith("torch.") or name.rpartition(".")[2] not in api.CREATORS or "Float" in name:
             return False
-        function = self.model.program.definitions.function_around(target)
+        function = self.model.definitions.function_around(target)
         scope = function.node if function is not None else self.model.tree.module
         uses = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == target.id]
         if sum(not isinstance(node.ctx, ast.Load) for node in uses) != 1:
@@ -157,11 +157,8 @@ class ParameterLostByMove(Rule):
         call = self.model.tree.parent(around) if isinstance(around, (ast.List, ast.Tuple)) else None
         if not isinstance(call, ast.Call) or around not in call.args[:1]:
             return False
-        name = self._qualified(call.func)
+        name = self.model.definitions.named(call.func)
         return name.startswith("torch.optim.") and naming.is_optimizer_class(name.rpartition(".")[2])
-
-    def _qualified(self, node: ast.expr) -> str:
-        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
 
     # -- report ---------------------------------------------------------------------------------------
 

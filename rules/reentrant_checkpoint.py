@@ -88,7 +88,7 @@ class ReentrantCheckpoint(Rule):
 
     def ask(self) -> Iterator[Reentrant]:
         for call in self.model.tree.of_type(ast.Call):
-            name = self._qualified(call)
+            name = self.model.definitions.named(call.func)
             if name not in table.CHECKPOINTS or any(item.arg is None for item in call.keywords):
                 continue
             option = next((item.value for item in call.keywords if item.arg == _OPTION), None)
@@ -97,9 +97,6 @@ class ReentrantCheckpoint(Rule):
             told = option is not None and python_ast.is_literal(option, True)
             if (option is None and not self._has_other_form(call)) or (told and (untracked or keyword)):
                 yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], untracked, keyword)
-
-    def _qualified(self, call: ast.Call) -> str:
-        return self.model.program.definitions.qualified(python_ast.dotted(call.func), call)
 
     @cached_property
     def _untracked(self) -> dict[Site, str]:

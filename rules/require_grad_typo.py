@@ -84,7 +84,7 @@ class RequireGradTypo(Rule):
         return super().may_fire(data) and _WORD.search(data) is not None
 
     def ask(self) -> Iterator[Assigned | Passed]:
-        from torchlint.syntax.python_ast import dotted, site_of
+        from torchlint.syntax.python_ast import site_of
 
         tree, definitions = self.model.tree, self.model.definitions
         attributes = [node for node in tree.of_type(ast.Attribute) if node.attr == _TYPO]
@@ -96,7 +96,7 @@ class RequireGradTypo(Rule):
                 if site in owners and _is_of_pytorch(owners[site]):
                     yield Assigned(site, tree.code(node.value))
         for call in tree.of_type(ast.Call):
-            name = definitions.qualified(dotted(call.func), call) if _has_typo(call) else ""
+            name = definitions.named(call.func) if _has_typo(call) else ""
             if name in _TAKING or (api.package(name) == "torch" and name.rpartition(".")[2] in api.CREATORS):
                 yield Passed(site_of(call), name)
 

@@ -106,10 +106,10 @@ class SchedulerNeverStepped(Rule):
 
     def _is_local(self, name: ast.Name) -> bool:
         """Whether a name is that of a function's own variable."""
-        return self.model.program.definitions.scopes.binding(name.id, name) is not None
+        return self.model.definitions.scopes.binding(name.id, name) is not None
 
     def _makes_scheduler(self, call: ast.Call) -> bool:
-        return api.makes_scheduler(self.model.program.definitions.qualified(dotted(call.func), call))
+        return api.makes_scheduler(self.model.definitions.named(call.func))
 
     def _is_for_here(self, statement: ast.AST) -> bool:
         """Whether nobody else can step a scheduler: it is a local variable, or the file trains by itself."""
@@ -122,10 +122,10 @@ class SchedulerNeverStepped(Rule):
     def _step_of(self, call: ast.Call, statement: ast.AST) -> events.Step | None:
         """A step of the optimizer that a scheduler is for, as far as its name says."""
         optimizer = dotted(call.args[0]) if call.args else ""
-        around = self.model.program.definitions.function_around(statement)
+        around = self.model.definitions.function_around(statement)
         for trace in self.model.program.traces:
             for step in trace.of(events.Step):
-                function = self.model.program.definitions.function_around(self.model.tree.node(step.site))
+                function = self.model.definitions.function_around(self.model.tree.node(step.site))
                 if step.name == optimizer and (around is None or function is around):
                     return step
         return None

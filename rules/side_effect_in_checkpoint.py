@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torchlint import Category, Rule
 from torchlint.model import definitions
+from torchlint.model.queries import names
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
@@ -79,19 +80,19 @@ class SideEffectInCheckpoint(Rule):
     triggers = ((b"checkpoint",), (b"torch",), (b"append", b"extend", b"insert", b"+=", b"-=", b"*="))
 
     def ask(self) -> Iterator[RepeatedEffect]:
-        own = self.model.program.definitions
+        own = self.model.definitions
         if self.model.program.is_test:
             return
         for call in self.model.tree.of_type(ast.Call):
-            if own.qualified(python_ast.dotted(call.func), call) in api.CHECKPOINTS:
+            if own.named(call.func) in api.CHECKPOINTS:
                 given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "function")]
-                for function in self._functions(given[0], call) if given else ():
+                for function in self._functions(given[0]) if given else ():
                     yield from self._effects(function, python_ast.site_of(call))
 
-    def _functions(self, given: ast.expr, at: ast.AST) -> Iterator[definitions.FunctionInfo]:
+    def _functions(self, given: ast.expr) -> Iterator[definitions.FunctionInfo]:
         """The function that a checkpoint is given, and those of the file that it calls."""
         found: set[definitions.FunctionInfo] = set()
-        first = self._named(given, at)
+        first = names.function(given, self.model.definitions)
         stack = [first] if first is not None else []
         while stack:
             function = stack.pop()
@@ -99,31 +100,12 @@ class SideEffectInCheckpoint(Rule):
                 continue
             found.add(function)
             yield function
-            calls = (node for node in _own_nodes(function.node) if isinstance(node, ast.Call))
-            stack.extend(other for call in calls if (other := self._named(call.func, call)) is not None)
-
-    def _named(self, node: ast.expr, at: ast.AST) -> definitions.FunctionInfo | None:
-        """The function of the file that an expression surely names: a lambda, a function in sight, a method."""
-        own = self.model.program.definitions
-        if isinstance(node, ast.Lambda):
-            return own.functions[node]
-        if isinstance(node, ast.Attribute):
-            method = own.method_around(at)
-            is_own = method is not None and method.is_method and python_ast.dotted(node.value) == method.parameters[0]
-            return (
-                method.owner.method(node.attr) if method is not None and method.owner is not None and is_own else None
-            )
-        around = own.function_around(at)
-        while isinstance(node, ast.Name):
-            same = [item for item in own.functions.values() if item.name == node.id and item.owner is None]
-            here = [item for item in same if item.enclosing is around]
-            if here or around is None:
-                return here[0] if len(here) == 1 else None
-            around = around.enclosing
-        return None
+            calls = (node for node in names.own_nodes(function.node) if isinstance(node, ast.Call))
+            called = (names.function(call.func, self.model.definitions) for call in calls)
+            stack.extend(other for other in called if other is not None)
 
     def _effects(self, function: definitions.FunctionInfo, checkpoint: python_ast.Site) -> Iterator[RepeatedEffect]:
-        for node in _own_nodes(function.node):
+        for node in names.own_nodes(function.node):
             grows, target = _changed(node)
             if target is None or self._tells_runs_apart(node, function):
                 continue
@@ -172,25 +154,15 @@ def _changed(node: ast.AST) -> tuple[bool, ast.expr | None]:
     return grows, method.value if isinstance(method, ast.Attribute) and grows else None
 
 
-def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """What is in a function, but not in one inside of it."""
-    stack = python_ast.children(function)
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, python_ast.SCOPES):
-            stack.extend(python_ast.children(node))
-
-
 def _outer_names(function: definitions.FunctionInfo) -> set[str]:
     """The names that a function says to be those of somebody else."""
-    nodes = (node for node in _own_nodes(function.node) if isinstance(node, (ast.Global, ast.Nonlocal)))
+    nodes = (node for node in names.own_nodes(function.node) if isinstance(node, (ast.Global, ast.Nonlocal)))
     return {name for node in nodes for name in node.names}
 
 
 def _bound_names(function: definitions.FunctionInfo) -> set[str]:
     """The names that are a function's own: its parameters, and what it binds."""
-    nodes = (node for node in _own_nodes(function.node) if isinstance(node, ast.Name))
+    nodes = (node for node in names.own_nodes(function.node) if isinstance(node, ast.Name))
     stored = {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
     rest = (function.node.args.vararg, function.node.args.kwarg)
     return {*function.parameters, *(item.arg for item in rest if item is not None), *stored} - _outer_names(function)

@@ -90,16 +90,16 @@ class TensorOnCtx(Rule):
     def ask(self) -> Iterator[TensorOnContext]:
         from torchlint.model.queries.autograd_functions import autograd_functions
 
-        for function in autograd_functions(self.model.program.definitions):
+        for function in autograd_functions(self.model.definitions):
             if function.context:
                 yield from self._kept(function)
 
     def _kept(self, function: AutogradFunction) -> Iterator[TensorOnContext]:
-        from torchlint.model.queries.autograd_functions import nodes_of
+        from torchlint.model.queries.names import own_nodes
 
         inputs, outputs = set(_differentiated(function)), _returned(function)
-        bound = {node.id for node in nodes_of(function.forward) if _is_store(node)}
-        for node in nodes_of(function.forward):
+        bound = {node.id for node in own_nodes(function.forward.node) if _is_store(node)}
+        for node in own_nodes(function.forward.node):
             for target, value in _pairs(node):
                 if python_ast.dotted(target.value) == function.context and isinstance(value, ast.Name):
                     is_output = value.id in outputs

@@ -181,12 +181,12 @@ class TrainingUnderNoGrad(Rule):
                         if self._switches_off(decorator):
                             return tree.decorator_site(decorator)
         for call in tree.of_type(ast.Call):
-            if self.model.program.definitions.qualified(python_ast.dotted(call.func), call) in api.SET_GRAD_MODE:
+            if self.model.definitions.named(call.func) in api.SET_GRAD_MODE:
                 return python_ast.site_of(tree.statement(call))
         return None
 
     def _switches_off(self, node: ast.AST) -> bool:
-        name = self.model.program.definitions.qualified(
+        name = self.model.definitions.qualified(
             python_ast.dotted(node.func if isinstance(node, ast.Call) else node), node
         )
         return api.GRAD_MODES.get(name) is api.GradMode.OFF or name in api.SET_GRAD_MODE

@@ -145,12 +145,12 @@ class UncalledMethod(Rule):
         return not (steps_for_others or event.name in ("unscale_", "manual_backward"))
 
     def _contexts(self) -> Iterator[Unentered]:
-        definitions = self.model.program.definitions
+        definitions = self.model.definitions
         for statement in self.model.tree.of_type(ast.With, ast.AsyncWith):
             for item in statement.items:
                 node = item.context_expr
                 is_name = isinstance(node, (ast.Name, ast.Attribute))
-                name = definitions.qualified(python_ast.dotted(node), node) if is_name else ""
+                name = definitions.named(node) if is_name else ""
                 if name in table.CONTEXTS:
                     yield Unentered(python_ast.site_of(node), name.rpartition(".")[2])
 

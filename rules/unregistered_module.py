@@ -105,7 +105,7 @@ class UnregisteredModule(Rule):
         return any(match[1] in kept for match in _LOCAL.finditer(data)) if kept else False
 
     def ask(self) -> Iterator[PlainContainer]:
-        for info in self.model.program.definitions.classes.values():
+        for info in self.model.definitions.classes.values():
             if "__init__" in info.methods and self._is_module(info) and not _OWN_WAY & info.methods.keys():
                 if not self._registers(info):
                     yield from self._containers(info)
@@ -163,7 +163,7 @@ class UnregisteredModule(Rule):
         tree = self.model.tree
         statement = tree.parent(tree.node(value.site)) if value.site is not None and value.site.inner is None else None
         name = statement.targets[0] if isinstance(statement, ast.Assign) else None
-        function = self.model.program.definitions.function_around(statement) if statement is not None else None
+        function = self.model.definitions.function_around(statement) if statement is not None else None
         if not isinstance(name, ast.Name) or function is None:
             return statement is None
         uses = [node for node in ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name.id]
@@ -192,7 +192,7 @@ class UnregisteredModule(Rule):
         call = self.model.tree.node(value.site)
         if not isinstance(call, ast.Call) or any(item.arg == "requires_grad" for item in call.keywords):
             return False
-        return self.model.program.definitions.qualified(python_ast.dotted(call.func), call) in api.PARAMETERS
+        return self.model.definitions.named(call.func) in api.PARAMETERS
 
     # -- report ---------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class UnregisteredModule(Rule):
 
     def _fix(self, found: PlainContainer) -> edits.Change | None:
         """The container in brackets of what registers it."""
-        known = self.model.program.definitions
+        known = self.model.definitions
         is_short = known.imports.get("nn") == "torch.nn"
         name = f"nn.{found.holder}" if is_short else known.local_name(f"torch.nn.{found.holder}")
         written = self.written(found.site)

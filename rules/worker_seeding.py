@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from torchlint import Category, Confidence, Rule, Severity, edits
 from torchlint.model import definitions, values
+from torchlint.model.queries import names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
@@ -125,40 +126,32 @@ class WorkerSeeding(Rule):
 
     def _returns_none(self, call: ast.Call) -> bool:
         """Whether a call surely gives None: it seeds, or is of a function of the file that returns nothing."""
-        if self._qualified(call.func) in randomness.SEEDING_WITHOUT_RESULT:
+        if self.model.definitions.named(call.func) in randomness.SEEDING_WITHOUT_RESULT:
             return True
-        info = self.model.program.definitions.defined(python_ast.dotted(call.func))
+        info = self.model.definitions.defined(python_ast.dotted(call.func))
         if not isinstance(info, definitions.FunctionInfo) or info.decorators or info.is_generator:
             return False
-        own = [node for node in _own_nodes(info.node) if isinstance(node, ast.Return) and node.value is not None]
+        own = [node for node in names.own_nodes(info.node) if isinstance(node, ast.Return) and node.value is not None]
         return not own and not isinstance(info.node, (ast.AsyncFunctionDef, ast.Lambda))
 
     def _function(self, given: ast.expr) -> definitions.FunctionInfo | None:
         """The function of the file that a loader is given, also by `functools.partial`."""
-        known = self.model.program.definitions
-        if isinstance(given, ast.Call) and self._qualified(given.func) == "functools.partial" and given.args:
+        known = self.model.definitions
+        if isinstance(given, ast.Call) and known.named(given.func) == "functools.partial" and given.args:
             given = given.args[0]
-        if isinstance(given, ast.Lambda):
-            return known.functions.get(given)
-        if isinstance(given, ast.Attribute):
-            method = known.method_around(given)
-            owner = method.owner if method is not None else None
-            is_own = method is not None and python_ast.dotted(given.value) in method.parameters[:1]
-            return owner.method(given.attr) if owner is not None and is_own else None
-        found = known.defined(python_ast.dotted(given))
-        return found if isinstance(found, definitions.FunctionInfo) and found.definitions is known else None
+        return names.function(given, known)
 
     def _seedings(self, function: definitions.FunctionInfo) -> Iterator[ast.Call]:
         """The calls in a function that seed with one argument."""
-        for node in _own_nodes(function.node):
-            if isinstance(node, ast.Call) and self._qualified(node.func) in randomness.SEEDING:
+        for node in names.own_nodes(function.node):
+            if isinstance(node, ast.Call) and self.model.definitions.named(node.func) in randomness.SEEDING:
                 if len(python_ast.arguments(node)) == 1:
                     yield node
 
     def _is_fixed(self, seeding: ast.Call, function: definitions.FunctionInfo) -> bool | None:
         """Whether a seed depends on the worker's number and nothing else that changes; None: it may be anything."""
         own = function.parameters[1 if function.is_method else 0 :][:1]
-        bound = self.model.program.definitions.names_assigned([function.node])
+        bound = self.model.definitions.names_assigned([function.node])
         pending, seen, by_worker = [python_ast.arguments(seeding)[0]], set[str](), False
         while pending:
             node = pending.pop()
@@ -167,24 +160,24 @@ class WorkerSeeding(Rule):
             elif isinstance(node, ast.Name) and node.id in own:
                 by_worker = True
             elif isinstance(node, ast.Name) and node.id in bound:
-                assigned = _only_assignment(function.node, node.id)
+                assigned = names.only_value(node, self.model.definitions)
                 if assigned is None or node.id in seen:
                     return None
                 seen.add(node.id)
                 pending.append(assigned)
-            elif isinstance(node, ast.Call) and self._qualified(node.func) == "builtins.int" and len(node.args) == 1:
+            elif isinstance(node, ast.Call) and self._is_int(node):
                 pending += node.args
             elif not isinstance(node, ast.Constant) and not self._is_name_of_constant(node):
                 return None
         return by_worker
 
+    def _is_int(self, call: ast.Call) -> bool:
+        return self.model.definitions.named(call.func) == "builtins.int" and len(call.args) == 1
+
     def _is_name_of_constant(self, node: ast.expr) -> bool:
         """Whether an expression is a name or attribute that nothing suggests to change: `seed`, `args.seed`."""
         name = python_ast.dotted(node)
         return isinstance(node, (ast.Name, ast.Attribute)) and bool(name) and not _CHANGES.search(name)
-
-    def _qualified(self, node: ast.expr) -> str:
-        return self.model.program.definitions.qualified(python_ast.dotted(node), node)
 
     # -- generators of datasets -----------------------------------------------------------------------
 
@@ -210,16 +203,16 @@ class WorkerSeeding(Rule):
 
     def _generators(self, init: definitions.FunctionInfo) -> Iterator[tuple[str, ast.Call]]:
         """The generators that `__init__` stores, each with the name of the attribute."""
-        for node in _own_nodes(init.node):
+        for node in names.own_nodes(init.node):
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
                 target, made = node.targets[0], node.value
-                if isinstance(made, ast.Call) and self._qualified(made.func) in randomness.GENERATORS:
+                if isinstance(made, ast.Call) and self.model.definitions.named(made.func) in randomness.GENERATORS:
                     if init.parameters and python_ast.dotted(target.value) == init.parameters[0]:
                         yield target.attr, made
 
     def _draws(self, name: str, draw: definitions.FunctionInfo, info: definitions.ClassInfo) -> bool:
         """Whether items are drawn with a generator, in a method or one that it calls, and nobody seeds it."""
-        called = {python_ast.called_name(node) for node in _own_nodes(draw.node) if isinstance(node, ast.Call)}
+        called = {python_ast.called_name(node) for node in names.own_nodes(draw.node) if isinstance(node, ast.Call)}
         drawing = [draw, *(method for key, method in info.methods.items() if key in called)]
         is_read = any(_reads(method, name) for method in drawing)
         seeded = re.compile(rf"\b{re.escape(name)}\s*\.\s*(manual_seed|seed|set_state|setstate|bit_generator)\b")
@@ -263,34 +256,12 @@ class WorkerSeeding(Rule):
         if not isinstance(call, ast.Call) or not call.args:
             return None
         written = self.written(python_ast.site_of(call.args[0]))
-        is_imported = self.model.program.definitions.imports.get("torch") == "torch"
+        is_imported = self.model.definitions.imports.get("torch") == "torch"
         return (
             edits.Change("seed with PyTorch's seed", [edits.Replace(written, _INSTEAD)])
             if written and is_imported
             else None
         )
-
-
-def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """What stands in a function, and in no other function in it."""
-    stack = [*python_ast.children(function)]
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, python_ast.SCOPES):
-            stack.extend(python_ast.children(node))
-
-
-def _only_assignment(function: ast.AST, name: str) -> ast.expr | None:
-    """What a local name is assigned, if that is so in one place only."""
-    stores = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == name]
-    stores = [node for node in stores if isinstance(node.ctx, ast.Store)]
-    found = [
-        node.value
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and node.targets[0] in stores
-    ]
-    return found[0] if len(found) == len(stores) == 1 else None
 
 
 def _reads(method: definitions.FunctionInfo, name: str) -> bool:

@@ -310,6 +310,10 @@ class Definitions:
             return name
         return f"{target}{dot}{rest}"
 
+    def named(self, node: ast.expr) -> str:
+        """The qualified name that an expression is where it stands: `torch.no_grad`; empty of what is no name."""
+        return self.qualified(dotted(node), node)
+
 
 _BINDING = (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor, ast.comprehension, ast.NamedExpr)
 _ASSIGNING = (*_BINDING, ast.Assign, ast.withitem)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
-from torchlint.syntax.python_ast import SCOPES, children
+from torchlint.model.queries.names import own_nodes
 
 _BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _HARMLESS = frozenset("staticmethod once_differentiable custom_fwd custom_bwd".split())
@@ -60,17 +60,7 @@ def autograd_functions(definitions: Definitions) -> Iterator[AutogradFunction]:
 
 def returns_of(function: FunctionInfo) -> list[ast.expr | None]:
     """What the `return` statements of a function return."""
-    return [node.value for node in nodes_of(function) if isinstance(node, ast.Return)]
-
-
-def nodes_of(function: FunctionInfo) -> Iterator[ast.AST]:
-    """What is in a function, and in no other function or class in it, in the order of the program."""
-    stack = list(reversed(children(function.node)))
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, SCOPES):
-            stack.extend(reversed(children(node)))
+    return [node.value for node in own_nodes(function.node) if isinstance(node, ast.Return)]
 
 
 def _derives(info: ClassInfo) -> bool:

@@ -1,4 +1,4 @@
-"""Clipping of gradients: does a call of it clip at all?"""
+"""Clipping of gradients: does a call of it clip at all, and whose?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import ast
 import re
 
 from torchlint.model.events import Clip
-from torchlint.model.values import Plain, Value, inputs_of
+from torchlint.model.ownership import Ownership
+from torchlint.model.values import Answer, Plain, Value, inputs_of
 from torchlint.syntax.python_ast import PythonTree
 
 LARGE = 1e5
@@ -16,6 +17,11 @@ LARGE = 1e5
 def is_unbounded(clip: Clip, tree: PythonTree) -> bool:
     """Whether a clipping only measures the norm, perhaps: its bound is infinite, or as good as that, or not given."""
     return clip.bound is None or any(_is_large(value, tree) for value in inputs_of(clip.bound))
+
+
+def may_be_of(clip: Clip, optimizer: Value, ownership: Ownership) -> bool:
+    """Whether an optimizer may hold what is clipped."""
+    return clip.parameters is None or ownership.holds(optimizer, clip.parameters) is not Answer.NO
 
 
 def _is_large(bound: Value, tree: PythonTree) -> bool:
