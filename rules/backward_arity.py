@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
 from torchlint import Category, Rule, edits
+from torchlint.model.queries import autograd_functions, names
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -125,9 +126,7 @@ class BackwardArity(Rule):
         return b"class " in data and b"forward" in data
 
     def ask(self) -> Iterator[WrongGradients | WrongOutputs | OldStyle]:
-        from torchlint.model.queries.autograd_functions import autograd_functions
-
-        for function in autograd_functions(self.model.definitions):
+        for function in autograd_functions.autograd_functions(self.model.definitions):
             old = self._old_style(function)
             if old is not None:
                 yield old
@@ -136,10 +135,8 @@ class BackwardArity(Rule):
             yield from self._wrong_outputs(function)
 
     def _wrong_gradients(self, function: AutogradFunction) -> Iterator[WrongGradients]:
-        from torchlint.model.queries.names import own_nodes
-
         inputs = function.inputs
-        returns = [node for node in own_nodes(function.backward.node) if isinstance(node, ast.Return)]
+        returns = [node for node in names.own_nodes(function.backward.node) if isinstance(node, ast.Return)]
         values = [_elements(node.value, function) for node in returns]
         if inputs is None or any(value is None for value in values):
             return
@@ -155,9 +152,7 @@ class BackwardArity(Rule):
                 yield WrongGradients(site, function.info.name, len(given), count, forward, may_pad)
 
     def _wrong_outputs(self, function: AutogradFunction) -> Iterator[WrongOutputs]:
-        from torchlint.model.queries.autograd_functions import returns_of
-
-        gradients, returns = function.gradients, returns_of(function.forward)
+        gradients, returns = function.gradients, autograd_functions.returns_of(function.forward)
         counts = {len(item.elts) if _is_written_out(item) else _one(item) for item in returns}
         if gradients is None or len(counts) != 1 or None in counts:
             return

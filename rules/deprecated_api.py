@@ -100,8 +100,8 @@ class DeprecatedApi(Rule):
         return _may_use_old_scheduler(data) or any(pattern.search(data) for pattern in _SIGNS)
 
     def ask(self) -> Iterator[changed_api.Use | NumberFirst | OldScheduler]:
-        known = {change.name: change for change in changes.DEPRECATIONS if self._counts(change)}
         counted = [change for change in changes.DEPRECATIONS if self._counts(change)]
+        known = {change.name: change for change in counted}
         yield from changed_api.ChangedApi(self.model.definitions, counted).uses()
         code = self.model.tree.source.code
         if _NUMBER_FIRST.search(code):

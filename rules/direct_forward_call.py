@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
 from torchlint.model import values
+from torchlint.model.queries import torch_classes
 from torchlint.pytorch import api
 from torchlint.syntax import python_ast
 
@@ -90,14 +91,12 @@ class DirectForwardCall(Rule):
 
     def _is_module(self, value: values.Value) -> bool:
         """Whether a value is surely a module, and no class of the program says what calling it does."""
-        from torchlint.model.queries.torch_classes import is_module_class
-
         if isinstance(value, values.Phi):
             parts = [item for item in values.inputs_of(value) if not (isinstance(item, values.Plain) and item.is_none)]
             return bool(parts) and all(map(self._is_module, parts))
         if isinstance(value, values.Module):
             info = value.info
-            return info is None or (is_module_class(info) and not any(map(info.method, _OWN_WAYS)))
+            return info is None or (torch_classes.is_module_class(info) and not any(map(info.method, _OWN_WAYS)))
         if value.has_use(*_OWN_WAYS):
             return False
         evidence = set(api.MODULE_EVIDENCE) - {"forward", "train"}

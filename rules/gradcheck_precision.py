@@ -109,7 +109,7 @@ class GradcheckPrecision(Rule):
     def _bound(self, node: ast.expr) -> ast.expr:
         """What a name stands for, if its function binds it once and that before; else the expression itself."""
         value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
-        return value if value is not None and value.lineno <= node.lineno else node
+        return value if value is not None else node
 
     def _is_single(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call):

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
+from torchlint.model.queries import names
 from torchlint.pytorch import naming
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -73,20 +75,12 @@ class ImplicitSoftmaxDim(Rule):
         return super().may_fire(data) and _CALL.search(data) is not None
 
     def ask(self) -> Iterator[NoDimension]:
-        from torchlint.syntax.python_ast import site_of
-
         is_test = naming.TEST_PATH.search(self.model.tree.source.path) is not None
         for call in self.model.tree.of_type(ast.Call):
-            name = self._name(call.func)
+            name = names.imported(call.func, self.model.definitions)
             position = None if is_test and name.rpartition(".")[2][:1].isupper() else _POSITIONS.get(name)
             if position is not None and _lacks_dimension(call, position):
-                yield NoDimension(site_of(call), name)
-
-    def _name(self, func: ast.expr) -> str:
-        """The qualified name of what is called, if the file means one thing by it."""
-        from torchlint.model.queries import changed_api
-
-        return changed_api.ChangedApi(self.model.definitions, ()).qualified(func)
+                yield NoDimension(python_ast.site_of(call), name)
 
     def report_NoDimension(self, answer: NoDimension) -> None:
         short = answer.name.rpartition(".")[2]

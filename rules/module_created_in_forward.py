@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, prefilter
+from torchlint.model.queries import torch_classes
 from torchlint.pytorch import api, stateful_modules
 from torchlint.syntax import python_ast
 
@@ -108,9 +109,7 @@ class ModuleCreatedInForward(Rule):
 
     def _is_of_forward(self, function: FunctionInfo) -> bool:
         """Whether a function is the `forward` of a module, or a method that only that calls."""
-        from torchlint.model.queries.torch_classes import is_module_class
-
-        if function.owner is None or not is_module_class(function.owner):
+        if function.owner is None or not torch_classes.is_module_class(function.owner):
             return False
         if function.has_decorator("staticmethod") or function.has_decorator("property"):
             return False

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, edits
 from torchlint.model import values
 from torchlint.pytorch import api
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -84,21 +85,19 @@ class RequireGradTypo(Rule):
         return super().may_fire(data) and _WORD.search(data) is not None
 
     def ask(self) -> Iterator[Assigned | Passed]:
-        from torchlint.syntax.python_ast import site_of
-
         tree, definitions = self.model.tree, self.model.definitions
         attributes = [node for node in tree.of_type(ast.Attribute) if node.attr == _TYPO]
         named = any(node.value == _TYPO for node in tree.of_type(ast.Constant))
         if attributes and not named and all(isinstance(node.ctx, ast.Store) for node in attributes):
             owners = self.model.program.observations.attribute_owners
             for node in attributes:
-                site = site_of(node)
+                site = python_ast.site_of(node)
                 if site in owners and _is_of_pytorch(owners[site]):
                     yield Assigned(site, tree.code(node.value))
         for call in tree.of_type(ast.Call):
             name = definitions.named(call.func) if _has_typo(call) else ""
             if name in _TAKING or (api.package(name) == "torch" and name.rpartition(".")[2] in api.CREATORS):
-                yield Passed(site_of(call), name)
+                yield Passed(python_ast.site_of(call), name)
 
     # -- report ---------------------------------------------------------------------------------------
 
@@ -127,9 +126,7 @@ class RequireGradTypo(Rule):
     def _with_keyword(self, call: ast.Call) -> edits.Change | None:
         import libcst as cst
 
-        from torchlint.syntax.python_ast import site_of
-
-        written = self.written(site_of(call))
+        written = self.written(python_ast.site_of(call))
         keywords = [item.keyword for item in written.args] if isinstance(written, cst.Call) else []
         found = [edits.Replace(name, _MEANT) for name in keywords if name is not None and name.value == _TYPO]
         return edits.Change(f"use `{_MEANT}`", found) if found else None

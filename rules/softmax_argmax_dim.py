@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule
+from torchlint.model.queries import names
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -72,21 +74,19 @@ class SoftmaxArgmaxDim(Rule):
         return super().may_fire(data) and any(word in data for word in others)
 
     def ask(self) -> Iterator[OtherDimension]:
-        from torchlint.syntax.python_ast import site_of
-
         for call in self.model.tree.of_type(ast.Call):
             name, of, chosen = self._choice(call)
             softmax = self._softmax(of) if of is not None and chosen is not None else None
             taken = self._dimension_of_softmax(softmax) if softmax is not None else None
             if softmax is not None and taken is not None and chosen is not None and _surely_differ(taken, chosen):
-                yield OtherDimension(site_of(call), site_of(softmax), name, taken, chosen)
+                yield OtherDimension(python_ast.site_of(call), python_ast.site_of(softmax), name, taken, chosen)
 
     def _choice(self, call: ast.Call) -> tuple[str, ast.expr | None, int | None]:
         """What chooses, of what, and over which dimension: `x.argmax(1)`, `torch.argmax(x, dim=1)`."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in _CHOOSING:
             return "", None, None
         name, position = call.func.attr, _CHOOSING[call.func.attr]
-        if self._qualified(call.func) != f"torch.{name}":
+        if names.imported(call.func, self.model.definitions) != f"torch.{name}":
             return name, call.func.value, _literal(call, position)
         return name, call.args[0] if call.args else None, _literal(call, position + 1)
 
@@ -94,41 +94,21 @@ class SoftmaxArgmaxDim(Rule):
         """The softmax that an expression is, also by a name that its function binds once."""
         node = _kept(node)
         if isinstance(node, ast.Name):
-            bound = self._bound_once(node)
+            bound = names.only_value(node, self.model.definitions)
             node = _kept(bound) if bound is not None else node
         return node if isinstance(node, ast.Call) else None
 
-    def _bound_once(self, name: ast.Name) -> ast.expr | None:
-        """What is assigned to a name before it is read, where nothing else in its function or module binds it."""
-        definitions, tree = self.model.definitions, self.model.tree
-        function = definitions.function_around(name)
-        same = [
-            item
-            for item in tree.of_type(ast.Name)
-            if item.id == name.id and isinstance(item.ctx, ast.Store) and definitions.function_around(item) is function
-        ]
-        statement = tree.parent(same[0]) if len(same) == 1 else None
-        is_own = function is None or name.id not in function.parameters
-        if not is_own or not isinstance(statement, ast.Assign) or statement.lineno > name.lineno:
-            return None
-        return statement.value if statement.targets == same else None
-
     def _dimension_of_softmax(self, call: ast.Call) -> int | None:
-        qualified = self._qualified(call.func)
+        qualified = names.imported(call.func, self.model.definitions)
         if qualified in _SOFTMAX:
             return _literal(call, _SOFTMAX[qualified])
-        if isinstance(call.func, ast.Call) and self._qualified(call.func.func) == "torch.nn.Softmax":
-            return _literal(call.func, 0)
+        made = call.func if isinstance(call.func, ast.Call) else None
+        if made is not None and names.imported(made.func, self.model.definitions) == "torch.nn.Softmax":
+            return _literal(made, 0)
         is_method = isinstance(call.func, ast.Attribute) and call.func.attr in ("softmax", "log_softmax")
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        is_known = owner is not None and self._qualified(owner) != "" and not isinstance(owner, ast.Call)
+        is_known = owner is not None and bool(names.imported(owner, self.model.definitions))
         return _literal(call, 0) if is_method and not is_known else None
-
-    def _qualified(self, node: ast.expr) -> str:
-        """The qualified name of something imported; empty for all else."""
-        from torchlint.model.queries import changed_api
-
-        return changed_api.ChangedApi(self.model.definitions, ()).qualified(node)
 
     def report_OtherDimension(self, answer: OtherDimension) -> None:
         self.report(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.model import definitions
 from torchlint.pytorch import naming
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -93,15 +94,13 @@ class SuperInitOrder(Rule):
     def _answers(
         self, info: definitions.ClassInfo, method: definitions.FunctionInfo
     ) -> Iterator[ChildTooEarly | NoInit]:
-        from torchlint.syntax.python_ast import site_of
-
         child, init = _first_child(method.node, method.parameters[0], self._makes_child)
         if child is None:
             return
         if init is None and not self._is_hook(method):
-            yield NoInit(site_of(method.node), site_of(child), info.name)
+            yield NoInit(python_ast.site_of(method.node), python_ast.site_of(child), info.name)
         if isinstance(init, ast.Call) and _is_init(init):
-            yield ChildTooEarly(site_of(child), site_of(init), child.attr)
+            yield ChildTooEarly(python_ast.site_of(child), python_ast.site_of(init), child.attr)
 
     def _is_hook(self, method: definitions.FunctionInfo) -> bool:
         """Whether tests define a class that cannot be made."""
@@ -123,9 +122,7 @@ class SuperInitOrder(Rule):
         return bool(names) and all(_is_module_class(name) for name in names)
 
     def _makes_child(self, value: ast.Call) -> bool:
-        from torchlint.syntax.python_ast import dotted
-
-        written = dotted(value.func)
+        written = python_ast.dotted(value.func)
         name = self.model.definitions.qualified(written, value)
         if name in _PARAMETERS or (_is_module_class(name) and name.rpartition(".")[2] != "Module"):
             return True
@@ -216,9 +213,7 @@ def _own_target(node: ast.Assign | ast.AnnAssign, receiver: str) -> ast.Attribut
 
 def _in_order(function: ast.AST) -> Iterator[ast.AST]:
     """What a function does, as it is written, without what it defines; what a statement calls before the statement."""
-    from torchlint.syntax.python_ast import children
-
-    for node in children(function):
+    for node in python_ast.children(function):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.arguments)):
             continue
         yield from _in_order(node)

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, TypeGuard
 
 from torchlint import Category, Rule
+from torchlint.model.queries import autograd_functions, names
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -88,18 +89,14 @@ class TensorOnCtx(Rule):
         return b"class " in data and b"forward" in data
 
     def ask(self) -> Iterator[TensorOnContext]:
-        from torchlint.model.queries.autograd_functions import autograd_functions
-
-        for function in autograd_functions(self.model.definitions):
+        for function in autograd_functions.autograd_functions(self.model.definitions):
             if function.context:
                 yield from self._kept(function)
 
     def _kept(self, function: AutogradFunction) -> Iterator[TensorOnContext]:
-        from torchlint.model.queries.names import own_nodes
-
         inputs, outputs = set(_differentiated(function)), _returned(function)
-        bound = {node.id for node in own_nodes(function.forward.node) if _is_store(node)}
-        for node in own_nodes(function.forward.node):
+        bound = {node.id for node in names.own_nodes(function.forward.node) if _is_store(node)}
+        for node in names.own_nodes(function.forward.node):
             for target, value in _pairs(node):
                 if python_ast.dotted(target.value) == function.context and isinstance(value, ast.Name):
                     is_output = value.id in outputs
@@ -140,9 +137,7 @@ def _is_store(node: ast.AST) -> TypeGuard[ast.Name]:
 
 def _differentiated(function: AutogradFunction) -> Iterator[str]:
     """The inputs of `forward` for which some `return` of `backward` gives a gradient."""
-    from torchlint.model.queries.autograd_functions import returns_of
-
-    for value in returns_of(function.backward):
+    for value in autograd_functions.returns_of(function.backward):
         given = value.elts if isinstance(value, ast.Tuple) else [value] if len(function.inputs or ()) == 1 else []
         written = takewhile(lambda item: not isinstance(item, ast.Starred), given)
         for parameter, item in zip(function.inputs or (), written, strict=False):
@@ -153,9 +148,7 @@ def _differentiated(function: AutogradFunction) -> Iterator[str]:
 
 def _returned(function: AutogradFunction) -> set[str]:
     """The names that `forward` returns, or returns a part of."""
-    from torchlint.model.queries.autograd_functions import returns_of
-
-    values = returns_of(function.forward)
+    values = autograd_functions.returns_of(function.forward)
     items = [item for value in values for item in (value.elts if isinstance(value, ast.Tuple) else [value])]
     parts = (item.value if isinstance(item, ast.Subscript) else item for item in items)
     return {item.id for item in parts if isinstance(item, ast.Name)} - {function.context}

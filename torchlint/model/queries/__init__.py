@@ -7,9 +7,29 @@ from typing import TYPE_CHECKING
 from torchlint.lazy_import import submodules
 
 if TYPE_CHECKING:
-    from torchlint.model.queries import changed_api, clipping, endings, losses, module_modes, names, version_guards
+    from torchlint.model.queries import (
+        autograd_functions,
+        changed_api,
+        clipping,
+        endings,
+        losses,
+        module_modes,
+        names,
+        torch_classes,
+        version_guards,
+    )
 
-__all__ = ["changed_api", "clipping", "endings", "losses", "module_modes", "names", "version_guards"]
+__all__ = [
+    "autograd_functions",
+    "changed_api",
+    "clipping",
+    "endings",
+    "losses",
+    "module_modes",
+    "names",
+    "torch_classes",
+    "version_guards",
+]
 
 if not TYPE_CHECKING:
     __getattr__ = submodules(__name__, __all__)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from torchlint.model.definitions import Definitions
+from torchlint.model.queries import names
 from torchlint.model.queries.version_guards import is_guarded
-from torchlint.model.scopes import LOCAL, imported_by
+from torchlint.model.scopes import imported_by
 from torchlint.pytorch.changes import Change, Status
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, site_of
 
@@ -47,6 +48,9 @@ class ChangedApi:
             if _first_name(use.node) not in guarded and not is_guarded(self._tree, use.node):
                 yield use
 
+    def _qualified(self, node: ast.expr) -> str:
+        return names.imported(node, self._definitions)
+
     def _names_for_some_releases(self) -> set[str]:
         """What is imported where another release imports something else."""
         imports = [node for node in self._tree.of_type(ast.Import, ast.ImportFrom) if is_guarded(self._tree, node)]
@@ -54,7 +58,7 @@ class ChangedApi:
 
     def _calls(self) -> Iterator[Use]:
         for call in self._tree.of_type(ast.Call):
-            name = self.qualified(call.func)
+            name = self._qualified(call.func)
             for change in self._changes(name):
                 keyword = next((item for item in call.keywords if item.arg == change.keyword), None)
                 if change.name not in self._missing and _applies(change, call, keyword):
@@ -64,7 +68,7 @@ class ChangedApi:
         """`@custom_fwd`, which is called with the function."""
         for function in self._tree.of_type(*FUNCTIONS):
             for decorator in function.decorator_list:
-                name = "" if isinstance(decorator, ast.Call) else self.qualified(decorator)
+                name = "" if isinstance(decorator, ast.Call) else self._qualified(decorator)
                 for change in self._changes(name):
                     if not change.keyword and not change.lacks and change.name not in self._missing:
                         yield Use(change, name, decorator)
@@ -72,13 +76,13 @@ class ChangedApi:
     def _absent(self) -> Iterator[Use]:
         """Attributes and imports of what is not there: reading them is enough."""
         for node in self._tree.of_type(ast.Attribute) if self._missing else ():
-            name = self.qualified(node) if node.attr in self._last_names else ""
+            name = self._qualified(node) if node.attr in self._last_names else ""
             if name in self._missing:
                 yield Use(self._by_name[name][0], name, node)
         for node in self._tree.of_type(ast.Import, ast.ImportFrom) if self._missing else ():
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-            names = (*modules, *(target for _, target in imported_by(node)))
-            found = next((name for name in names if name in self._missing), None)
+            read = (*modules, *(target for _, target in imported_by(node)))
+            found = next((name for name in read if name in self._missing), None)
             if found is not None:
                 yield Use(self._by_name[found][0], found, node)
 
@@ -86,17 +90,6 @@ class ChangedApi:
         module, _, last = name.rpartition(".")
         found = self._by_name.get(name, [])
         return found or (self._by_name.get(f"{module}.{_CLASS}", []) if last[:1].isupper() else [])
-
-    def qualified(self, node: ast.expr) -> str:
-        """The qualified name of something imported, if the file means one thing by it; else empty."""
-        name = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
-        first = name.partition(".")[0]
-        if not first:
-            return ""
-        binding = self._definitions.scopes.binding(first, node)
-        if binding == LOCAL or (binding is None and not self._definitions.is_only_imported(first)):
-            return ""
-        return self._definitions.qualified(name, node)
 
 
 def _first_name(node: ast.AST) -> str:

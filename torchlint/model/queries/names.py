@@ -6,7 +6,17 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.model.definitions import Definitions, FunctionInfo
-from torchlint.syntax.python_ast import SCOPES, children, dotted, walk
+from torchlint.model.scopes import LOCAL
+from torchlint.syntax.python_ast import SCOPES, children, dotted
+
+
+def imported(node: ast.expr, definitions: Definitions) -> str:
+    """The qualified name of something imported, if the file means one thing by it; else empty."""
+    first = dotted(node).partition(".")[0] if isinstance(node, (ast.Name, ast.Attribute)) else ""
+    binding = definitions.scopes.binding(first, node) if first else LOCAL
+    if binding == LOCAL or (binding is None and not definitions.is_only_imported(first)):
+        return ""
+    return definitions.named(node)
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
@@ -20,17 +30,14 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
-    """What a variable is assigned, where one statement of its function (or the module) binds it, and it alone."""
-    function = definitions.function_around(name)
-    found = list(walk(function.node if function is not None else definitions.tree.module))
-    stores = [node for node in found if isinstance(node, ast.Name) and node.id == name.id and _is_bound(node)]
-    statement = definitions.tree.parent(stores[0]) if len(stores) == 1 else None
-    is_alone = isinstance(statement, ast.Assign) and statement.targets == stores
-    return statement.value if is_alone and isinstance(statement, ast.Assign) else None
-
-
-def _is_bound(name: ast.Name) -> bool:
-    return not isinstance(name.ctx, ast.Load)
+    """What is assigned to a variable before it is read, where nothing else in its function (or the module) binds it."""
+    function, tree = definitions.function_around(name), definitions.tree
+    same = (item for item in tree.of_type(ast.Name) if item.id == name.id and not isinstance(item.ctx, ast.Load))
+    bound = [item for item in same if definitions.function_around(item) is function]
+    statement = tree.parent(bound[0]) if len(bound) == 1 else None
+    if not isinstance(statement, ast.Assign) or statement.targets != bound or statement.lineno > name.lineno:
+        return None
+    return statement.value if function is None or name.id not in function.parameters else None
 
 
 def function(node: ast.expr, definitions: Definitions) -> FunctionInfo | None:
