@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torchlint.verify.claims import Lines
+from torchlint.verify.statements import Lines
 
 FORMAT = 1
 MAX_BYTES = 64_000_000

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from torchlint.verify.claims import Claim, Lines
+from torchlint.verify.claims import Claim
 from torchlint.verify.evidence import Evidence, Optimizer
+from torchlint.verify.statements import Lines
 
 Counts = list[list[int]]
 

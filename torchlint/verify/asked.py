@@ -1,0 +1,232 @@
+"""What a running program is asked about a finding, beyond whether the flagged statement runs: by rule."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from torchlint.verify.paths import AccessPath, expressions_of, longest_path, path_of, paths_in
+from torchlint.verify.statements import (
+    COMPOUND,
+    FUNCTIONS,
+    LOOPS,
+    FunctionNode,
+    Lines,
+    body_of,
+    encloses,
+    first_line,
+    function_around,
+    has_inside,
+    header_of,
+    last_line,
+)
+
+_NAMES = 40
+"""So many names at most are looked at where gradients are off."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a finding is in its file."""
+
+    statements: list[ast.stmt]
+    flagged: ast.stmt | None
+    everything: list[ast.stmt]
+    """The flagged statement and those it is about."""
+    header: Lines
+    """The lines of the flagged statement; of a compound one, its header."""
+
+    @cached_property
+    def function(self) -> FunctionNode | None:
+        """The function around it."""
+        return function_around(self.statements, self.header)
+
+    @property
+    def reach(self) -> Lines:
+        """What runs when the finding is reached: a decorator runs when its function is made, which says nothing."""
+        return body_of(self.flagged) if isinstance(self.flagged, FUNCTIONS) else self.header
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to look at: see `Claim`. Without `reach` it is that of the place."""
+
+    names: tuple[AccessPath, ...] = ()
+    container: tuple[AccessPath, ...] = ()
+    resets: tuple[Lines, ...] = ()
+    blocks: tuple[Lines, ...] = ()
+    reach: Lines | None = None
+
+
+def asked_of(rule: str, place: Place) -> Asked:
+    """What is asked about a finding of a rule."""
+    return _ASKED[rule](place) if rule in _ASKED else Asked()
+
+
+# -- by rule
+
+
+def _gradients_off(place: Place) -> Asked:
+    blocks = _blocks_without_gradients(place)
+    inside = [item for item in place.statements if any(first <= item.lineno <= last for first, last in blocks)]
+    paths = (path for item in inside for path in _named_by(item))
+    return Asked(names=tuple(dict.fromkeys(paths))[:_NAMES], blocks=tuple(blocks))
+
+
+def _blocks_without_gradients(place: Place) -> list[Lines]:
+    """Where gradients are off, as far as the finding shows it; or else the function that it is in."""
+    found = place.everything
+    blocks = [body_of(item) for item in found if isinstance(item, (ast.With, ast.AsyncWith, *FUNCTIONS))]
+    for item in found:
+        if not isinstance(item, COMPOUND) and "set_grad_enabled" in ast.unparse(item):
+            around = function_around(place.statements, header_of(item))
+            last = last_line(around) if around is not None else max(map(last_line, place.statements))
+            blocks.append((last_line(item), last))
+    if not blocks and place.function is not None:
+        blocks.append(body_of(place.function))
+    return blocks or [header_of(item) for item in found]
+
+
+def _made_in_calls(place: Place) -> Asked:
+    """What is made, and each call of the function that makes it."""
+    beginning = () if place.function is None else (_beginning(place.function),)
+    return Asked(names=_targets(place.flagged), blocks=beginning)
+
+
+def _beginning(function: FunctionNode) -> Lines:
+    """The first statement of a function that runs: docstrings and declarations do not."""
+    return header_of(next(filter(_runs, function.body), function.body[-1]))
+
+
+def _runs(statement: ast.stmt) -> bool:
+    is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return not is_constant and not isinstance(statement, (ast.Global, ast.Nonlocal))
+
+
+def _steps_and_passes(place: Place) -> Asked:
+    others = [header_of(item) for item in place.everything[1:]]
+    return Asked(blocks=tuple(others or [body_of(item) for item in place.everything]))
+
+
+def _function_class(place: Place) -> Asked:
+    """The class around it, and what runs when it goes backward."""
+    around = [item for item in place.statements if isinstance(item, ast.ClassDef) and encloses(item, place.header)]
+    if not around:
+        return Asked(names=(("",),))
+    innermost = max(around, key=first_line)
+    named = (item for item in innermost.body if isinstance(item, FUNCTIONS) and item.name == "backward")
+    return Asked(names=((innermost.name,),), reach=next((body_of(item) for item in named), None))
+
+
+def _kept_in(place: Place) -> Asked:
+    """What the statement names, what it keeps something in, and where that is emptied."""
+    if place.flagged is None:
+        return Asked()
+    container = _container(place.flagged)
+    names = _named_by(place.flagged)
+    if container is None:
+        return Asked(names)
+    return Asked(names, (container,), _resets(place, place.flagged, container))
+
+
+def _own_object(place: Place) -> Asked:
+    """What a method calls its object."""
+    given = place.function.args if place.function is not None else None
+    parameters = [*given.posonlyargs, *given.args] if given is not None else []
+    return Asked(names=((parameters[0].arg,),) if parameters and place.flagged is not None else ())
+
+
+def _named(place: Place) -> Asked:
+    return Asked(names=_named_by(place.flagged))
+
+
+def _bound(place: Place) -> Asked:
+    return Asked(names=_targets(place.flagged))
+
+
+def _called_on(place: Place) -> Asked:
+    """The object of a statement that is a method call, if it can be named."""
+    call = place.flagged.value if isinstance(place.flagged, ast.Expr) else None
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    path = path_of(owner) if owner is not None else None
+    return Asked(names=() if path is None else (path,))
+
+
+_ASKED: Mapping[str, Callable[[Place], Asked]] = {
+    "training-under-no-grad": _gradients_off,
+    "undetached-accumulation": _kept_in,
+    "undetached-hidden-state": _kept_in,
+    "inplace-on-leaf": _named,
+    "inplace-on-saved-tensor": _named,
+    "scheduler-before-optimizer": _named,
+    "training-in-eval-mode": _named,
+    "parameter-lost-by-move": _bound,
+    "scheduler-never-stepped": _bound,
+    "module-created-in-forward": _made_in_calls,
+    "discarded-result": _called_on,
+    "dropout-ignores-mode": _own_object,
+    "backward-arity": _function_class,
+    "lopsided-accumulation": _steps_and_passes,
+}
+
+
+# -- names
+
+
+def _named_by(statement: ast.stmt | None) -> tuple[AccessPath, ...]:
+    """All that a statement names."""
+    expressions = expressions_of(statement) if statement is not None else []
+    return tuple(dict.fromkeys(path for item in expressions for path in paths_in(item)))
+
+
+def _targets(statement: ast.stmt | None) -> tuple[AccessPath, ...]:
+    """What an assignment binds."""
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    return tuple(path for target in targets if isinstance(target, ast.expr) for path in paths_in(target))
+
+
+# -- containers
+
+
+def _container(statement: ast.stmt) -> AccessPath | None:
+    """What the statement keeps something in: the target of an assignment, the object of a method call."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = list(statement.targets)
+    elif isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
+        targets = [statement.target]
+    paths = (longest_path(target) for target in (*targets, *_receivers(statement)))
+    return next((path for path in paths if path is not None), None)
+
+
+def _receivers(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The objects of which a statement calls methods."""
+    for expression in expressions_of(statement):
+        for node in ast.walk(expression):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                yield node.func.value
+
+
+def _resets(place: Place, flagged: ast.stmt, container: AccessPath) -> tuple[Lines, ...]:
+    """Statements that empty the container, in the innermost loop around the flagged one and in its function."""
+    around = [item for item in place.statements if isinstance(item, (*LOOPS, *FUNCTIONS)) and has_inside(item, flagged)]
+    innermost = max(around, key=first_line, default=None)
+    if not isinstance(innermost, LOOPS):
+        return ()
+    inside = (item for item in place.statements if item is not flagged and has_inside(innermost, item))
+    return tuple(header_of(item) for item in inside if _empties(item, container))
+
+
+def _empties(statement: ast.stmt, container: AccessPath) -> bool:
+    """Whether it is `x.clear()`, `del x[...]`, or binds `x` to something that is not made of it."""
+    if isinstance(statement, ast.Delete):
+        return any(isinstance(item, ast.Subscript) and path_of(item.value) == container for item in statement.targets)
+    if isinstance(statement, ast.Assign):
+        is_new = container not in set(paths_in(statement.value))
+        return is_new and any(path_of(target) == container for target in statement.targets)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "clear":
+        return path_of(call.func.value) == container
+    return False
