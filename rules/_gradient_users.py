@@ -22,15 +22,22 @@ def speaks_of_gradients(node: ast.AST) -> bool:
 def decides_what_requires_grad(model: Model) -> bool:
     """Whether a file says of parameters or inputs that they require gradients, or do not, or has models that take
     gradients themselves."""
-    tree, own = model.tree, model.program.definitions
+    own = model.program.definitions
+    return (
+        says_what_requires_grad(model.tree)
+        or not api.DIFFERENTIATING_PACKAGES.isdisjoint(map(api.package, own.imports.values()))
+        or any(map(naming.FORCES.search, _names(model.tree.module)))
+        or any(map(_takes_gradients, own.functions.values()))
+    )
+
+
+def says_what_requires_grad(tree: python_ast.PythonTree) -> bool:
+    """Whether a file says of parameters or inputs that they require gradients, or do not."""
     told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
     return (
         any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in told)
         or any(python_ast.called_name(call) == "requires_grad_" for call in tree.of_type(ast.Call))
         or any(item.arg == "volatile" for item in tree.of_type(ast.keyword))
-        or not api.DIFFERENTIATING_PACKAGES.isdisjoint(map(api.package, own.imports.values()))
-        or any(map(naming.FORCES.search, _names(tree.module)))
-        or any(map(_takes_gradients, own.functions.values()))
     )
 
 

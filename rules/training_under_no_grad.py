@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -12,6 +13,9 @@ from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, ownership, program, tracking, values
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from ._untrained_parts import UntrainedPart
 
 
 @dataclass(frozen=True)
@@ -92,9 +96,12 @@ class TrainingUnderNoGrad(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return prefilter.goes_backward(data)
 
-    def ask(self) -> Iterator[LossWithoutGraph | UntrainedModule]:
+    def ask(self) -> Iterator[LossWithoutGraph | UntrainedModule | UntrainedPart]:
+        from ._untrained_parts import UntrainedParts
+
         yield from self._losses_without_graph()
         yield from self._untrained_modules()
+        yield from UntrainedParts(self.model).answers()
 
     def _losses_without_graph(self) -> Iterator[LossWithoutGraph]:
         """Backward passes that fail, or train nothing, because of the grad mode of their forward."""
@@ -158,7 +165,7 @@ class TrainingUnderNoGrad(Rule):
     def _untrained(self, module: values.Value, step: events.Step, trace: program.Trace) -> events.Event | None:
         """The forward pass of a module, if all of them run with gradients off and a loss beside the step needs one."""
         calls = (event for event in trace.events if isinstance(event, (events.Compute, events.Call)))
-        used = [event for event in calls if module in _operands(event)]
+        used = [event for event in calls if module in _operands(event) and not _fills(event, step)]
         passes = [event for event in used if _callee(event) is module]
         if not passes or len(used) > len(passes) or any(event.mode is not api.GradMode.OFF for event in passes):
             return None
@@ -201,15 +208,23 @@ class TrainingUnderNoGrad(Rule):
         )
 
     def report_UntrainedModule(self, untrained: UntrainedModule) -> None:
-        related = [(untrained.step.site, f"`{untrained.step.name}` has its parameters")]
-        if untrained.switch is not None:
-            related.append((untrained.switch, "gradients are switched off here"))
+        self._report_untrained(untrained.forward.site, untrained.name, untrained.step, untrained.switch)
+
+    def report_UntrainedPart(self, untrained: UntrainedPart) -> None:
+        self._report_untrained(untrained.use, untrained.name, untrained.step, untrained.switch)
+
+    def _report_untrained(
+        self, site: python_ast.Site, name: str, step: events.Step, switch: python_ast.Site | None
+    ) -> None:
+        related = [(step.site, f"`{step.name}` has its parameters")]
+        if switch is not None:
+            related.append((switch, "gradients are switched off here"))
         self.report(
-            untrained.forward.site,
-            f"`{untrained.name}` only runs with gradients off: its parameters are stepped on but never learn",
+            site,
+            f"`{name}` only runs with gradients off: its parameters are stepped on but never learn",
             related=related,
             help="run the forward pass with gradients on, or leave the parameters out of the optimizer",
-            fix=self._without(untrained.switch),
+            fix=self._without(switch),
         )
 
     def _without(self, switch: python_ast.Site | None) -> edits.Change | None:
@@ -227,6 +242,13 @@ def _other_arms(branch: object, taken: int) -> list[list[events.Item]]:
 
 def _raises(arm: list[events.Item]) -> bool:
     return any(isinstance(item, events.Exit) and item.kind == "raise" for item in arm)
+
+
+def _fills(event: events.Event, step: events.Step) -> bool:
+    """Whether a call loads the weights of a module, once, before the loop of a step."""
+    callee = event.value.callee if isinstance(event, events.Call) else None
+    loads = callee is not None and callee.label == "load_state_dict"
+    return loads and event.order < step.order and set(event.loops).isdisjoint(step.loops)
 
 
 def _result(event: events.Event) -> values.Value:

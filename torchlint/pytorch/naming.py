@@ -185,6 +185,11 @@ DIFFERENTIATING = _any_of(
 FORCES = _any_of("^derivatives?$ (?:^|_)forces$")
 """Names of gradients that a module computes itself, of an energy."""
 FREEZING = _any_of("freez frozen toggle trainable grad")
+STANDING_STILL = _any_of(
+    "freez frozen fixed random teacher target momentum ema(?:$|_) averag key shadow slow prior reservoir pretrain "
+    "perceptual reference (?:^|_)(?:rnd|ref|old|prev)(?:$|_)"
+)
+"""Modules and parameters that are not meant to learn, or that something other than gradients moves."""
 """Functions that may switch the gradients of a module off."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""

@@ -1,0 +1,172 @@
+"""Parts of modules that run with gradients off wherever they run, though an optimizer steps on them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import Model
+from torchlint.model.definitions import ClassInfo
+from torchlint.model.events import Backward, Step
+from torchlint.model.program import Trace
+from torchlint.model.tracking import ancestry
+from torchlint.model.values import Answer, Container, Module, Optimizer, Tensor, Unknown, Value, resolved
+from torchlint.pytorch import api, naming
+from torchlint.pytorch.autograd_table import INPLACE
+from torchlint.syntax.python_ast import FUNCTIONS, Site, called_name, dotted, is_literal, site_of
+
+from ._gradient_users import says_what_requires_grad
+
+_FROM_A_FILE = (b"load_state_dict", b"pretrained", b"torch.hub")
+
+
+@dataclass(frozen=True)
+class UntrainedPart:
+    """What the part `name` of a module computes is needed for a loss, and only ever with gradients off: by `switch`."""
+
+    use: Site
+    name: str
+    step: Step
+    switch: Site
+
+
+class UntrainedParts:
+    """Asks the `forward` of each module of the file that a loss comes from."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.tree = model.tree
+        self.program = model.program
+
+    def answers(self) -> Iterator[UntrainedPart]:
+        """Each part once, with the first step of an optimizer that holds it."""
+        done: set[Value] = set()
+        for trace in self.program.traces:
+            for step in trace.of(Step):
+                held, known = self.model.ownership.held_by(resolved(step.optimizer))
+                if not step.manual and known:
+                    for part, answer in self._behind(step, held, trace):
+                        if part not in done:
+                            done.add(part)
+                            yield answer
+
+    def _behind(self, step: Step, held: set[Value], trace: Trace) -> Iterator[tuple[Value, UntrainedPart]]:
+        """The parts of modules behind the losses of a step, by what the optimizer holds: each of them, or the whole."""
+        losses = [backward.loss for backward in trace.of(Backward) if backward.loops == step.loops]
+        graph = {value for loss in losses for value in self.model.tracking.graph(loss)}
+        stack = [(value, False) for value in graph]
+        seen: set[ClassInfo] = set()
+        while stack:
+            value, is_held = stack.pop()
+            whole = _module_run(value)
+            if whole is None or whole.info is None or whole.info in seen:
+                continue
+            seen.add(whole.info)
+            is_held = is_held or whole in held
+            returned = self.program.returned_by(whole.info)
+            inside = ancestry([returned]) if returned is not None else set()
+            stack.extend((item, is_held) for item in inside)
+            for name, part in self.program.attributes_of(whole.info).items():
+                if part in held or (is_held and self._is_meant_to_learn(name, part)):
+                    answer = self._untrained(name, part, inside, step)
+                    if answer is not None:
+                        yield part, answer
+
+    def _untrained(self, name: str, part: Value, inside: set[Value], step: Step) -> UntrainedPart | None:
+        """Whether a part is used in what a `forward` returns, and each mention of it is without gradients."""
+        uses = [item for item in inside if isinstance(item, Tensor) and part in map(resolved, item.parents)]
+        if not uses or any(use.mode is not api.GradMode.OFF or use.site is None for use in uses):
+            return None
+        if says_what_requires_grad(self.tree) or not all(map(self._teaches_nothing, self._mentions(name))):
+            return None
+        use = min((use.site for use in uses if use.site is not None), key=lambda site: site.start)
+        switch = self._switch(self.tree.node(use)) if use.inner is None else None
+        return UntrainedPart(use, name, step, switch) if switch is not None else None
+
+    def _is_meant_to_learn(self, name: str, part: Value) -> bool:
+        """Whether a part that is in an optimizer with all others is made here, and by its name is not to stand still."""
+        stands_still = naming.STANDING_STILL.search(name) or any(map(self.tree.source.code.__contains__, _FROM_A_FILE))
+        return not stands_still and self._is_new(part)
+
+    def _is_new(self, part: Value) -> bool:
+        """Whether a module or parameter begins with random weights."""
+        if isinstance(part, Tensor):
+            return part.leaf
+        if not isinstance(part, Module):
+            return False
+        if part.info is not None:
+            inside = self.program.attributes_of(part.info).values()
+            return not any(isinstance(item, Unknown) and item.origin != "attribute" for item in inside)
+        layers = (item for given in part.parents for item in _unpacked(given))
+        modules = (item for item in layers if isinstance(item, (Module, Unknown)))
+        return part.name.startswith("torch.nn.") and all(map(self._is_new, modules))
+
+    # -- mentions ---------------------------------------------------------------------------------------
+
+    def _mentions(self, name: str) -> Iterator[ast.Attribute]:
+        return (node for node in self.tree.of_type(ast.Attribute) if node.attr == name)
+
+    def _teaches_nothing(self, mention: ast.Attribute) -> bool:
+        """Whether an attribute is stored by `__init__`, handed to an optimizer, changed where that raises, or used
+        with gradients off."""
+        parent = self.tree.parent(mention)
+        if isinstance(mention.ctx, ast.Store):
+            function = self.program.definitions.function_around(mention)
+            return function is not None and function.name == "__init__"
+        if self._switch(mention) is not None:
+            return not _changes(mention, parent)
+        return self._is_given_to_optimizer(mention) or (
+            isinstance(parent, ast.Subscript) and isinstance(self.tree.parent(parent), ast.AugAssign)
+        )
+
+    def _is_given_to_optimizer(self, mention: ast.Attribute) -> bool:
+        made = {item.site for item in self.model.ownership.stepped if isinstance(item, Optimizer)}
+        return any(isinstance(item, ast.Call) and site_of(item) in made for item in self.tree.ancestors(mention))
+
+    def _switch(self, node: ast.AST) -> Site | None:
+        """The block or decorator of the function around a node that switches gradients off."""
+        for item in self.tree.ancestors(node):
+            if isinstance(item, (ast.With, ast.AsyncWith)):
+                for entered in item.items:
+                    mode = self._mode(entered.context_expr)
+                    if mode is not None:
+                        return site_of(entered.context_expr) if mode is api.GradMode.OFF else None
+            if isinstance(item, (*FUNCTIONS, ast.Lambda)):
+                decorators = [] if isinstance(item, ast.Lambda) else item.decorator_list
+                off = (one for one in decorators if self._mode(one) is api.GradMode.OFF)
+                return next(map(self.tree.decorator_site, off), None)
+        return None
+
+    def _mode(self, node: ast.expr) -> api.GradMode | None:
+        """The grad mode that a context manager or decorator switches to."""
+        call = node if isinstance(node, ast.Call) else None
+        name = self.program.definitions.qualified(dotted(call.func if call is not None else node), node)
+        given = call.args[0] if call is not None and call.args else None
+        if name in api.SET_GRAD_MODE:
+            off = given is not None and is_literal(given, False)
+            return api.GradMode.OFF if off else api.GradMode.UNKNOWN
+        mode = api.GRAD_MODES.get(name)
+        return mode if given is None or mode is None else api.GradMode.UNKNOWN
+
+
+def _module_run(value: Value) -> Module | None:
+    """The module that a value is the output of, with gradients on."""
+    if not isinstance(value, Tensor) or value.op != "module" or value.mode is not api.GradMode.ON:
+        return None
+    module = resolved(value.parents[0])
+    return module if isinstance(module, Module) else None
+
+
+def _unpacked(value: Value) -> list[Value]:
+    value = resolved(value)
+    return value.elements() if isinstance(value, Container) else [value]
+
+
+def _changes(mention: ast.Attribute, parent: ast.AST | None) -> bool:
+    """Whether something is done to a part, rather than with it: `self.average.weight.copy_(w)`."""
+    if isinstance(parent, ast.Call) and parent.func is mention:
+        return False
+    if isinstance(parent, (ast.Attribute, ast.AugAssign, ast.For)):
+        return not isinstance(parent, ast.Attribute) or parent.attr not in api.TENSOR_METHODS - INPLACE
+    return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
