@@ -11,10 +11,10 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import Backward, Step
 from torchlint.model.program import Trace
 from torchlint.model.tracking import ancestry
-from torchlint.model.values import Answer, Container, Module, Optimizer, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Container, Module, Optimizer, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE
-from torchlint.syntax.python_ast import FUNCTIONS, Site, called_name, dotted, is_literal, site_of
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, site_of
 
 from ._gradient_users import says_what_requires_grad
 
@@ -40,18 +40,17 @@ class UntrainedParts:
         self.program = model.program
 
     def answers(self) -> Iterator[UntrainedPart]:
-        """Each part once, with the first step of an optimizer that holds it."""
-        done: set[Value] = set()
+        """For each place that switches gradients off the first part, with the first step that should train it."""
+        done: set[Site] = set()
         for trace in self.program.traces:
             for step in trace.of(Step):
                 held, known = self.model.ownership.held_by(resolved(step.optimizer))
-                if not step.manual and known:
-                    for part, answer in self._behind(step, held, trace):
-                        if part not in done:
-                            done.add(part)
-                            yield answer
+                for answer in self._behind(step, held, trace) if known and not step.manual else ():
+                    if answer.switch not in done:
+                        done.add(answer.switch)
+                        yield answer
 
-    def _behind(self, step: Step, held: set[Value], trace: Trace) -> Iterator[tuple[Value, UntrainedPart]]:
+    def _behind(self, step: Step, held: set[Value], trace: Trace) -> Iterator[UntrainedPart]:
         """The parts of modules behind the losses of a step, by what the optimizer holds: each of them, or the whole."""
         losses = [backward.loss for backward in trace.of(Backward) if backward.loops == step.loops]
         graph = {value for loss in losses for value in self.model.tracking.graph(loss)}
@@ -71,7 +70,7 @@ class UntrainedParts:
                 if part in held or (is_held and self._is_meant_to_learn(name, part)):
                     answer = self._untrained(name, part, inside, step)
                     if answer is not None:
-                        yield part, answer
+                        yield answer
 
     def _untrained(self, name: str, part: Value, inside: set[Value], step: Step) -> UntrainedPart | None:
         """Whether a part is used in what a `forward` returns, and each mention of it is without gradients."""
@@ -85,7 +84,7 @@ class UntrainedParts:
         return UntrainedPart(use, name, step, switch) if switch is not None else None
 
     def _is_meant_to_learn(self, name: str, part: Value) -> bool:
-        """Whether a part that is in an optimizer with all others is made here, and by its name is not to stand still."""
+        """Whether a part that an optimizer holds with all others is made here, and not to stand still by its name."""
         stands_still = naming.STANDING_STILL.search(name) or any(map(self.tree.source.code.__contains__, _FROM_A_FILE))
         return not stands_still and self._is_new(part)
 
@@ -98,9 +97,11 @@ class UntrainedParts:
         if part.info is not None:
             inside = self.program.attributes_of(part.info).values()
             return not any(isinstance(item, Unknown) and item.origin != "attribute" for item in inside)
-        layers = (item for given in part.parents for item in _unpacked(given))
-        modules = (item for item in layers if isinstance(item, (Module, Unknown)))
-        return part.name.startswith("torch.nn.") and all(map(self._is_new, modules))
+        if not part.name.startswith("torch.nn."):
+            return False
+        if part.name.rpartition(".")[2] not in ("Sequential", "ModuleList", "ModuleDict"):
+            return True
+        return all(self._is_new(resolved(item)) for given in part.parents for item in _unpacked(given))
 
     # -- mentions ---------------------------------------------------------------------------------------
 
