@@ -5,18 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model.dataflow import Flow
 from torchlint.model.events import (
     Backward,
     Clear,
-    Event,
     Item,
     Loop,
     Step,
-    exclusive,
 )
 from torchlint.model.ownership import MAX_OPTIMIZERS
 from torchlint.model.program import Trace
@@ -31,6 +27,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import api, naming
 
+from ._step_paths import Paths
 from ._timed_loops import only_times
 
 
@@ -47,35 +44,6 @@ class StaleGradients:
     """Whether something clears them, or may, though not between these steps."""
 
 
-class History(NamedTuple):
-    """What one path has done to the gradients of an optimizer."""
-
-    last: Step | None = None
-    """The last step."""
-    empty: bool = False
-    """Whether it came upon gradients that had just been cleared."""
-    cleared: bool = False
-    """Whether they were (perhaps) cleared since."""
-    fresh: bool = True
-    """Whether a backward has (perhaps) been there since they were cleared."""
-    added: bool = False
-    """Whether a backward has added to those that the last step used."""
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether there are gradients that the last step used."""
-        return self.last is not None and not (self.empty or self.cleared)
-
-    def stepped(self, step: Step) -> History:
-        return History(step, empty=not self.fresh)
-
-    def gone_backward(self) -> History:
-        return self._replace(fresh=True, added=self.added or self.is_stale)
-
-    def with_clearing(self) -> History:
-        return self._replace(cleared=True, fresh=False)
-
-
 class GradientsBetweenSteps:
     """What happens to the gradients of optimizers between their steps, as a typestate."""
 
@@ -84,7 +52,7 @@ class GradientsBetweenSteps:
         self.tracking = model.tracking
         self.ownership = model.ownership
 
-    def _regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
+    def regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
         """Each step with the innermost loop that holds it and a backward, or None for the function itself."""
         losses = trace.of(Backward)
         training = {loop for backward in losses for loop in backward.loops}
@@ -154,7 +122,7 @@ class GradientsBetweenSteps:
         """Steps between which no path clears, though at least one adds to the gradients."""
         for trace in self.program.traces:
             done: dict[Loop | None, set[Value]] = {}
-            for step, loop in self._regions(trace):
+            for step, loop in self.regions(trace):
                 optimizer, asked = resolved(step.optimizer), done.setdefault(loop, set())
                 if optimizer in asked or len(asked) == MAX_OPTIMIZERS:
                     continue
@@ -164,39 +132,17 @@ class GradientsBetweenSteps:
                     yield from found
 
     def _stale_in(self, items: list[Item], loop: Loop | None, optimizer: Value) -> Iterator[StaleGradients]:
-        arrivals: dict[tuple[Step, Step], set[History]] = {}
-        stale: dict[Step, list[Backward]] = {}
+        def gives(backward: Backward) -> bool:
+            return self.ownership.reaches(backward, optimizer) and not _is_bare_leaf(backward.loss)
 
-        def transfer(event: Event, states: frozenset[History]) -> frozenset[History]:
-            if isinstance(event, Step) and resolved(event.optimizer) is optimizer:
-                for state in states:
-                    if state.last is not None:
-                        arrivals.setdefault((state.last, event), set()).add(state)
-                return frozenset(state.stepped(event) for state in states)
-            if isinstance(event, Backward):
-                if not self.ownership.reaches(event, optimizer) or _is_bare_leaf(event.loss):
-                    return states
-                for state in states:
-                    if state.is_stale and state.last is not None:
-                        stale.setdefault(state.last, []).append(event)
-                return frozenset(state.gone_backward() for state in states)
-            if self.ownership.may_clear(event, optimizer):
-                return frozenset(state.with_clearing() for state in states)
-            return states
-
-        flow = Flow(transfer)
-        once = flow.run(items, frozenset({History()})) | flow.exits.get("continue", frozenset())
-        if loop is None:
-            once |= flow.exits.get("return", frozenset())
-        flow.exits.clear()
-        again = flow.run(items, once) | flow.exits.get("continue", frozenset())
-        flow.run(items, again)
-        for (last, step), paths in arrivals.items():
-            if exclusive(last.path, step.path):
-                continue  # one arm steps for both only if its condition changes between the iterations
-            if any(path.added for path in paths) and not any(path.cleared for path in paths):
-                backward = self._plainest(stale[last], optimizer)
-                yield StaleGradients(backward, last, step, loop, any(self.clearings_of(optimizer)))
+        paths = Paths(
+            lambda step: resolved(step.optimizer) is optimizer,
+            gives,
+            lambda event: self.ownership.may_clear(event, optimizer),
+        )
+        for last, step, backwards in paths.stale(items, loop):
+            backward = self._plainest(backwards, optimizer)
+            yield StaleGradients(backward, last, step, loop, any(self.clearings_of(optimizer)))
 
     def _plainest(self, backwards: list[Backward], optimizer: Value) -> Backward:
         """The first backward pass that surely reaches an optimizer; else the first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, prefilter, repairs
@@ -10,6 +10,7 @@ from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
     from ._stale_gradients import StaleGradients
+    from ._stale_parts import StalePart
 
 
 class MissingZeroGrad(Rule):
@@ -73,13 +74,26 @@ class MissingZeroGrad(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return prefilter.goes_backward(data)
 
-    def ask(self) -> Iterable[StaleGradients]:
+    def ask(self) -> Iterator[StaleGradients | StalePart]:
         from ._clearing_words import ClearingWords
         from ._stale_gradients import GradientsBetweenSteps
+        from ._stale_parts import StaleParts
 
         gradients = GradientsBetweenSteps(self.model)
         self._words = ClearingWords(self.model, gradients)
-        return gradients.stale()
+        found = list(gradients.stale())
+        yield from found
+        steps = {answer.step for answer in found}
+        yield from (part for part in StaleParts(self.model, gradients).answers() if part.following not in steps)
+
+    def report_StalePart(self, stale: StalePart) -> None:
+        name, used, following = stale.part.label, stale.step.name, stale.following.name
+        self.report(
+            stale.backward.site,
+            f"gradients of `{name}` are not cleared with the others: this `backward` adds to those already used",
+            related=[(stale.step.site, f"`{used}` has already used the old gradients of `{name}` here")],
+            help=f"call `{following}.zero_grad()`, which clears all that it holds, before the `backward`",
+        )
 
     def report_StaleGradients(self, stale: StaleGradients) -> None:
         name, statement, manual = self._words.name(stale.step), self._words.statement(stale), stale.step.manual

@@ -16,7 +16,7 @@ def pruned(items: list[Item], kinds: tuple[type[Event], ...]) -> list[Item]:
     for item in items:
         if isinstance(item, Branch):
             arms = [pruned(arm, kinds) for arm in item.arms]
-            kept += [Branch(item.site, arms)] if any(arms) else []
+            kept += [replace(item, arms=arms)] if any(arms) else []
         elif isinstance(item, Try):
             body, handlers = pruned(item.body, kinds), [pruned(handler, kinds) for handler in item.handlers]
             kept += [Try(item.site, body, handlers)] if body or any(handlers) else []
@@ -32,10 +32,15 @@ State = TypeVar("State")
 
 
 class Flow(Generic[State]):
-    """Runs sets of states through a sequence: a state is what one path may have done so far."""
+    """Runs sets of states through a sequence: a state is what one path may have done so far.
+
+    Each arm of a branch may be `taken`, but for those that are taken only where an optimizer did not step.
+    """
 
     def __init__(self, transfer: Callable[[Event, frozenset[State]], frozenset[State]]) -> None:
         self.transfer = transfer
+        self.taken: Callable[[Branch], int | None] = lambda branch: None
+        """The only arm that is taken of a branch; None where nobody knows."""
         self.exits: dict[str, frozenset[State]] = {}
 
     def run(self, items: list[Item], states: frozenset[State]) -> frozenset[State]:
@@ -50,7 +55,7 @@ class Flow(Generic[State]):
         if isinstance(item, Event):
             return self.transfer(item, states)
         if isinstance(item, Branch):
-            return _union(self.run(arm, states) for arm in item.arms)
+            return self._branch(item, states)
         if isinstance(item, Inlined):
             return self._inlined(item, states)
         if isinstance(item, Loop):
@@ -59,6 +64,12 @@ class Flow(Generic[State]):
             return self._try(item, states)
         self.exits[item.kind] = self.exits.get(item.kind, frozenset()) | states
         return frozenset()
+
+    def _branch(self, item: Branch, states: frozenset[State]) -> frozenset[State]:
+        taken = self.taken(item)
+        if taken is not None:
+            return self.run(item.arms[taken], states)
+        return _union(self.run(arm, states) for number, arm in enumerate(item.arms) if number != item.after_overflow)
 
     def _inlined(self, item: Inlined, states: frozenset[State]) -> frozenset[State]:
         saved = self.exits.pop("return", frozenset())

@@ -66,6 +66,8 @@ class Clear(Event):
 
     target: Value | None
     explicit: bool = True
+    of: Value | None = None
+    """Of a clearing that is written by hand, the parameter whose gradient it is."""
 
 
 @dataclass(eq=False, repr=False)
@@ -226,12 +228,29 @@ class Exit:
     kind: str
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Period:
+    """A branch takes an arm in every `length`-th iteration of a loop, beginning with that number; else the other."""
+
+    loop: Loop
+    length: int
+    first: int
+    arm: int
+
+    def arm_in(self, iteration: int) -> int:
+        """The arm that is taken in an iteration, which are counted from 0."""
+        return self.arm if iteration % self.length == self.first else 1 - self.arm
+
+
 @dataclass(eq=False, repr=False)
 class Branch:
     """One of several sequences happens."""
 
     site: Site
     arms: list[list[Item]]
+    period: Period | None = None
+    after_overflow: int | None = None
+    """The arm that is taken only where gradients were infinite, so that a scaler has left out the step."""
 
 
 @dataclass(eq=False, repr=False)

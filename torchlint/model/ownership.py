@@ -124,17 +124,17 @@ class Ownership:
     def surely_reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a loss surely went through a module that an optimizer holds."""
         ours, known = self.held_by(optimizer)
-        return known and any(self._overlap(ours, {module}) for module in self._modules_behind(backward)[0])
+        return known and any(self.overlap(ours, {module}) for module in self._modules_behind(backward)[0])
 
     def may_use(self, value: Value, ours: set[Value]) -> bool:
         """Whether a forward pass may be one through any of these modules."""
         modules, complete = self._modules_of({value})
-        return not complete or any(self._overlap(ours, {module}) for module in modules)
+        return not complete or any(self.overlap(ours, {module}) for module in modules)
 
     def _may_reach(self, through: tuple[set[Value], bool], ours: set[Value]) -> bool:
         """Whether a graph that went through modules, perhaps all of them, may have gone through one of ours."""
         modules, complete = through
-        return not complete or not modules or any(self._overlap(ours, {module}) for module in modules)
+        return not complete or not modules or any(self.overlap(ours, {module}) for module in modules)
 
     def _modules_of(self, graph: set[Value]) -> tuple[set[Value], bool]:
         """The modules with parameters that a graph goes through, and whether these are all of them."""
@@ -178,7 +178,7 @@ class Ownership:
         """Whether an optimizer holds some of these parameters: a list of them, or what `parameters()` gives."""
         ours, ours_known = parameters_of(optimizer)
         theirs, theirs_known = sources_of([parameters])
-        if self._overlap(ours, theirs):
+        if self.overlap(ours, theirs):
             return Answer.YES
         return Answer.NO if ours_known and theirs_known else Answer.UNKNOWN
 
@@ -193,12 +193,12 @@ class Ownership:
         if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
             theirs, theirs_known = self.held_by(target)
             if known and theirs_known:
-                return Answer.YES if self._overlap(ours, theirs) else Answer.NO
+                return Answer.YES if self.overlap(ours, theirs) else Answer.NO
             both_step = target in self.stepped and optimizer in self.stepped
             return Answer.NO if both_step and not self._is_inherited_beside(optimizer, target) else Answer.UNKNOWN
         if not known:
             return Answer.UNKNOWN
-        return Answer.YES if self._overlap(ours, set(inputs_of(target))) else Answer.NO
+        return Answer.YES if self.overlap(ours, set(inputs_of(target))) else Answer.NO
 
     def _is_inherited_beside(self, optimizer: Value, other: Value) -> bool:
         """Whether an optimizer is an attribute that only a base of another module can have stored, in an object that
@@ -288,7 +288,7 @@ class Ownership:
             _module_like(part) and self.clears(part, optimizer) is not Answer.NO for part in item.known_parts.values()
         )
 
-    def _overlap(self, first: set[Value], second: set[Value]) -> bool:
+    def overlap(self, first: set[Value], second: set[Value]) -> bool:
         """Whether a module is in both sets, or holds or is held by one in the other."""
         return any(
             self._is_part_of(a, b, derived=True) or self._is_part_of(b, a, derived=True) for a in first for b in second

@@ -12,6 +12,7 @@ from torchlint.model.evaluate.tensors import operator_of
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.tracking import ancestry
 from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, names_read, site_of
 
@@ -47,7 +48,7 @@ class Assignments(Part):
         self._step_if_update(node, node.target, value, augmented=True)
         plain_old = resolved(old)
         if self.tensors.is_gradient(plain_old):
-            self.tensors.change_gradient(op, (value,), node)
+            self.tensors.change_gradient(plain_old, op, (value,), node)
             return
         if isinstance(plain_old, Container) and plain_old.kind in _LISTS:
             inner = resolved(value)
@@ -79,7 +80,7 @@ class Assignments(Part):
         owner, name = resolved(self.expressions.value(target.value)), target.attr
         self.observations.attribute_owners[site_of(target)] = owner
         if name == "grad":
-            self.state.emit(Clear(site_of(target), None, explicit=False))
+            self.state.emit(Clear(site_of(target), None, explicit=False, of=owner))
         elif name == "data":
             return
         elif name == "requires_grad":
@@ -173,6 +174,7 @@ class Assignments(Part):
         """Record that `old` is changed in place, and bind the target to its new value."""
         result = self.tensors.make(how, (old, *by), node, base=old)
         self.state.emit(Mutate(site_of(node), old, how, result, by))
+        target = _changed_first(target)
         if isinstance(target, (ast.Name, ast.Attribute)):
             if isinstance(target, ast.Attribute) and target.attr in ("data", "grad"):
                 return result
@@ -232,6 +234,13 @@ class Assignments(Part):
         gradient = owner.part("grad")
         if gradient is not None and gradient in ancestry([value]):
             self.state.emit(Step(site_of(node), owner, name, manual=True))
+
+
+def _changed_first(target: ast.expr | None) -> ast.expr | None:
+    """What a chain of changes in place begins with: `v` of `v.mul_(0.9).add_(g)`."""
+    while isinstance(target, ast.Call) and isinstance(target.func, ast.Attribute) and target.func.attr in INPLACE:
+        target = target.func.value
+    return target
 
 
 def target_text(node: ast.expr) -> str:

@@ -33,7 +33,9 @@ class Branches(Part):
             value, body = layer, arms[0]
             arms[0] = lambda: self._as_layer(value, body)
         training = dotted(node.test).endswith(".training") and not node.orelse
-        self._branch(node, arms, only_first=training)
+        branch = Branch(site_of(node), [[] for _ in arms])
+        branch.period, branch.after_overflow = self.periods.of(node.test), self.conditions.overflow_arm(node.test)
+        self._branch(branch, node, arms, only_first=training)
 
     def _arms(self, node: ast.If) -> list[Callable[[], None]]:
         return [lambda: self.statements.run(node.body), lambda: self.statements.run(node.orelse)]
@@ -48,13 +50,14 @@ class Branches(Part):
         self.observations.layers.setdefault(value, set()).add(self.state.position.path[-1])
         arm()
 
-    def _branch(self, node: ast.AST, arms: Sequence[Callable[[], None]], only_first: bool = False) -> None:
+    def _branch(
+        self, branch: Branch, node: ast.AST, arms: Sequence[Callable[[], None]], only_first: bool = False
+    ) -> None:
         """Interpret alternatives; with `only_first` what follows sees the first alone, if it goes on."""
         state = self.state
         before, passed = state.snapshot(), len(state.position.passed)
         ends: list[Snapshot] = []
         left: list[tuple[object, int]] = []
-        branch = Branch(site_of(node), [[] for _ in arms])
         for number, run in enumerate(arms):
             state.restore(before)
             with state.arm(branch, number):
@@ -69,7 +72,7 @@ class Branches(Part):
         """Run each case, or none."""
         self.expressions.value(node.subject)
         arms: list[Callable[[], None]] = [lambda case=case: self.statements.run(case.body) for case in node.cases]  # type: ignore[misc]
-        self._branch(node, [*arms, lambda: None])
+        self._branch(Branch(site_of(node), [[] for _ in (*arms, None)]), node, [*arms, lambda: None])
 
     def run_try(self, node: ast.Try) -> None:
         """Run the body, and each handler from a state between the beginning of the body and its end."""

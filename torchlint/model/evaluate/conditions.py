@@ -20,6 +20,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    resolved,
 )
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, is_literal, is_main_guard
@@ -171,6 +172,27 @@ class Conditions(Part):
         value = self.state.frame.locals.get(test.id)
         maybe = isinstance(value, Phi) and any(isinstance(item, Plain) and item.is_none for item in inputs_of(value))
         return (test.id, 0 if inverted else 1) if maybe else None
+
+    def overflow_arm(self, test: ast.expr) -> int | None:
+        """The arm of `scaler.get_scale() < before` in which the scale has become smaller: the step was left out."""
+        if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+            return None
+        left, right = self._scale_read(test.left), self._scale_read(test.comparators[0])
+        if left is None or right is None or left == right:
+            return None
+        operator, is_first_later = test.ops[0], left > right
+        if isinstance(operator, (ast.NotEq, ast.Lt if is_first_later else ast.Gt)):
+            return 0
+        return 1 if isinstance(operator, (ast.Eq, ast.GtE if is_first_later else ast.LtE)) else None
+
+    def _scale_read(self, node: ast.expr) -> float | None:
+        """When the scale of a gradient scaler was read that an expression is; None if it is none."""
+        if isinstance(node, ast.Call):
+            is_scale = isinstance(node.func, ast.Attribute) and node.func.attr == "get_scale"
+            return float("inf") if is_scale else None
+        value = resolved(self.names.lookup(node.id)) if isinstance(node, ast.Name) else None
+        made = isinstance(value, Unknown) and value.callee is not None and value.callee.label == "get_scale"
+        return value.order if value is not None and made else None
 
     def layer_asked_for(self, test: ast.expr) -> Value | None:
         """What a test says is a layer of PyTorch: `isinstance(module, nn.Linear)`."""

@@ -21,6 +21,7 @@ from torchlint.model.evaluate.methods import Methods
 from torchlint.model.evaluate.modules import Modules
 from torchlint.model.evaluate.names import Names
 from torchlint.model.evaluate.part import Part
+from torchlint.model.evaluate.periods import Periods
 from torchlint.model.evaluate.statements import Statements
 from torchlint.model.evaluate.tensors import Tensors
 from torchlint.model.evaluate.torch_functions import TorchFunctions
@@ -62,6 +63,7 @@ class Interpreter:
         self.methods = Methods()
         self.modules = Modules()
         self.names = Names(imports)
+        self.periods = Periods()
         self.statements = Statements()
         self.tensors = Tensors()
         self.torch_functions = TorchFunctions()

@@ -122,7 +122,7 @@ class Methods(Part):
     def _in_place(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         assert isinstance(node.func, ast.Attribute)
         if self.tensors.is_gradient(receiver):
-            self.tensors.change_gradient(name, arguments.all(), node)
+            self.tensors.change_gradient(receiver, name, arguments.all(), node)
             return receiver
         return self.assignments.mutate(node, node.func.value, receiver, name, arguments.all())
 

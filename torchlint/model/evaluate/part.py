@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from torchlint.model.evaluate.methods import Methods
     from torchlint.model.evaluate.modules import Modules
     from torchlint.model.evaluate.names import Names
+    from torchlint.model.evaluate.periods import Periods
     from torchlint.model.evaluate.statements import Statements
     from torchlint.model.evaluate.tensors import Tensors
     from torchlint.model.evaluate.torch_functions import TorchFunctions
@@ -60,6 +61,7 @@ class Part:
     methods: Methods
     modules: Modules
     names: Names
+    periods: Periods
     statements: Statements
     tensors: Tensors
     torch_functions: TorchFunctions

@@ -68,17 +68,26 @@ class Tensors(Part):
 
     def is_gradient(self, value: Value) -> bool:
         """Whether a value is the `.grad` of something."""
-        while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
-            value = resolved(value.base)
+        value = _without_graph(value)
         return isinstance(value, Unknown) and value.origin == "grad"
 
-    def change_gradient(self, how: str, by: tuple[Value, ...], node: ast.AST) -> None:
+    def change_gradient(self, gradient: Value, how: str, by: tuple[Value, ...], node: ast.AST) -> None:
         """Record that a gradient is changed in place: cleared, where it is overwritten or multiplied by 0."""
+        owner = resolved(_without_graph(gradient).parents[0])
         first = resolved(by[0]) if by else None
         by_zero = how in ("mul", "mul_") and isinstance(first, Plain) and first.constant == 0
         self.state.emit(
-            Clear(site_of(node), None, explicit=False) if how in _OVERWRITING or by_zero else GradRead(site_of(node))
+            Clear(site_of(node), None, explicit=False, of=owner)
+            if how in _OVERWRITING or by_zero
+            else GradRead(site_of(node))
         )
+
+
+def _without_graph(value: Value) -> Value:
+    """The tensor that `x.data` and `x.detach()` are of."""
+    while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
+        value = resolved(value.base)
+    return value
 
 
 def operator_of(node: ast.AST) -> str:

@@ -1,0 +1,174 @@
+"""Gradients of a part of what an optimizer holds that stay where the others are cleared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import Model
+from torchlint.model.events import Backward, Clear, Event, Fresh, Loop, MayClear, Step
+from torchlint.model.ownership import MAX_OPTIMIZERS, sources_of
+from torchlint.model.program import Trace
+from torchlint.model.tracking import ancestry, has_parameters, is_module
+from torchlint.model.values import (
+    Answer,
+    Container,
+    Module,
+    Optimizer,
+    Parameters,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+from torchlint.pytorch.api import GradMode
+
+from ._gradient_users import says_what_requires_grad
+from ._stale_gradients import GradientsBetweenSteps
+from ._step_paths import Paths
+
+
+@dataclass(frozen=True)
+class StalePart:
+    """`backward` adds to gradients of `part` that already went into `step`; what is cleared in between is not it."""
+
+    part: Value
+    backward: Backward
+    step: Step
+    following: Step
+
+
+class StaleParts:
+    """Asks of each module and parameter that an optimizer is known to hold."""
+
+    def __init__(self, model: Model, gradients: GradientsBetweenSteps) -> None:
+        self.model = model
+        self.program = model.program
+        self.ownership = model.ownership
+        self.gradients = gradients
+
+    def answers(self) -> Iterator[StalePart]:
+        """Each part once in a loop."""
+        if says_what_requires_grad(self.model.tree):
+            return
+        for trace in self.program.traces:
+            done: set[tuple[Loop | None, Value]] = set()
+            for step, loop in self.gradients.regions(trace):
+                for part in self._parts(resolved(step.optimizer), loop, trace)[:MAX_OPTIMIZERS]:
+                    found = self._stale_in(part, loop, trace) if (loop, part) not in done else None
+                    done.add((loop, part))
+                    if found is not None:
+                        yield found
+
+    def _parts(self, optimizer: Value, loop: Loop | None, trace: Trace) -> list[Value]:
+        """What an optimizer holds, if that is known; modules of this file as their parts, where some are cleared."""
+        held, known = self.ownership.held_by(optimizer)
+        if not known or not isinstance(optimizer, Optimizer) or optimizer.has_use("add_param_group"):
+            return []
+        cleared = [self._cleared(event) for event in trace.of(Clear, (loop,) if loop is not None else ())]
+        targets = {target for sources in cleared for target in sources or ()}
+        parts: list[Value] = []
+        for item in held:
+            inside = self._parts_of(item)
+            parts += inside if not targets.isdisjoint(inside) and item not in targets else [item]
+        return sorted(parts, key=lambda part: part.order) if len(parts) > 1 else []
+
+    def _parts_of(self, module: Value) -> list[Value]:
+        """The modules and parameters that the class of a module stores."""
+        if not isinstance(module, Module) or module.info is None:
+            return []
+        stored = self.program.attributes_of(module.info).values()
+        return [item for item in stored if _may_learn(item)]
+
+    def _stale_in(self, part: Value, loop: Loop | None, trace: Trace) -> StalePart | None:
+        """The first pass that surely adds to gradients of a part that a step has used."""
+        paths = Paths(
+            lambda step: part in self._held_parts(step),
+            lambda backward: self._surely_reaches(backward, part),
+            lambda event: self._may_clear(event, part, trace),
+        )
+        for last, step, backwards in paths.stale(self.ownership.touching(loop or trace), loop):
+            return StalePart(part, min(backwards, key=lambda backward: backward.order), last, step)
+        return None
+
+    def _held_parts(self, step: Step) -> set[Value]:
+        held, known = self.ownership.held_by(resolved(step.optimizer))
+        if step.manual or not known:
+            return set()
+        return held | {part for item in held for part in self._parts_of(item)}
+
+    def _surely_reaches(self, backward: Backward, part: Value) -> bool:
+        """Whether a loss comes from a part: it is run, or the module that runs it in its `forward`, with gradients."""
+        return any(self._runs(value, part) for value in self.model.tracking.pass_through(backward.loss))
+
+    def _runs(self, value: Value, part: Value) -> bool:
+        if not isinstance(value, Tensor) or value.mode is not GradMode.ON:
+            return False
+        operands = {resolved(item) for item in value.parents}
+        if part in operands:
+            return value.op == "module" or isinstance(part, Tensor)
+        whole = resolved(value.parents[0]) if value.op == "module" else None
+        if not isinstance(whole, Module) or whole.info is None or part not in self._parts_of(whole):
+            return False
+        returned = self.program.returned_by(whole.info)
+        inside = ancestry([returned]) if returned is not None else set()
+        return any(self._runs(item, part) for item in inside if item is not value)
+
+    # -- clearings --------------------------------------------------------------------------------------
+
+    def _may_clear(self, event: Event, part: Value, trace: Trace) -> bool:
+        """Whether an event clears gradients of a part, or cannot be told not to."""
+        if isinstance(event, Clear):
+            sources = self._cleared(event)
+            return sources is None or self.ownership.overlap(sources, {part})
+        if isinstance(event, Fresh) and event.value is part:
+            return True
+        if isinstance(event, MayClear) and any(part in inputs_of(item) for item in event.handed):
+            return True
+        optimizers = (item for item in self.ownership.optimizers(trace) if part in self.ownership.held_by(item)[0])
+        return any(self.ownership.may_clear(event, item) for item in (*optimizers, part))
+
+    def _cleared(self, event: Clear) -> set[Value] | None:
+        """The modules and parameters whose gradients a clearing is of; None where that is not certain."""
+        target = resolved(event.target) if event.target is not None else None
+        if target is None:
+            return _source_of(event.of) if event.of is not None else None
+        if isinstance(target, Optimizer):
+            sources, known = self.ownership.held_by(target)
+            return sources if known else None
+        return {target} if is_module(target) is Answer.YES else None
+
+
+def _may_learn(value: Value) -> bool:
+    return (isinstance(value, Module) and has_parameters(value)) or (isinstance(value, Tensor) and value.leaf)
+
+
+def _source_of(parameter: Value) -> set[Value] | None:
+    """The module that a parameter is of, or those of the group of an optimizer that it is in."""
+    parameter = resolved(parameter)
+    if isinstance(parameter, Tensor) and parameter.op == "parameter":
+        return {resolved(item) for item in parameter.parents}
+    if isinstance(parameter, Tensor) and parameter.leaf:
+        return {parameter}
+    if isinstance(parameter, Unknown) and parameter.origin == "iteration" and parameter.parents:
+        group = _group(resolved(parameter.parents[0]))
+        found, known = sources_of([group]) if group is not None else (set(), False)
+        return found if known else None
+    return None
+
+
+def _group(parameters: Value) -> Value | None:
+    """The group of an optimizer whose `["params"]` a value is; the optimizer's whole list, where it is any of them."""
+    group = resolved(parameters.parents[0]) if isinstance(parameters, Unknown) and parameters.parents else None
+    groups = resolved(group.parents[0]) if isinstance(group, Unknown) and group.parents else None
+    if group is None or groups is None or groups.label != "param_groups" or not groups.parents:
+        return None
+    optimizer = resolved(groups.parents[0])
+    given = resolved(optimizer.parents[0]) if isinstance(optimizer, Optimizer) and optimizer.parents else None
+    if given is None or not isinstance(given, Container):
+        return given if isinstance(given, Parameters) else None
+    if isinstance(group, Unknown) and group.origin == "iteration":
+        return given
+    numbers = range(-len(given.parents), len(given.parents))
+    return next((given.parents[number] for number in numbers if groups.part(f"[{number}]") is group), None)

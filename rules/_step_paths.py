@@ -1,0 +1,128 @@
+"""The paths from one step to the next: what they do to the gradients that the steps use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from torchlint.model.dataflow import Flow
+from torchlint.model.events import Backward, Branch, Event, Item, Loop, Period, Step, exclusive, items_in
+
+MAX_PERIOD = 64
+"""Iterations after which all conditions on a counter hold again as in the first; longer periods are not followed."""
+
+
+class History(NamedTuple):
+    """What one path has done to the gradients of an optimizer."""
+
+    last: Step | None = None
+    """The last step."""
+    empty: bool = False
+    """Whether it came upon gradients that had just been cleared."""
+    cleared: bool = False
+    """Whether they were (perhaps) cleared since."""
+    fresh: bool = True
+    """Whether a backward has (perhaps) been there since they were cleared."""
+    added: bool = False
+    """Whether a backward has added to those that the last step used."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether there are gradients that the last step used."""
+        return self.last is not None and not (self.empty or self.cleared)
+
+    def stepped(self, step: Step) -> History:
+        return History(step, empty=not self.fresh)
+
+    def gone_backward(self) -> History:
+        return self._replace(fresh=True, added=self.added or self.is_stale)
+
+    def with_clearing(self) -> History:
+        return self._replace(cleared=True, fresh=False)
+
+
+class Arrivals:
+    """What the paths that arrive at steps have done since the last one."""
+
+    def __init__(self) -> None:
+        self.histories: dict[tuple[Step, Step], set[History]] = {}
+        self.backwards: dict[Step, list[Backward]] = {}
+        """The passes that add to the gradients that a step has used."""
+
+    def stale(self) -> Iterator[tuple[Step, Step, list[Backward]]]:
+        """Pairs of steps between which at least one path adds gradients, and none clears them."""
+        for (last, step), paths in self.histories.items():
+            if exclusive(last.path, step.path):
+                continue  # one arm steps for both only if its condition changes between the iterations
+            if any(path.added for path in paths) and not any(path.cleared for path in paths):
+                yield last, step, self.backwards[last]
+
+
+class Paths:
+    """Follows some gradients: which steps use them, which passes add to them, and what may clear them."""
+
+    def __init__(
+        self,
+        uses: Callable[[Step], bool],
+        gives: Callable[[Backward], bool],
+        may_clear: Callable[[Event], bool],
+    ) -> None:
+        self._uses = uses
+        self._gives = gives
+        self._may_clear = may_clear
+        self._arrivals = Arrivals()
+
+    def stale(self, items: list[Item], loop: Loop | None) -> list[tuple[Step, Step, list[Backward]]]:
+        """Steps in a loop, or in a function that is called in one, that use gradients which an earlier one has used."""
+        self._arrivals, flow = Arrivals(), Flow(self._transfer)
+        states = frozenset({History()})
+        for _ in range(3):
+            states = self._iteration(flow, items, states, loop)
+        return list(self._arrivals.stale()) or self._stale_in_turn(items, loop)
+
+    def _iteration(
+        self, flow: Flow[History], items: list[Item], states: frozenset[History], loop: Loop | None
+    ) -> frozenset[History]:
+        """The states in which an iteration ends."""
+        ends = flow.run(items, states) | flow.exits.get("continue", frozenset())
+        if loop is None:
+            ends |= flow.exits.get("return", frozenset())
+        flow.exits.clear()
+        return ends
+
+    def _stale_in_turn(self, items: list[Item], loop: Loop | None) -> list[tuple[Step, Step, list[Backward]]]:
+        """The same, iteration by iteration, where it depends on their number what is done in them."""
+        periods = [item.period for item in items_in(items) if isinstance(item, Branch) and item.period is not None]
+        lengths = {period.length for period in periods if period.loop is loop}
+        until = 2 * math.lcm(*lengths)
+        if len(lengths) < 2 or until > 2 * MAX_PERIOD:
+            return []
+        flow, states, backwards = Flow(self._transfer), frozenset({History()}), self._arrivals.backwards
+        for number in range(until):
+            self._arrivals = Arrivals()
+            self._arrivals.backwards = backwards
+            flow.taken = lambda branch, number=number: _arm_in(branch.period, loop, number)  # type: ignore[misc]
+            states = self._iteration(flow, items, states, loop)
+            if found := list(self._arrivals.stale()):
+                return found
+        return []
+
+    def _transfer(self, event: Event, states: frozenset[History]) -> frozenset[History]:
+        if isinstance(event, Step) and self._uses(event):
+            for state in states:
+                if state.last is not None:
+                    self._arrivals.histories.setdefault((state.last, event), set()).add(state)
+            return frozenset(state.stepped(event) for state in states)
+        if isinstance(event, Backward):
+            if not self._gives(event):
+                return states
+            for state in states:
+                if state.is_stale and state.last is not None:
+                    self._arrivals.backwards.setdefault(state.last, []).append(event)
+            return frozenset(state.gone_backward() for state in states)
+        return frozenset(state.with_clearing() for state in states) if self._may_clear(event) else states
+
+
+def _arm_in(period: Period | None, loop: Loop | None, iteration: int) -> int | None:
+    return period.arm_in(iteration) if period is not None and period.loop is loop else None
