@@ -48,8 +48,9 @@ class DeprecatedApi(Rule):
     `size_average=` and `reduce=` of losses, `torch.meshgrid` without `indexing`, `p.add_(number, tensor)`,
     `scheduler.step(epoch)`, and so on.
 
-    What takes their place must be in the oldest release that the project asks for, in its pyproject.toml or
-    requirements.txt. Code that asks for a version is left alone, and so is what warns on no release that it asks for.
+    What takes their place must be in the oldest release that the project asks for, in its pyproject.toml, setup.cfg,
+    setup.py, requirements.txt or environment.yml. Code that asks for a version is left alone, and so is what warns on
+    no release that the project asks for.
     What only the documentation calls deprecated (`torch.norm`, `torch.svd`) is not reported, nor `torch.jit`, which has
     no simple replacement, nor `torch.nn.utils.weight_norm`: what takes its place saves weights under other names.
 

@@ -45,8 +45,9 @@ class RemovedApi(Rule):
     `torch.rfft`, `torch._six`, `verbose=` of learning rate schedulers, `torch.stft` without `return_complex`,
     `loss.data[0]` of a tensor that is a single number, masks of bytes, and `Variable(x, volatile=True)`.
 
-    A project that asks for older releases, in its pyproject.toml or requirements.txt, is told of those only. Code that
-    asks for a version, or catches `AttributeError` or `ImportError`, is left alone.
+    A project that asks for older releases, in its pyproject.toml, setup.cfg, setup.py, requirements.txt or
+    environment.yml, is told of those only. Code that asks for a version, or catches `AttributeError` or
+    `ImportError`, is left alone.
 
     ## Why is this bad?
     The line raises when it is reached: often after the first epoch, where the loss is printed. `volatile=True` is

@@ -9,7 +9,7 @@ import pytest
 
 from torchlint.files.sources import Sources
 from torchlint.project.config import Configurations
-from torchlint.project.requirements import Requirements
+from torchlint.project.requirements import FILES, Requirements
 from torchlint.pytorch.releases import CURRENT, Releases
 
 NEWER = Releases((2, 1), CURRENT)
@@ -36,11 +36,79 @@ def asked(folder: Path) -> Releases | None:
         '[tool.poetry.dependencies]\ntorch = ">=2.1"\n',
         '[tool.poetry.group.gpu.dependencies]\ntorch = { version = ">=2.1", source = "gpu" }\n',
         '[tool.poetry.dependencies]\ntorch = [{version = "^2.1", python = "3"}, {version = ">=2.3"}]\n',
+        '[tool.poetry.dev-dependencies]\ntorch = ">=2.1"\n',
+        '[tool.pdm.dev-dependencies]\ntest = ["torch>=2.1"]\n',
+        '[tool.uv]\ndev-dependencies = ["torch>=2.1"]\n',
     ],
 )
 def test_a_project_says_so(project: Path, text: str) -> None:
     (project / "pyproject.toml").write_text(text)
     assert asked(project) == NEWER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[options]\ninstall_requires =\n    numpy\n    torch>=2.1; python_version > '3'\n",
+        "[options]\ninstall_requires = numpy; torch>=2.1\n",
+        "[options]\ninstall_requires = numpy\n[options.extras_require]\ngpu =\n    torch>=2.1\n",
+        "[metadata]\nname = 100%\n[options]\r\ninstall_requires =\r\n  # torch==1.0\r\n  torch>=2.1\r\n",
+    ],
+)
+def test_a_setup_cfg_says_so(project: Path, text: str) -> None:
+    (project / "setup.cfg").write_bytes(text.encode())
+    assert asked(project) == NEWER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from setuptools import setup\nsetup(name='x', install_requires=['numpy', 'torch>=2.1'])\n",
+        "import setuptools\nsetuptools.setup(install_requires=('torch>=2.1',))\n",
+        "NEEDED = ['numpy', 'torch>=2.1']\nsetup(install_requires=NEEDED)\n",
+        "NEEDED: list[str] = ['torch>=2.1']\ndef main():\n    setup(install_requires=['numpy'] + NEEDED)\n",
+        "setup(install_requires=['numpy'], extras_require={'gpu': ['torch>=2.1'], **others})\n",
+        "setup(install_requires=[version(), *others, 'torch>=2.1'])\n",
+    ],
+)
+def test_a_setup_py_says_so(project: Path, text: str) -> None:
+    (project / "setup.py").write_text(text)
+    assert asked(project) == NEWER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "setup(install_requires=open('torch').read())\n",
+        "torch = torch + torch\nsetup(install_requires=torch)\n",
+        "setup(description='torch==1.7')\nother(install_requires=['torch==1.7'])\n",
+        "raise SystemExit('torch')\nsetup(install_requires=[f'torch=={version}'])\n",
+        "setup(install_requires=['torch==1.7'\n",
+    ],
+)
+def test_a_setup_py_that_works_them_out_says_nothing(project: Path, text: str) -> None:
+    (project / "setup.py").write_text(text)
+    assert asked(project) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("  - pytorch>=2.1", NEWER),
+        ("- conda-forge::pytorch >=2.1", NEWER),
+        ("  - pytorch=1.13=py3.9_cuda11.6_cudnn8.3.2_0", Releases((1, 13), (1, 13))),
+        ("  - pytorch==1.13.1  # old", Releases((1, 13), (1, 13))),
+        ("  - pytorch=1.13.*", Releases((1, 13), (1, 13))),
+        ("  - pip:\n    - 'torch>=2.1'", NEWER),
+        ("  - pip:\n    - torch==1.13.1+cu117", Releases((1, 13), (1, 13))),
+        ("  - pytorch-cuda=11.8\n  - torchvision=0.1", None),
+        ("  - numpy\nprefix: pytorch\nvariables:\n  - torch=1.7", None),
+    ],
+)
+def test_an_environment_of_conda_says_so(project: Path, entry: str, expected: Releases | None) -> None:
+    text = f"name: x\nchannels:\n  - pytorch\n  - nvidia\ndependencies:\n  - python=3.10\n# torch\n{entry}\n"
+    (project / "environment.yml").write_text(text)
+    assert asked(project) == expected
 
 
 def test_requirements_say_so(project: Path) -> None:
@@ -67,6 +135,14 @@ def test_the_nearest_folder_decides_up_to_the_repository(project: Path) -> None:
 def test_a_project_goes_before_requirements(project: Path) -> None:
     (project / "requirements.txt").write_text("torch==1.7.1\n")
     (project / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=2.1"]\n')
+    assert asked(project) == NEWER
+
+
+def test_what_says_nothing_leaves_it_to_the_next(project: Path) -> None:
+    (project / "pyproject.toml").write_text('[project]\nname = "torch-thing"\ndynamic = ["dependencies"]\n')
+    (project / "setup.py").write_text("setup(install_requires=open('requirements.txt').readlines())  # torch\n")
+    (project / "requirements.txt").write_text("torch>=2.1\n")
+    (project / "environment.yml").write_text("dependencies:\n  - pytorch=1.7\n")
     assert asked(project) == NEWER
 
 
@@ -107,10 +183,15 @@ def test_the_cache_knows_of_it(project: Path) -> None:
         b"[project]\ntorch = " + b"1" * 5_000,
         b'project = ["torch"]\n[tool]\npoetry = "torch"\n',
         b'[project]\ndependencies = "torch"\n',
+        b"[options]\ninstall_requires = " + b"torch\n" * 20_000,
+        b"setup(install_requires=" + b"['torch'] + " * 20_000 + b"[])",
+        b"a = " + b"[" * 400_000 + b"'torch'",
+        b"a = b + b\nb = c + c\nc = a + ['torch']\nsetup(install_requires=b)",
+        b"dependencies:\n" + b"- torch" + b"=2.13" * 200_000,
     ],
     ids=lambda data: f"{data[:12]!r}",
 )
-@pytest.mark.parametrize("name", ["pyproject.toml", "requirements.txt"])
+@pytest.mark.parametrize("name", FILES)
 def test_hostile_files_say_nothing_that_harms(project: Path, name: str, data: bytes) -> None:
     (project / name).write_bytes(data)
     assert Requirements(Sources()).torch(project) in (None, Releases())

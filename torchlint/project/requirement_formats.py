@@ -1,0 +1,124 @@
+"""The releases of PyTorch that each kind of file asks for; None where it does not name `torch`, or cannot be read."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+
+from torchlint.project.toml_lines import line_of_long_key
+from torchlint.pytorch.releases import Releases, required, specified, together
+
+_toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+_MAX_LINES = 10_000
+_CONDA = re.compile(r"""\s*-\s+["']?(?:[\w./-]{1,99}::)?(?:pytorch|torch)(?![\w.-])\s*([^"'#\n]{0,200})""")
+_CONDA_VERSION = re.compile(r"([<>=!~]{0,3}\s*\d[\w.*]*)(?:[=\s][^,]*)?")
+"""A version, and what may stand behind it: the name of a build."""
+
+
+# -- lists ----------------------------------------------------------------------------------------------
+
+
+def _of_list(text: str) -> Releases | None:
+    """Of a requirements.txt."""
+    return required(text.splitlines()[:_MAX_LINES])
+
+
+def _of_conda(text: str) -> Releases | None:
+    """Of an environment.yml, whose entries stand on lines of their own: below `dependencies`, Conda's and pip's."""
+    is_dependency, specifiers = False, []
+    for line in text.splitlines()[:_MAX_LINES]:
+        if line[:1] not in ("", " ", "\t", "-", "#"):
+            is_dependency = line.startswith("dependencies")
+        elif is_dependency and (match := _CONDA.match(line)):
+            specifiers.append(",".join(_conda_clauses(match[1])))
+    return together(map(specified, specifiers))
+
+
+def _conda_clauses(text: str) -> Iterator[str]:
+    """`=1.13` of `=1.13=py3_cuda`, which are a version and a build."""
+    for clause in text.split(","):
+        if match := _CONDA_VERSION.match(clause.strip()):
+            yield match[1]
+
+
+# -- tables ---------------------------------------------------------------------------------------------
+
+
+def _of_project(text: str) -> Releases | None:
+    """Of a pyproject.toml: `[project]`, `[dependency-groups]`, or the tables of Poetry, PDM and uv."""
+    with suppress(ValueError, RecursionError):
+        if not line_of_long_key(text):
+            table = _toml.loads(text)
+            return together(found for found in (_of_standard(table), _of_poetry(table)) if found is not None)
+    return None
+
+
+def _of_standard(table: object) -> Releases | None:
+    """What is needed in any case, or else in some."""
+    project, tools = _get(table, "project"), _get(table, "tool")
+    extras = (
+        *_values(_get(project, "optional-dependencies")),
+        *_values(_get(table, "dependency-groups")),
+        *_values(_get(_get(tools, "pdm"), "dev-dependencies")),
+        _get(_get(tools, "uv"), "dev-dependencies"),
+    )
+    return required(_strings(_get(project, "dependencies"))) or required(
+        item for extra in extras for item in _strings(extra)
+    )
+
+
+def _of_poetry(table: object) -> Releases | None:
+    poetry = _get(_get(table, "tool"), "poetry")
+    groups = [_get(poetry, "dependencies"), _get(poetry, "dev-dependencies")]
+    groups += [_get(group, "dependencies") for group in _values(_get(poetry, "group"))]
+    return together(specified(text) for group in groups for text in _versions(_get(group, "torch")))
+
+
+def _versions(value: object) -> Iterator[str]:
+    """`"^1.9"`, `{version = "^1.9"}`, or a list of such."""
+    for item in value if isinstance(value, list) else [value]:
+        version = _get(item, "version") if isinstance(item, dict) else item
+        if isinstance(version, str):
+            yield version
+
+
+def _get(table: object, key: str) -> object:
+    return table.get(key) if isinstance(table, dict) else None
+
+
+def _values(table: object) -> Iterable[object]:
+    return table.values() if isinstance(table, dict) else ()
+
+
+def _strings(items: object) -> list[str]:
+    return [item for item in items if isinstance(item, str)] if isinstance(items, list) else []
+
+
+# -- setuptools -----------------------------------------------------------------------------------------
+
+
+def _of_setup_cfg(text: str) -> Releases | None:
+    from torchlint.project.setup_files import of_setup_cfg
+
+    return of_setup_cfg(text)
+
+
+def _of_setup_py(text: str) -> Releases | None:
+    from torchlint.project.setup_files import of_setup_py
+
+    return of_setup_py(text)
+
+
+READERS: Mapping[str, Callable[[str], Releases | None]] = {
+    "pyproject.toml": _of_project,
+    "setup.cfg": _of_setup_cfg,
+    "setup.py": _of_setup_py,
+    "requirements.txt": _of_list,
+    "environment.yml": _of_conda,
+    "environment.yaml": _of_conda,
+}
+"""What reads each file, by its name; the first that names `torch` decides in a folder."""
