@@ -57,12 +57,12 @@ def test_a_path_that_is_nearly_a_command(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "meant"),
     [
-        ("baseline = 'x'", "baseline: unknown key; there is only the option --baseline of the command line"),
-        ("output_format = 'x'", "there is only the option --output-format of the command line"),
+        ("since = 'x'", "since: unknown key; there is only the option --since of the command line"),
+        ("output_file = 'x'", "there is only the option --output-file of the command line"),
         ("selct = []", "selct: unknown key; did you mean `select`?"),
         ("per_file_ignores = {}", "did you mean `per-file-ignores`?"),
         ("extend-exclude = []", "did you mean `exclude`?"),
-        ("line-length = 120", "unknown key; known are exclude, extend-select, "),
+        ("line-length = 120", "unknown key; known are baseline, cache-dir, "),
         ("rules.XX001 = {}", "rules.XX001: unknown key; did you mean `bad-call`?"),
         ("rules.XX = {}", "rules.XX: unknown key: it stands for several, of which each has to be named"),
         ("rules.correctness = {}", "it stands for several"),

@@ -17,13 +17,13 @@ from click.testing import Result
 from tests.hostile.conftest import needs_links
 from torchlint.cli.check import check
 from torchlint.cli.options import PathType
-from torchlint.project import config
+from torchlint.project import kinds
+from torchlint.project.keys import KEYS
 
 Torchlint = Callable[..., Result]
 
 pytestmark = needs_links
 
-KEYS = tuple(config._Reader(Path(), "", ())._keys)
 PATHS = ("../private/secret.py", "link/secret.py", "secret", "../private", "link")
 OPTIONS = [option for option in check.params if isinstance(option.type, PathType) and isinstance(option, click.Option)]
 
@@ -84,10 +84,10 @@ def test_no_key_leads_outside(checkout: Path, private: Path, torchlint: Torchlin
 def test_a_key_that_did_would_be_noticed(
     checkout: Path, private: Path, torchlint: Torchlint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def extended(reader: config._Reader, key: tuple[str, ...], value: object) -> bool:
-        return bool((reader.path.parent / str(value)).read_text())
+    def extended(kind: kinds.Flag, value: object, place: kinds.Place) -> bool:
+        return bool((place.folder / str(value)).read_text())
 
-    monkeypatch.setattr(config._Reader, "_flag", extended)
+    monkeypatch.setattr(kinds.Flag, "read", extended)
     assert outside(torchlint, checkout, private, "preview")
 
 

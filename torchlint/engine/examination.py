@@ -80,7 +80,9 @@ def examine(
         findings = [file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
     except Exception as error:
         findings = [internal_finding(source, "torchlint", error)]
-    return Examination(_finished(findings, source), bool(active or findings) or always_parse, search)
+    return Examination(
+        _finished(_as_selected(findings, selection), source), bool(active or findings) or always_parse, search
+    )
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,15 @@ def unread_finding(path: str, problem: Unread) -> Finding:
     """The finding for a file that was not even read."""
     source, meta = SourceFile(path, b""), INTERNAL_ERROR if problem.is_of_machine else UNREADABLE_FILE
     return _finished([file_finding(meta, source, problem.reason, 1)], source)[0]
+
+
+def _as_selected(findings: Iterable[Finding], selection: Selection) -> Iterable[Finding]:
+    """The findings with the severities that were chosen, and without fixes that are not wanted."""
+    for finding in findings:
+        severity = selection.severities.get(finding.name, finding.severity)
+        fix = None if finding.name in selection.unfixable else finding.fix
+        is_same = severity is finding.severity and fix is finding.fix
+        yield finding if is_same else replace(finding, severity=severity, fix=fix)
 
 
 def _finished(findings: Iterable[Finding], source: SourceFile) -> list[Finding]:

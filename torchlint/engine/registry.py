@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.engine.plugins import plugins
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
-from torchlint.finding import Category, Meta
+from torchlint.finding import Category, Meta, Severity
 from torchlint.lazy_import import late
 from torchlint.pytorch.releases import Releases
 from torchlint.rule import OptionValue, Rule
@@ -82,6 +82,10 @@ class Selection:
     """How imports are followed; without it what a file imports is unknown."""
     torch: Releases | None = None
     """The releases of PyTorch that the project asks for; without them the current one."""
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    """Of rules that report with another severity than their own."""
+    unfixable: frozenset[str] = frozenset()
+    """Rules whose fixes are neither made nor offered."""
 
 
 @cache
@@ -182,6 +186,9 @@ def select(
     extended: Iterable[str] = (),
     *,
     preview: bool = False,
+    fixable: Iterable[str] | None = None,
+    unfixable: Iterable[str] = (),
+    severity: Iterable[tuple[str, str]] = (),
     options: Mapping[str, Mapping[str, OptionValue]] | None = None,
     following: Following | None = None,
     torch: Releases | None = None,
@@ -189,7 +196,8 @@ def select(
     """Resolve selectors into a selection; `chosen` of None means the defaults. Raises `UnknownRule`.
 
     A preview rule takes part only with `preview`, or when it is named by its own name or code. Imports are followed
-    only with `following`. `torch` are the releases of PyTorch that the project asks for.
+    only with `following`. `torch` are the releases of PyTorch that the project asks for. Fixes are those of rules that
+    are `fixable`, or all, without those that are `unfixable`; `severity` are selectors with what they report as.
     """
     explicit: set[str] = set()
 
@@ -215,4 +223,22 @@ def select(
         options=dict(options or {}),
         following=following,
         torch=torch,
+        severities=_severities(severity),
+        unfixable=_unfixable(fixable, unfixable),
     )
+
+
+def _severities(chosen: Iterable[tuple[str, str]]) -> dict[str, Severity]:
+    """By rule; what means fewer rules goes before what means more of them, and the last before others alike."""
+    found = [(find(selector), Severity(severity)) for selector, severity in chosen]
+    by_reach = sorted(found, key=lambda item: -len(item[0]))
+    return {meta.name: severity for metas_found, severity in by_reach for meta in metas_found}
+
+
+def _unfixable(fixable: Iterable[str] | None, unfixable: Iterable[str]) -> frozenset[str]:
+    """The rules whose fixes are not wanted."""
+    left_out = {meta.name for selector in unfixable for meta in find(selector)}
+    if fixable is not None:
+        wanted = {meta.name for selector in fixable for meta in find(selector)}
+        left_out |= {meta.name for meta in metas()} - wanted
+    return frozenset(left_out)

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
 from torchlint.finding import Severity
+from torchlint.project.formats import FORMATS
 from torchlint.results import Outcome
 
-FORMATS: Mapping[str, str] = {
-    "text": "for people: the source with the place underlined",
-    "concise": "one line a finding",
-    "json": "Language Server Protocol: an array of PublishDiagnosticsParams",
-    "sarif": "SARIF 2.1.0, for code scanning",
-    "github": "workflow commands, shown beside the changed lines",
-    "gitlab": "code quality report, for merge requests",
-    "junit": "JUnit XML, for whatever shows test results",
-    "html": "a page that stands alone, with the code and filters",
-}
-"""The names of the formats, each with what it is; the format `x` is the module `outputs.x`."""
+__all__ = ["FORMATS", "Style", "counted", "render", "summary"]
 
 
 @dataclass(frozen=True)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from torchlint.engine import registry
 from torchlint.files import regular
 from torchlint.files.checkout import real_path
 from torchlint.files.sources import Sources
+from torchlint.project.keys import KEYS
+from torchlint.project.kinds import Place, Where, WrongValue, hint_of_key, known_keys
 from torchlint.project.requirements import Requirements
-from torchlint.project.settings import Overrides, Settings
+from torchlint.project.settings import ROOTED, Layer, Overrides, Settings
 from torchlint.project.toml_lines import MAX_PARTS, line_of, line_of_error, line_of_long_key
 from torchlint.pytorch.releases import Releases
-from torchlint.rule import OptionValue, Rule
-from torchlint.suggest import hint, hint_of_rule
 
 _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -29,24 +29,26 @@ FILES = ("torchlint.toml", "pyproject.toml")
 
 MAX_BYTES = 10_000_000
 """A larger file is no configuration."""
-
+MAX_EXTENDED = 20
+"""No chain of files that anybody writes is longer."""
 
 ONLY_OPTIONS = frozenset(
-    "add-ignores baseline color config diff executor exit-zero fix fix-only isolated jobs no-cache no-follow "
-    "output-file output-format quiet since statistics stdin-filename unsafe-fixes update-baseline".split()
+    "add-ignores color config diff executor exit-zero fix fix-only isolated jobs no-cache no-follow "
+    "output-file quiet since statistics stdin-filename unsafe-fixes update-baseline".split()
 )
 """Options of the command line that are no keys, but may be taken for some."""
 
 
-_Hint = Callable[[str, Collection[str]], str]
-"""Of a key that is not known and those that are, what to add to the message."""
+_WORD = re.compile(r"\s*[A-Za-z_./][\w./*-]*\s*")
+"""A value on the command line that needs no quotes."""
 
 
 class ConfigError(Exception):
     """A configuration file that cannot be used: which file, line and key, and what was probably meant."""
 
-    def __init__(self, path: Path, line: int, message: str) -> None:
-        super().__init__(f"{path}:{line}: {message}")
+    def __init__(self, place: str, message: str) -> None:
+        """`place` is `path:line`, or what stands on the command line."""
+        super().__init__(f"{place}: {message}")
 
 
 class Configurations:
@@ -67,8 +69,9 @@ class Configurations:
         if file is not None:
             found = read(file)
             if found is None:
-                raise ConfigError(file, 1, "there is no [tool.torchlint] table")
-            self._everywhere = self._overrides.applied(replace(found, root=Path.cwd(), sources=self._sources))
+                raise ConfigError(f"{file}:1", "there is no [tool.torchlint] table")
+            everywhere = replace(found, root=Path.cwd(), roots=_seen_from_here(found), sources=self._sources)
+            self._everywhere = self._overrides.applied(everywhere)
 
     def of_folder(self, folder: Path) -> Settings:
         """The settings for files in `folder`; raises `ConfigError`."""
@@ -102,8 +105,11 @@ class Configurations:
         return None
 
 
-def read(path: Path) -> Settings | None:
-    """The settings of a file; None if a pyproject.toml does not speak of torchlint. Raises `ConfigError`."""
+def read(path: Path, extending: tuple[Path, ...] = ()) -> Settings | None:
+    """The settings of a file; None if a pyproject.toml does not speak of torchlint. Raises `ConfigError`.
+
+    `extending` are the files that extend it, one the other.
+    """
     prefix = ("tool", "torchlint") if path.name == "pyproject.toml" else ()
     try:
         data = regular.read(real_path(path), MAX_BYTES)
@@ -111,149 +117,132 @@ def read(path: Path) -> Settings | None:
             return None
         text = data.decode("utf-8-sig")
         if line := line_of_long_key(text):
-            raise ConfigError(path, line, f"a key has more than {MAX_PARTS} parts")
+            raise ConfigError(f"{path}:{line}", f"a key has more than {MAX_PARTS} parts")
         table: Any = _toml.loads(text)
     except OSError as error:
-        raise ConfigError(path, 1, f"cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{path}:1", f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(path, data.count(b"\n", 0, error.start) + 1, "is not UTF-8") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}", "is not UTF-8") from None
     except _toml.TOMLDecodeError as error:
-        raise ConfigError(path, line_of_error(error, text), f"invalid TOML: {error}") from None
+        raise ConfigError(f"{path}:{line_of_error(error, text)}", f"invalid TOML: {error}") from None
     except RecursionError:
-        raise ConfigError(path, 1, "is nested too deeply") from None
+        raise ConfigError(f"{path}:1", "is nested too deeply") from None
     except ValueError as error:  # a number of thousands of digits
-        raise ConfigError(path, 1, f"cannot be read: {error}") from None
+        raise ConfigError(f"{path}:1", f"cannot be read: {error}") from None
     for key in prefix:
         table = table.get(key) if isinstance(table, dict) else None
     if prefix and table is None:
         return None
-    return _Reader(path, text, prefix).settings(table)
+    return _Reader(path, text, prefix).settings(table, extending)
 
 
 class _Reader:
-    """Checks one table, key by key."""
+    """Checks one table, and names file and line of what is wrong in it."""
 
     def __init__(self, path: Path, text: str, prefix: tuple[str, ...]) -> None:
         self.path = path
-        self.text = text
-        self.prefix = prefix
+        self._text = text
+        self._prefix = prefix
+        self._folder = path.parent.absolute()
 
-    def settings(self, table: object) -> Settings:
-        values = {
-            key.replace("-", "_"): read_value((key,), value)
-            for key, value, read_value in self._known_keys((), table, self._keys, _hint_of_setting)
-        }
-        return Settings(self.path.parent.absolute(), **values)
+    def settings(self, table: object, extending: tuple[Path, ...]) -> Settings:
+        """The settings of the file, over those that it extends. `extending` are the files that lead here."""
+        try:
+            layer, extended = self._layer(table)
+        except WrongValue as wrong:
+            raise self.error(wrong.where, wrong.message) from None
+        below = Settings(self._folder) if extended is None else self._extended(extended, (*extending, self.path))
+        settings = replace(below, root=self._folder, roots=_roots(below)).over(layer)
+        return replace(settings, files=(self.path, *below.files))
 
-    @property
-    def _keys(self) -> dict[str, Callable[[tuple[str, ...], object], Any]]:
-        return {
-            "select": self._selectors,
-            "ignore": self._selectors,
-            "extend-select": self._selectors,
-            "per-file-ignores": self._per_file_ignores,
-            "exclude": self._strings,
-            "preview": self._flag,
-            "force-exclude": self._flag,
-            "follow": self._flag,
-            "src": self._folders,
-            "rules": self._rules,
-        }
+    def _layer(self, table: object) -> tuple[Layer, Path | None]:
+        """What the file sets, and which file it extends."""
+        values = read_values(table, Place((), self._folder))
+        values.pop("required-version", None)
+        extended = values.pop("extend", None)
+        origins = {_field(key): f"{shown_path(self.path)}:{self.line_of((key,))}" for key in values}
+        return Layer({_field(key): value for key, value in values.items()}, self._folder, origins), extended
 
-    def _known_keys(
-        self, where: tuple[str, ...], table: object, known: Mapping[str, Any], hint_of: _Hint
-    ) -> Iterable[tuple[str, object, Any]]:
-        for key, value in self._table(where, table).items():
-            if key not in known:
-                raise self._error((*where, key), f"unknown key{hint_of(key, known)}")
-            yield key, value, known[key]
+    def _extended(self, path: Path, extending: tuple[Path, ...]) -> Settings:
+        if any(os.path.realpath(path) == os.path.realpath(other) for other in extending):
+            raise self.error(("extend",), f"{shown_path(path)} leads back here")
+        if len(extending) > MAX_EXTENDED:
+            raise self.error(("extend",), f"more than {MAX_EXTENDED} files extend one another")
+        if not os.path.exists(path):
+            raise self.error(("extend",), f"there is no file {shown_path(path)}")
+        settings = read(path, extending)
+        if settings is None:
+            raise self.error(("extend",), f"there is no [tool.torchlint] table in {shown_path(path)}")
+        return settings
 
-    def _error(self, key: tuple[str, ...], message: str) -> ConfigError:
-        full = (*self.prefix, *key)
-        return ConfigError(self.path, line_of(self.text, full), f"{'.'.join(full) or 'file'}: {message}")
+    def line_of(self, key: Where) -> int:
+        return line_of(self._text, (*self._prefix, *key))
 
-    def _table(self, key: tuple[str, ...], value: object) -> dict[str, object]:
-        if not isinstance(value, dict):
-            raise self._error(key, f"must be a table, not {_kind(value)}")
-        return value
+    def error(self, key: Where, message: str) -> ConfigError:
+        name = ".".join((*self._prefix, *key)) or "file"
+        return ConfigError(f"{self.path}:{self.line_of(key)}", f"{name}: {message}")
 
-    def _flag(self, key: tuple[str, ...], value: object) -> bool:
-        if not isinstance(value, bool):
-            raise self._error(key, f"must be true or false, not {_kind(value)}")
-        return value
 
-    def _strings(self, key: tuple[str, ...], value: object) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._error(key, f"must be a list of strings, not {_kind(value)}")
-        return tuple(value)
+def read_values(table: object, place: Place) -> dict[str, Any]:
+    """The values of a table by key, checked; raises `WrongValue`. That it is for another torchlint is said first."""
+    version = table.get("required-version") if isinstance(table, dict) else None
+    if version is not None:
+        KEYS["required-version"].kind.read(version, place.at("required-version"))
+    return {
+        name: key.kind.read(value, place.at(name))
+        for name, value, key in known_keys(table, place, KEYS, _hint_of_setting)
+    }
 
-    def _folders(self, key: tuple[str, ...], value: object) -> tuple[str, ...]:
-        folders = self._strings(key, value)
-        for folder in folders:
-            if not folder or os.path.isabs(folder) or ".." in Path(folder).parts:
-                raise self._error(key, f"must name folders below that of this file, not `{folder}`")
-        return folders
 
-    def _selectors(self, key: tuple[str, ...], value: object) -> tuple[str, ...]:
-        selectors = tuple(dict.fromkeys(self._strings(key, value)))
-        for selector in selectors:
-            try:
-                registry.find(selector)
-            except registry.UnknownRule as error:
-                raise self._error(key, str(error)) from None
-        return selectors
+def inline(text: str) -> Layer:
+    """What `--config KEY=VALUE` sets; a word needs no quotes. Raises `ConfigError`."""
+    place = Place((), Path.cwd(), by_user=True)
+    try:
+        values = read_values(_parsed_inline(text), place)
+    except WrongValue as wrong:
+        raise ConfigError(f"--config {text}", f"{'.'.join(wrong.where)}: {wrong.message}") from None
+    if "extend" in values:
+        raise ConfigError(f"--config {text}", "extend: only a file extends another: name that by --config FILE")
+    values.pop("required-version", None)
+    origins = dict.fromkeys(map(_field, values), "--config")
+    return Layer({_field(key): value for key, value in values.items()}, place.folder, origins)
 
-    def _per_file_ignores(self, key: tuple[str, ...], value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        table = self._table(key, value)
-        return tuple((pattern, self._selectors((*key, pattern), names)) for pattern, names in table.items())
 
-    def _rules(self, key: tuple[str, ...], value: object) -> dict[str, dict[str, OptionValue]]:
-        known = {rule.rule_name(): rule for rule in registry.rules()}
-        return {
-            name: self._options((*key, name), rule, options)
-            for name, options, rule in self._known_keys(key, value, known, _hint_of_rule)
-        }
+def _parsed_inline(text: str) -> object:
+    key, _, value = text.partition("=")
+    if line_of_long_key(text):
+        raise ConfigError(f"--config {text[:100]}", f"a key has more than {MAX_PARTS} parts")
+    is_word = _WORD.fullmatch(value) and value.strip() not in ("true", "false")
+    try:
+        return _toml.loads(f"{key}='{value.strip()}'" if is_word else text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--config {text}", f"invalid TOML: {error}") from None
 
-    def _options(self, key: tuple[str, ...], rule: type[Rule], value: object) -> dict[str, OptionValue]:
-        return {
-            name: self._option((*key, name), default, option)
-            for name, option, default in self._known_keys(key, value, rule.options, _hint_of_option)
-        }
 
-    def _option(self, key: tuple[str, ...], default: OptionValue, value: object) -> OptionValue:
-        """The value of a rule's option, which has the type of its default."""
-        if isinstance(default, tuple):
-            return self._strings(key, value)
-        if isinstance(default, bool):
-            return self._flag(key, value)
-        if isinstance(default, int) and isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if isinstance(default, str) and isinstance(value, str):
-            return value
-        raise self._error(key, f"must be {_kind(default)}, not {_kind(value)}")
+def _seen_from_here(settings: Settings) -> dict[str, Path]:
+    """Patterns of a file that the user has named count from the working folder; those that it extends from theirs."""
+    return {name: Path.cwd() if root == settings.root else root for name, root in settings.roots.items()}
+
+
+def _roots(settings: Settings) -> dict[str, Path]:
+    """The folders that inherited patterns are seen from, once another folder is that of the settings."""
+    return {**dict.fromkeys(ROOTED, settings.root), **settings.roots}
+
+
+def _field(key: str) -> str:
+    return key.replace("-", "_")
+
+
+def shown_path(path: Path) -> str:
+    """A path from the working folder, if it lies in there."""
+    try:
+        return path.absolute().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return str(path)
 
 
 def _hint_of_setting(key: str, known: Collection[str]) -> str:
     if key.replace("_", "-") in ONLY_OPTIONS:
         return f"; there is only the option --{key.replace('_', '-')} of the command line"
-    return _hint_of_option(key, known)
-
-
-def _hint_of_option(key: str, known: Collection[str]) -> str:
-    return hint(key, known) or f"; known are {', '.join(sorted(known)) or 'none'}"
-
-
-def _hint_of_rule(key: str, known: Collection[str]) -> str:
-    """The options of a rule are set under its name."""
-    rules = [rule.meta() for rule in registry.rules()]
-    for rule in rules:
-        if rule.code == key.upper():
-            return f"; did you mean `{rule.name}`?"
-    return hint_of_rule(key, rules) or _hint_of_option(key, known)
-
-
-def _kind(value: object) -> str:
-    kinds = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", dict: "a table"}
-    if isinstance(value, list):
-        return "a list of other things" if any(not isinstance(item, str) for item in value) else "a list"
-    return kinds.get(type(value), f"a {type(value).__name__}")
+    return hint_of_key(key, known)

@@ -116,7 +116,7 @@ class Discovery:
         """The patterns of torchlint's own; those of no particular place count below `root`."""
         return (
             Patterns(root, DEFAULT_EXCLUDES),
-            Patterns(settings.root, settings.exclude),
+            Patterns(settings.root_of("exclude"), settings.exclude),
             self._exclude,
         )
 
