@@ -56,7 +56,7 @@ def test_what_is_wrong_with_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / file).write_text(text)
     code, errors = linted(tmp_path, monkeypatch, "torchlint_seeds")
     assert code == 2
-    assert "Error: plugin `seeds` (torchlint_seeds) cannot be used: " in errors and BROKEN[text] in errors
+    assert "error: plugin `seeds` (torchlint_seeds) cannot be used: " in errors and BROKEN[text] in errors
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,28 @@ def test_errors_say_what_was_meant(folder: Path) -> None:
     assert "torchlint.toml:2: selct: unknown key; did you mean `select`?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message", "usage"),
+    [
+        (("--no-such-option",), "no such option", "torchlint check [OPTIONS] [PATH]..."),
+        (("--jobs", "0"), "invalid value for '-j' / '--jobs': 0 is", "torchlint check [OPTIONS] [PATH]..."),
+        (("-", "good.py"), "`-` cannot be combined with other paths\n", "torchlint check [OPTIONS] [PATH]..."),
+        (("cache", "clean"), "no such command 'clean'", "torchlint cache [OPTIONS] COMMAND [ARGS]..."),
+        (("explan", "x"), "there is neither a command nor a path `explan`; did you mean `explain`?\n", ""),
+        (("nowhere",), "path does not exist: nowhere\n", ""),
+        (("--select", "bad-cal"), "unknown rule or category `bad-cal`; did you mean `bad-call`?\n", ""),
+    ],
+)
+def test_errors_have_one_voice(folder: Path, arguments: tuple[str, ...], message: str, usage: str) -> None:
+    """How a command is used is said only where that was wrong."""
+    result = CliRunner().invoke(cli, arguments, prog_name="torchlint")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {message}")
+    assert result.stderr.splitlines()[1:] == (
+        [f"usage: {usage}", f"help:  {usage.split(' [')[0]} --help"] * bool(usage)
+    )
+
+
 def test_a_crash_is_named_and_the_rest_is_linted(folder: Path) -> None:
     (folder / "crash.py").write_text("crash()\n")
     result = torchlint("--output-format", "concise")
@@ -221,7 +243,7 @@ def test_an_interrupt_is_quiet(
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 130
-    assert capsys.readouterr().err.strip() == "torchlint: interrupted"
+    assert capsys.readouterr().err.strip() == "error: interrupted"
 
 
 def test_progress_waits_a_second_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,10 +127,10 @@ def test_a_reader_that_has_gone_is_not_told(
 @pytest.mark.parametrize(
     ("command", "code", "output", "errors"),
     [
-        ("torchlint . --no-cache >&-", 3, "", "Error: cannot write to standard output: Bad file descriptor\n"),
+        ("torchlint . --no-cache >&-", 3, "", "error: cannot write to standard output: Bad file descriptor\n"),
         ("torchlint . --no-cache 2>&-", 0, "No findings in 1 file.\n", ""),
         ("torchlint nowhere 2>&-", 2, "", ""),
-        ("torchlint - <&-", 2, "", "Error: cannot read standard input: Bad file descriptor\n"),
+        ("torchlint - <&-", 2, "", "error: cannot read standard input: Bad file descriptor\n"),
         ("torchlint . <&- >&- 2>&-", 3, "", ""),
     ],
 )
@@ -162,7 +162,7 @@ def test_messages_that_cannot_be_written_are_lost(
 def test_an_output_file_that_cannot_be_written(folder: Path) -> None:
     result = torchlint("bad.py", "--output-file", "/dev/full", *CONCISE)
     assert (result.exit_code, result.stdout) == (3, FOUND)
-    assert result.stderr == "Error: cannot write /dev/full: No space left on device\n"
+    assert result.stderr == "error: cannot write /dev/full: No space left on device\n"
 
 
 @needs_full
@@ -173,7 +173,7 @@ def test_a_page_of_the_verifier_that_cannot_be_written(folder: Path, monkeypatch
     monkeypatch.setattr(html, "render", lambda *_: "page")
     result = torchlint("verify", "--evidence", ".", "--report", "/dev/full")
     assert (result.exit_code, result.stdout) == (3, "1 confirmed\n")
-    assert result.stderr == "Error: cannot write /dev/full: No space left on device\n"
+    assert result.stderr == "error: cannot write /dev/full: No space left on device\n"
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_working_folder_that_is_gone(folder: Path) -> None:
         pytest.skip("a working folder cannot go")
     result = torchlint("--no-cache", ".")
     assert result.exit_code == 2
-    assert "Error: the working folder does not exist any more\n" in result.stderr
+    assert "error: the working folder does not exist any more\n" in result.stderr
 
 
 # -- input that is nested too deeply --------------------------------------------------------------------
@@ -353,14 +353,14 @@ def test_findings_of_another_shape(folder: Path, text: str) -> None:
     (folder / "found.json").write_text(text)
     result = torchlint("verify", "--findings", "found.json", "--yes", "--", sys.executable)
     assert result.exit_code == 2
-    assert "Error: found.json is " in result.stderr
+    assert "error: found.json is " in result.stderr
 
 
 def test_evidence_nested_too_deeply(folder: Path) -> None:
     (folder / "plan.json").write_text("[" * 50_000)
     result = torchlint("verify", "--evidence", ".")
     assert result.exit_code == 2
-    assert "Error: . holds no verification: " in result.stderr
+    assert "error: . holds no verification: " in result.stderr
 
 
 # -- what nobody has expected ---------------------------------------------------------------------------
@@ -388,4 +388,4 @@ def test_any_other_error(
     monkeypatch.setattr(runner, "run", failing)
     assert ended("bad.py") == 3
     errors = capsys.readouterr().err
-    assert errors.startswith(f"Error: {message}") and errors.count("\n") == 1
+    assert errors.startswith(f"error: {message}") and errors.count("\n") == 1

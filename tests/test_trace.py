@@ -327,7 +327,7 @@ def test_a_notebook_is_told_by_cell(tmp_path: Path) -> None:
     path.write_text(notebook(*cells), "utf-8")
     result = torchlint(path)
     assert result.exit_code == 2
-    assert result.stderr == f"Error: {path}:cell 2:1:5: '(' was never closed\n"
+    assert result.stderr == f"error: {path}:cell 2:1:5: '(' was never closed\n"
     lines = result.stdout.splitlines()
     assert [line.strip() for line in lines if line.strip().startswith("cell")] == ["cell 3"]
     found = json.loads(torchlint("--format", "json", path).stdout)[0]
@@ -346,10 +346,10 @@ def test_what_cannot_be_read_is_named_and_the_others_are_traced(tmp_path: Path) 
     assert result.exit_code == 2
     assert [Path(found["path"]).name for found in json.loads(result.stdout)] == ["good.py"]
     expected = [
-        f"Error: {tmp_path / 'bad.py'}:2:5: '(' was never closed",
-        f"Error: {tmp_path / 'binary.py'}:2:1: source contains NUL bytes",
-        f"Error: {tmp_path / 'none.py'}: No such file or directory",
-        f"Error: {tmp_path}: is a folder: name files",
+        f"error: {tmp_path / 'bad.py'}:2:5: '(' was never closed",
+        f"error: {tmp_path / 'binary.py'}:2:1: source contains NUL bytes",
+        f"error: {tmp_path / 'none.py'}: No such file or directory",
+        f"error: {tmp_path}: is a folder: name files",
     ]
     assert result.stderr.splitlines() == expected
 

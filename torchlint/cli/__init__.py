@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
@@ -13,15 +14,13 @@ import click
 from torchlint.cli import streams
 from torchlint.cli.cache import cache
 from torchlint.cli.check import EXIT_CODES, check
+from torchlint.cli.errors import CLEAN, FAILURE, INTERRUPTED, complain, show
 from torchlint.cli.explain import explain
-from torchlint.cli.options import CLEAN, FAILURE, HELP
+from torchlint.cli.options import HELP
 from torchlint.cli.server import server
 from torchlint.cli.trace import trace
 from torchlint.cli.verify import verify
-from torchlint.outputs.escaping import printable
 from torchlint.suggest import hint
-
-INTERRUPTED = 130
 
 
 class _CheckByDefault(click.Group):
@@ -42,22 +41,23 @@ class _CheckByDefault(click.Group):
         if is_word and not os.path.lexists(word) and (meant := hint(word, self.commands, 0.7)):
             raise click.UsageError(f"there is neither a command nor a path `{word}`{meant}")
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error may name files and keys, which send the terminal no commands."""
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> Any:  # type: ignore[override]  # as ours is called
+        """Run the command; with `standalone_mode` the process ends, as Click's own runner of tests wants it."""
+        if not extra.pop("standalone_mode", True):
+            return super().main(args, standalone_mode=False, **extra)
         try:
-            return super().invoke(ctx)
+            code: int | None = super().main(args, standalone_mode=False, **extra)
         except click.ClickException as error:
-            vars(error)["message"] = printable(error.message)  # which is final to type checkers
-            raise
+            show(error)
+            code = error.exit_code
+        sys.exit(code or CLEAN)
 
 
 def _refuse_names_of_files(args: list[str]) -> None:
     """In `torchlint *` the shell has written the names of files, and a checkout may hold one that is an option."""
     for arg in takewhile(lambda arg: arg != "--", args):
         if arg.startswith("-") and arg != "-" and os.path.lexists(arg):
-            raise click.UsageError(
-                f"`{printable(arg)}` is an option, and a file here: write `./{printable(arg)}` or `--`"
-            )
+            raise click.UsageError(f"`{arg}` is an option, and a file here: write `./{arg}` or `--`")
 
 
 @click.group(cls=_CheckByDefault, context_settings=HELP, epilog=EXIT_CODES)
@@ -105,15 +105,15 @@ def _exit_code() -> int:
         sys.stdout.flush()
         return code or CLEAN
     except click.ClickException as error:
-        error.show()
+        show(error)
         return error.exit_code
     except click.Abort:
-        click.echo("torchlint: interrupted", err=True)
+        complain("interrupted")
         return INTERRUPTED
-    except SystemExit:  # Click's answer to a pipe whose reader has gone
-        return FAILURE
+    except SystemExit as end:  # Click's answer to a shell that completes words, or to a pipe whose reader has gone
+        return FAILURE if end.code else CLEAN
     except Exception as error:
-        click.echo(f"Error: {_described(error)}", err=True)
+        complain(_described(error))
         return FAILURE
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from torchlint.cli.errors import UserError, complain
 from torchlint.cli.options import PathType, all_of, check_folder_of, say
 from torchlint.outputs import counted
 
@@ -125,7 +126,7 @@ class Adoption:
             if self.update_baseline:
                 return Baseline(self.baseline)
             how = "add --update-baseline to write the findings of this run into it"
-            raise click.UsageError(f"there is no baseline {self.baseline}; {how}") from None
+            raise UserError(f"there is no baseline {self.baseline}; {how}") from None
 
     def _compared(
         self, baseline: Baseline, targets: list[Target], outcome: Outcome, say: Callable[[str], None]
@@ -168,7 +169,7 @@ class Adoption:
         try:
             return add_ignores.add(file, targets[file.source.path].settings.selection(path))
         except WriteError as error:
-            say(f"error: {error}")
+            complain(str(error))
             unwritten.append(file.source.path)
             return 0
 

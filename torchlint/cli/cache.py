@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from torchlint.cli.options import HELP, errors_of_the_user, say
+from torchlint.cli.errors import errors_of_the_user
+from torchlint.cli.options import HELP, say
 
 
 @click.group(context_settings=HELP)

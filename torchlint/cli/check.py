@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint.cli.adoption import Adoption, adoption_options
+from torchlint.cli.errors import CLEAN, FAILURE, FINDINGS, UserError, errors_of_the_user
 from torchlint.cli.options import (
-    CLEAN,
-    FAILURE,
-    FINDINGS,
     HELP,
     PathType,
     check_folder_of,
     color_option,
-    errors_of_the_user,
     is_coloured,
     is_read_by_people,
     list_option,
@@ -256,7 +253,7 @@ def standard_input() -> bytes:
     try:
         return sys.stdin.buffer.read()
     except OSError as error:
-        raise click.UsageError(f"cannot read standard input: {error.strerror}") from None
+        raise UserError(f"cannot read standard input: {error.strerror}") from None
 
 
 def _exit_code(outcome: Outcome, exit_zero: bool) -> int:

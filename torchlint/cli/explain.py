@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import HELP, color_option, errors_of_the_user, is_coloured, write
+from torchlint.cli.errors import errors_of_the_user
+from torchlint.cli.options import HELP, color_option, is_coloured, write
 
 if TYPE_CHECKING:
     from torchlint.finding import Meta

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchlint.adoption.line_diff import unified
-from torchlint.cli.options import say
+from torchlint.cli.errors import complain
 from torchlint.colours import Paint, painter
 from torchlint.files.source import SourceFile
 from torchlint.outputs import counted
@@ -29,7 +29,7 @@ def write_fixes(outcome: Outcome) -> Outcome:
                 write(Path(file.source.path), file.before.source.data, file.source.data)
             files.append(file)
         except WriteError as error:
-            say(f"error: {error}")
+            complain(str(error))
             files += [file.before] if file.before is not None else []
             unwritten.append(file.source.path)
     return replace(outcome, files=tuple(files), unwritten=tuple(unwritten))

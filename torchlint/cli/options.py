@@ -1,17 +1,17 @@
-"""What the commands share: options, colours, where output goes, exit codes, and errors that are the user's."""
+"""What the commands share: options, colours, and where output goes."""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from torchlint.cli.errors import Unwritten, UserError
 from torchlint.outputs.escaping import printable
 
 _SERVICES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
@@ -20,14 +20,6 @@ _SERVICES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-CLEAN, FINDINGS, USAGE_ERROR, FAILURE = range(4)
-"""The exit codes."""
-
-
-class Unwritten(click.ClickException):
-    """Something that was asked for could not be written."""
-
-    exit_code = FAILURE
 
 
 class PathType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since Click 8.4
@@ -48,7 +40,7 @@ class PathType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 def check_folder_of(file: Path | None) -> None:
     """Refuse a file that cannot come to be, before anything else is done."""
     if file is not None and not os.path.isdir(file.parent):
-        raise click.UsageError(f"cannot write {file}: there is no folder {file.parent}")
+        raise UserError(f"cannot write {file}: there is no folder {file.parent}")
 
 
 def _comma_list(ctx: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -129,39 +121,3 @@ def is_coloured(when: str) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
-@contextmanager
-def errors_of_the_user() -> Iterator[None]:
-    """What the user can set right becomes a message and exit code 2, what cannot be written one and code 3."""
-    try:
-        yield
-    except click.ClickException:
-        raise
-    except Exception as error:
-        if _is_of_the_user(error):
-            raise click.UsageError(_said(error)) from None
-        from torchlint.files.atomic_write import WriteError
-
-        if isinstance(error, WriteError):
-            raise Unwritten(str(error)) from None
-        raise
-
-
-def _is_of_the_user(error: Exception) -> bool:
-    """Asked only when something went wrong, since the linter may not have been imported."""
-    from torchlint.adoption.baseline import BaselineError
-    from torchlint.adoption.git import GitError
-    from torchlint.engine.registry import RegistryError, UnknownRule
-    from torchlint.project.config import ConfigError
-    from torchlint.run.cache import CacheError
-    from torchlint.run.scheduler import Refused
-
-    own = (ConfigError, RegistryError, UnknownRule, BaselineError, GitError, CacheError, Refused)
-    return isinstance(error, (*own, FileNotFoundError))
-
-
-def _said(error: Exception) -> str:
-    """The message of an error; the system's own of a working folder that is gone names nothing."""
-    is_of_getcwd = isinstance(error, FileNotFoundError) and error.errno and error.filename is None
-    return "the working folder does not exist any more" if is_of_getcwd else str(error)

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import click
 
+from torchlint.cli.errors import UserError
 from torchlint.cli.options import HELP
 
 _INSTALL = 'the language server needs pygls: pip install "torchlint[lsp]"'
@@ -34,7 +35,7 @@ def server(stdio: bool, tcp: tuple[str, int] | None) -> None:
     if stdio and tcp:
         raise click.UsageError("--stdio and --tcp exclude each other")
     if not find_spec("pygls"):
-        raise click.UsageError(_INSTALL)
+        raise UserError(_INSTALL)
     from torchlint.server import features
 
     if tcp:

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from torchlint.cli.check import STDIN, standard_input
-from torchlint.cli.options import (
-    CLEAN,
-    HELP,
-    USAGE_ERROR,
-    PathType,
-    color_option,
-    errors_of_the_user,
-    is_coloured,
-    write,
-)
+from torchlint.cli.errors import CLEAN, USAGE_ERROR, complain, errors_of_the_user
+from torchlint.cli.options import HELP, PathType, color_option, is_coloured, write
 
 if TYPE_CHECKING:
     from torchlint.engine.registry import Selection
@@ -90,7 +82,7 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
         rendered = "\n".join(text.render(found, paint, everything=everything, off=off) for found, off in traces)
     write(rendered, None, colour)
     for problem in problems:
-        click.echo(f"Error: {problem}", err=True)
+        complain(problem)
     ctx.exit(USAGE_ERROR if problems else CLEAN)
 
 

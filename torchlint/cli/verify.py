@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import (
-    HELP,
-    PathType,
-    Unwritten,
-    check_folder_of,
-    color_option,
-    errors_of_the_user,
-    is_coloured,
-    list_option,
-    say,
-    write,
-)
+from torchlint.cli.errors import Unwritten, UserError, errors_of_the_user
+from torchlint.cli.options import HELP, PathType, check_folder_of, color_option, is_coloured, list_option, say, write
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
@@ -188,7 +178,7 @@ def verify(
             else:
                 verification = run(command, subjects, root, limits, _say)
     except (LaunchError, FolderError) as error:
-        raise click.UsageError(str(error)) from None
+        raise UserError(str(error)) from None
     colour = is_coloured(color)
     write(render(output_format, verification, colour), None, colour)
     if report is not None:
@@ -206,15 +196,15 @@ def _check_command(command: tuple[str, ...]) -> None:
 
     program = which(command[0])
     if program is None:
-        raise click.UsageError(f"cannot run {command[0]}: there is no such program")
+        raise UserError(f"cannot run {command[0]}: there is no such program")
     own = Path(program).parent == Path(sys.executable).parent
     if own and find_spec("torch") is None:
-        raise click.UsageError(_INSTALL)
+        raise UserError(_INSTALL)
 
 
 def _check_report(report: Path | None) -> None:
     if report is not None and find_spec("matplotlib") is None:
-        raise click.UsageError('--report needs matplotlib: pip install "torchlint[verify]"')
+        raise UserError('--report needs matplotlib: pip install "torchlint[verify]"')
     check_folder_of(report)
 
 
@@ -235,7 +225,7 @@ def _given(path: Path, select: tuple[str, ...]) -> list[Subject]:
     try:
         subjects = findings_file.read(path)
     except findings_file.FindingsError as error:
-        raise click.UsageError(str(error)) from None
+        raise UserError(str(error)) from None
     names = _names(select)
     return [subject for subject in subjects if not select or subject.finding.name in names]
 
@@ -297,7 +287,7 @@ def _ask(command: tuple[str, ...], subjects: list[Subject], limits: Limits, runs
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("without a terminal to ask on, --yes is needed: it runs the program with your rights")
+        raise UserError("without a terminal to ask on, --yes is needed: it runs the program with your rights")
     click.confirm("torchlint: run it?", abort=True, err=True)
 
 

@@ -1,0 +1,83 @@
+"""What goes wrong, in one voice: `error: ...` on standard error, and an exit code; usage lines for wrong usage only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from torchlint.outputs.escaping import printable
+
+CLEAN, FINDINGS, USAGE_ERROR, FAILURE = range(4)
+"""The exit codes."""
+INTERRUPTED = 130
+
+
+class UserError(click.ClickException):
+    """Something that the user can set right, other than how torchlint was called."""
+
+    exit_code = USAGE_ERROR
+
+
+class Unwritten(click.ClickException):
+    """Something that was asked for could not be written."""
+
+    exit_code = FAILURE
+
+
+def show(error: click.ClickException) -> None:
+    """Print an error; it may name files and keys, which send the terminal no commands."""
+    complain(_plain(error.format_message()))
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        command = error.ctx
+        click.echo(f"usage: {' '.join(command.command.get_usage(command).split()[1:])}", err=True)
+        click.echo(f"help:  {command.command_path} {command.help_option_names[-1]}", err=True)
+
+
+def complain(message: str) -> None:
+    """Print `error: ...`."""
+    click.echo(f"error: {printable(message)}", err=True)
+
+
+def _plain(message: str) -> str:
+    """A message of Click's as ours are: lower case, no full stop."""
+    is_sentence = message[:1].isupper() and message[1:2].islower()
+    text = message[:1].lower() + message[1:] if is_sentence else message
+    return text.removesuffix(".") if is_sentence else text
+
+
+@contextmanager
+def errors_of_the_user() -> Iterator[None]:
+    """What the user can set right becomes a message and exit code 2, what cannot be written one and code 3."""
+    try:
+        yield
+    except click.ClickException:
+        raise
+    except Exception as error:
+        if _is_of_the_user(error):
+            raise UserError(_said(error)) from None
+        from torchlint.files.atomic_write import WriteError
+
+        if isinstance(error, WriteError):
+            raise Unwritten(str(error)) from None
+        raise
+
+
+def _is_of_the_user(error: Exception) -> bool:
+    """Asked only when something went wrong, since the linter may not have been imported."""
+    from torchlint.adoption.baseline import BaselineError
+    from torchlint.adoption.git import GitError
+    from torchlint.engine.registry import RegistryError, UnknownRule
+    from torchlint.project.config import ConfigError
+    from torchlint.run.cache import CacheError
+    from torchlint.run.scheduler import Refused
+
+    own = (ConfigError, RegistryError, UnknownRule, BaselineError, GitError, CacheError, Refused)
+    return isinstance(error, (*own, FileNotFoundError))
+
+
+def _said(error: Exception) -> str:
+    """The message of an error; the system's own of a working folder that is gone names nothing."""
+    is_of_getcwd = isinstance(error, FileNotFoundError) and error.errno and error.filename is None
+    return "the working folder does not exist any more" if is_of_getcwd else str(error)
