@@ -68,7 +68,7 @@ def test_check_is_the_default_command(folder: Path) -> None:
         (("--select", "bad-cal"), 2),
         (("--output-format", "yaml"), 2),
         (("--config", "nowhere.toml"), 2),
-        (("--statistics", "--output-format", "json"), 2),
+        (("--statistics", "--output-format", "sarif"), 2),
         (("-", "good.py"), 2),
         (("--output-file", "no/such/folder"), 2),
         (("explain", "bad-cal"), 2),

@@ -92,12 +92,18 @@ def test_a_key_that_did_would_be_noticed(
 
 
 def test_the_options_are_known() -> None:
-    assert {option.name for option in OPTIONS} == {"config", "output_file", "baseline", "stdin_filename"}, (
-        "or is a new one tried below?"
-    )
+    assert {option.name for option in OPTIONS} == {
+        "config",
+        "output_file",
+        "baseline",
+        "stdin_filename",
+        "cache_dir",
+    }, "or is a new one tried below?"
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: str(option.name))
+@pytest.mark.parametrize(
+    "option", [option for option in OPTIONS if option.name != "cache_dir"], ids=lambda option: str(option.name)
+)
 @pytest.mark.parametrize("more", [(), ("--update-baseline",)])
 def test_no_option_leads_outside(
     checkout: Path, private: Path, torchlint: Torchlint, option: click.Option, more: tuple[str, ...]
@@ -106,6 +112,15 @@ def test_no_option_leads_outside(
         with touched(private) as seen:
             result = torchlint("--no-cache", option.opts[0], path, *more)
         assert result.exit_code >= 2 and seen == []
+
+
+def test_no_cache_folder_leads_outside(checkout: Path, private: Path, torchlint: Torchlint) -> None:
+    """A run does not fail for its cache."""
+    for path in ("secret", "link", "link/new"):
+        with touched(private) as seen:
+            result = torchlint("--cache-dir", path)
+        assert result.exit_code >= (2 if path == "secret" else 1) and seen == []
+        assert path == "secret" or f"warning: --cache-dir {path} cannot be used: a link leads out of" in result.stderr
 
 
 def test_what_the_user_names_is_open(checkout: Path, private: Path, torchlint: Torchlint) -> None:

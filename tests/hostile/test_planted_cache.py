@@ -190,7 +190,7 @@ def test_where_it_is(
     monkeypatch.setattr("sys.platform", platform)
     if variable:
         monkeypatch.setenv(variable, str(tmp_path / "shared"))
-    assert folders.find() == tmp_path / expected
+    assert folders.find() == folders.Place(tmp_path / expected)
     assert (tmp_path / expected).stat().st_mode & 0o777 == 0o700
 
 

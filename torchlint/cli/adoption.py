@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from torchlint.cli.errors import UserError, complain
-from torchlint.cli.options import PathType, all_of, check_folder_of, say
+from torchlint.cli.options import PathType, all_of, check_folder_of, say, variable
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ _OPTIONS = (
         type=PathType(dir_okay=False),
         metavar="FILE",
         help="Report only what this file does not hold; --update-baseline makes it.",
+        **variable("baseline"),
     ),
+    click.option("--no-baseline", is_flag=True, help="Report everything, whatever the configuration says."),
     click.option(
         "--update-baseline",
         is_flag=True,
@@ -67,19 +70,27 @@ class Adoption:
         chosen = {"--baseline": self.baseline, "--since": self.since, "--add-ignores": self.add_ignores}
         return next((option for option, value in chosen.items() if value), "")
 
-    def check(self, stdin: bool) -> None:
+    def check(self, stdin: bool, no_baseline: bool) -> None:
         """Refuse what makes no sense together, before anything is read."""
-        if self.update_baseline and self.baseline is None:
-            raise click.UsageError("--update-baseline needs --baseline FILE, the file to write")
+        if no_baseline and self.baseline is not None:
+            raise click.UsageError("--no-baseline and --baseline exclude each other")
         if self.update_baseline and (self.since is not None or self.add_ignores):
             raise click.UsageError("--update-baseline takes all findings: leave out --since and --add-ignores")
-        if self.update_baseline:
-            check_folder_of(self.baseline)
         if not stdin:
             return
         for name in ("update_baseline", "since", "add_ignores"):
             if getattr(self, name):
                 raise click.UsageError(f"--{name.replace('_', '-')} needs files: it cannot be used with `-`")
+
+    def check_baseline(self, origin: str) -> None:
+        """Refuse a baseline that is not there, or cannot be written; `origin` says who has named it."""
+        if self.update_baseline and self.baseline is None:
+            raise click.UsageError("--update-baseline needs --baseline FILE, the file to write")
+        if self.update_baseline:
+            check_folder_of(self.baseline)
+        elif self.baseline is not None and not os.path.lexists(self.baseline):
+            how = "add --update-baseline to write the findings of this run into it"
+            raise UserError(f"{origin}: there is no baseline {self.baseline}; {how}")
 
     def run(self, targets: list[Target], progress: Progress, means: Means) -> Outcome:
         """Lint the targets that count, and do what was asked for; what is still to be reported."""
@@ -125,8 +136,7 @@ class Adoption:
         except FileNotFoundError:
             if self.update_baseline:
                 return Baseline(self.baseline)
-            how = "add --update-baseline to write the findings of this run into it"
-            raise UserError(f"there is no baseline {self.baseline}; {how}") from None
+            raise UserError(f"there is no baseline {self.baseline}") from None
 
     def _compared(
         self, baseline: Baseline, targets: list[Target], outcome: Outcome, say: Callable[[str], None]

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from torchlint.cli.errors import errors_of_the_user
 from torchlint.cli.options import HELP, say
+from torchlint.cli.speed import cache_dir_option
 
 
 @click.group(context_settings=HELP)
 def cache() -> None:
-    """What earlier runs have found, in the user's folder for caches, or in $TORCHLINT_CACHE_DIR."""
+    """What earlier runs have found, in the user's folder for caches or one that is named.
+
+    That is done by --cache-dir, by the variable TORCHLINT_CACHE_DIR, or by `cache-dir` in the configuration.
+    """
 
 
 @cache.command(context_settings=HELP)
-def clear() -> None:
-    """Delete what earlier runs have found, in all projects."""
+@cache_dir_option
+def clear(cache_dir: Path | None) -> None:
+    """Delete what earlier runs have found, in all projects, or in the folder that a project has chosen."""
     from torchlint.outputs import counted
+    from torchlint.project.config import Configurations
     from torchlint.run.cache import folder
 
     with errors_of_the_user():
-        place = folder.find()
-        deleted = folder.clear(place) if place is not None else 0
+        place = folder.find(cache_dir, Configurations().of_folder(Path.cwd()).cache_dir)
+        deleted = folder.clear(place.folder) if place is not None else 0
     what = counted(deleted, "file") if deleted else "nothing"
-    say(f"Deleted {what} in {place}." if place is not None else "There is no cache.")
+    say(f"Deleted {what} in {place.folder}." if place is not None else "There is no cache.")

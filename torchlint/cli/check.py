@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from torchlint.cli import showing
 from torchlint.cli.adoption import Adoption, adoption_options
+from torchlint.cli.choosing import Choosing, choosing_options, origins
 from torchlint.cli.errors import CLEAN, FAILURE, FINDINGS, UserError, errors_of_the_user
 from torchlint.cli.options import (
     HELP,
@@ -18,10 +21,11 @@ from torchlint.cli.options import (
     color_option,
     is_coloured,
     is_read_by_people,
-    list_option,
     say,
+    variable,
     write,
 )
+from torchlint.cli.showing import showing_options
 from torchlint.cli.speed import Speed, speed_options
 from torchlint.outputs import FORMATS, Style, render
 from torchlint.results import LintedFile
@@ -29,6 +33,8 @@ from torchlint.results import LintedFile
 if TYPE_CHECKING:
     from torchlint.engine.fixer import Fixing
     from torchlint.project.config import Configurations
+    from torchlint.project.discovery import Discovery
+    from torchlint.project.settings import Settings
     from torchlint.results import Outcome
 
 STDIN = Path("<stdin>")
@@ -46,33 +52,39 @@ Exit codes:
 class _Options:
     """The options of `check`."""
 
-    select: tuple[str, ...]
-    ignore: tuple[str, ...]
-    extend_select: tuple[str, ...]
+    choosing: Choosing
     exclude: tuple[str, ...]
-    preview: bool
-    force_exclude: bool
-    no_follow: bool
-    config: Path | None
-    isolated: bool
-    output_format: str
+    output_format: str | None
     output_file: Path | None
     statistics: bool
     color: str
     exit_zero: bool
     quiet: bool
+    verbose: bool
+    show_files: bool
+    show_settings: bool
     stdin_filename: Path | None
     fix: bool
     unsafe_fixes: bool
     fix_only: bool
     diff: bool
     baseline: Path | None
+    no_baseline: bool
     update_baseline: bool
     since: str | None
     add_ignores: bool
     jobs: int | None
     no_cache: bool
+    cache_dir: Path | None
     executor: str | None
+
+    def configured(self, settings: Settings) -> _Options:
+        """With what the configuration of the working folder says where the command line says nothing."""
+        baseline = self.baseline or (None if self.no_baseline else settings.baseline)
+        origin = "--baseline" if self.baseline else f"{settings.origins.get('baseline', '')}: baseline"
+        found = replace(self, output_format=self.output_format or settings.output_format, baseline=baseline)
+        found.adoption.check_baseline(origin)
+        return found
 
     @property
     def fixing(self) -> Fixing | None:
@@ -87,51 +99,60 @@ class _Options:
 
     @property
     def speed(self) -> Speed:
-        return Speed(self.jobs, self.no_cache, self.executor, self.quiet)
+        return Speed(self.jobs, self.no_cache, self.cache_dir, self.executor, self.quiet)
 
     def check(self, *, stdin: bool) -> None:
         """Refuse what contradicts itself; raises `UsageError`."""
-        if self.isolated and self.config is not None:
-            raise click.UsageError("--isolated means no configuration file, and --config names one: leave one out")
+        self.choosing.check()
         if self.stdin_filename is not None and not stdin:
             raise click.UsageError("--stdin-filename names what `-` reads: add `-`, or leave it out")
-        if self.statistics and self.output_format not in ("text", "concise"):
-            raise click.UsageError("--statistics is a table of its own: leave out --output-format")
+        if self.statistics and self.output_format not in (None, "text", "concise", "json"):
+            raise click.UsageError("--statistics is a table, or JSON: leave out --output-format")
         if self.unsafe_fixes and self.fixing is None:
             raise click.UsageError("--unsafe-fixes says which fixes: add --fix, --fix-only or --diff")
         if self.diff and (self.fix or self.fix_only):
             raise click.UsageError("--diff shows what --fix would write: leave one out")
         check_folder_of(self.output_file)
-        self.adoption.check(stdin=stdin)
+        self.adoption.check(stdin, self.no_baseline)
         self.speed.check()
+        if self.show_files and self.show_settings:
+            raise click.UsageError("--show-files and --show-settings exclude each other")
+        if self.quiet and self.verbose:
+            raise click.UsageError("--quiet and --verbose exclude each other")
+        if stdin and (self.show_files or self.show_settings):
+            raise click.UsageError("--show-files and --show-settings are about files: leave out `-`")
         if self.fixing and self.adoption.narrows:
             raise click.UsageError(f"fixes are made for all findings: leave out {self.adoption.narrows}")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_CODES)
+VARIABLES = """\b
+Variables, instead of options that are not given:
+  TORCHLINT_SELECT, _IGNORE, _EXTEND_SELECT, _FIXABLE, _UNFIXABLE, _EXCLUDE, _PREVIEW, _CONFIG, _ISOLATED,
+  _BASELINE, _OUTPUT_FORMAT, _OUTPUT_FILE, _COLOR, _JOBS, _EXECUTOR, _NO_CACHE, _CACHE_DIR
+"""
+
+
+@click.command(context_settings=HELP, epilog=f"{EXIT_CODES}\n{VARIABLES}")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=PathType(allow_dash=True))
-@list_option("--select", "Look for these only; rules by name, code, code prefix or category, or `all`.")
-@list_option("--ignore", "Do not look for these.")
-@list_option("--extend-select", "Look for these as well.")
-@list_option("--exclude", "Leave out files and folders that match; patterns as in .gitignore.", "PATTERNS")
-@click.option("--preview", is_flag=True, help="Take in rules that are not stable yet.")
-@click.option("--force-exclude", is_flag=True, help="Leave out excluded files even if they are named here.")
-@click.option(
-    "--config",
-    type=PathType(exists=True, dir_okay=False),
-    help="Use this configuration file for all files.",
-)
-@click.option("--no-follow", is_flag=True, help="Look at each file alone, whatever it imports of the repository.")
-@click.option("--isolated", is_flag=True, help="Use no configuration file.")
+@choosing_options
 @click.option(
     "--output-format",
     type=click.Choice(list(FORMATS)),
-    default="text",
-    show_default=True,
-    help="; ".join(f"{name}: {meaning}" for name, meaning in FORMATS.items()),
+    help="text by default. " + "; ".join(f"{name}: {meaning}" for name, meaning in FORMATS.items()),
+    **variable("output-format"),
 )
-@click.option("--output-file", type=PathType(dir_okay=False), help="Write the findings to this file.")
-@click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
+@click.option(
+    "--output-file",
+    type=PathType(dir_okay=False),
+    help="Write the findings to this file.",
+    **variable("output-file"),
+)
+@click.option(
+    "--statistics",
+    is_flag=True,
+    help="Count the findings of each rule instead of listing them; with --output-format json as JSON.",
+)
+@showing_options
 @color_option
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings only: no summary, warnings or progress.")
@@ -157,10 +178,17 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
       torchlint --since main                                           finds what this branch did
       torchlint --add-ignores                                          excuses what there is, in the code
     """
-    options = _Options(**values)
+    chosen = {field.name: values.pop(field.name) for field in fields(Choosing) if field.name in values}
+    options = _Options(Choosing(**chosen, said=origins(ctx)), **values)
     options.check(stdin=Path("-") in paths)
+    paths = paths or (Path("."),)
     with errors_of_the_user():
-        outcome = _outcome(paths or (Path("."),), options)
+        configurations = options.choosing.configurations()
+        if options.show_files or options.show_settings:
+            _show(paths, options, configurations)
+            ctx.exit(CLEAN)
+        options = options.configured(configurations.of_folder(Path.cwd()))
+        outcome = _outcome(paths, options, configurations)
     if options.fixing is None:
         _report(outcome, options)
         ctx.exit(_exit_code(outcome, options.exit_zero))
@@ -169,7 +197,10 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
 
 def _report(outcome: Outcome, options: _Options, *, err: bool = False) -> None:
     style = Style(options.output_file is None and is_coloured(options.color), not options.quiet)
-    text = render("statistics" if options.statistics else options.output_format, outcome, style)
+    form = options.output_format or "text"
+    if options.statistics:
+        form = "statistics_json" if form == "json" else "statistics"
+    text = render(form, outcome, style)
     write(text, options.output_file, style.colour, err=err)
 
 
@@ -196,37 +227,44 @@ def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
     return _exit_code(left, options.exit_zero or options.fix_only)
 
 
-def _outcome(paths: tuple[Path, ...], options: _Options) -> Outcome:
-    from torchlint.project.config import Configurations
-    from torchlint.project.settings import Overrides
-
-    overrides = Overrides(
-        options.select,
-        options.ignore,
-        options.extend_select,
-        options.preview,
-        options.force_exclude,
-        not options.no_follow,
-    )
-    configurations = Configurations(overrides, file=options.config, isolated=options.isolated)
-    if Path("-") in paths:
-        if len(paths) > 1:
-            raise click.UsageError("`-` cannot be combined with other paths")
-        return _outcome_of_stdin(options, configurations)
-    return _outcome_of_files(paths, options, configurations)
+def _show(paths: tuple[Path, ...], options: _Options, configurations: Configurations) -> None:
+    """Print the files that would be linted, or the settings of each path."""
+    discovery = _discovery(options, configurations)
+    if options.show_files:
+        text = showing.files(discovery.files(paths))
+        _warn(discovery.warnings, options)
+    else:
+        text = "\n".join(showing.settings(path, discovery) for path in paths)
+    write(text, options.output_file, colour=False)
 
 
-def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations: Configurations) -> Outcome:
+def _discovery(options: _Options, configurations: Configurations) -> Discovery:
     from torchlint.project.discovery import Discovery
-    from torchlint.run.progress import Progress
-    from torchlint.run.runner import run
 
-    discovery = Discovery(configurations, options.exclude)
-    targets = discovery.files(paths)
-    warnings = discovery.warnings if targets else [*discovery.warnings, "no Python files found under the given paths"]
+    return Discovery(configurations, options.exclude, say if options.verbose else None)
+
+
+def _warn(warnings: Iterable[str], options: _Options) -> None:
     if not options.quiet:
         for warning in warnings:
             say(f"warning: {warning}")
+
+
+def _outcome(paths: tuple[Path, ...], options: _Options, configurations: Configurations) -> Outcome:
+    if Path("-") not in paths:
+        return _outcome_of_files(paths, options, configurations)
+    if len(paths) > 1:
+        raise click.UsageError("`-` cannot be combined with other paths")
+    return _outcome_of_stdin(options, configurations)
+
+
+def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations: Configurations) -> Outcome:
+    from torchlint.run.progress import Progress
+    from torchlint.run.runner import run
+
+    discovery = _discovery(options, configurations)
+    targets = discovery.files(paths)
+    _warn([*discovery.warnings, *["no Python files found under the given paths"] * (not targets)], options)
     with options.speed.means(configurations) as means, Progress(sys.stderr, quiet=options.quiet) as progress:
         if options.fixing:
             return run(targets, progress, options.fixing, means)
@@ -235,11 +273,10 @@ def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations
 
 def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outcome:
     from torchlint.files.source import SourceFile
-    from torchlint.project.discovery import Discovery
     from torchlint.run.runner import lint_source, outcome_of
 
     path = options.stdin_filename or STDIN
-    settings = Discovery(configurations, options.exclude).settings_of(path)
+    settings = _discovery(options, configurations).settings_of(path)
     source = SourceFile(str(path), standard_input())
     if settings is None:
         return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, 0)

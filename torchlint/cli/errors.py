@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,7 +29,7 @@ class Unwritten(click.ClickException):
 
 def show(error: click.ClickException) -> None:
     """Print an error; it may name files and keys, which send the terminal no commands."""
-    complain(_plain(error.format_message()))
+    complain(_plain(error.format_message()) + _of_variable(error))
     if isinstance(error, click.UsageError) and error.ctx is not None:
         command = error.ctx
         click.echo(f"usage: {' '.join(command.command.get_usage(command).split()[1:])}", err=True)
@@ -38,6 +39,13 @@ def show(error: click.ClickException) -> None:
 def complain(message: str) -> None:
     """Print `error: ...`."""
     click.echo(f"error: {printable(message)}", err=True)
+
+
+def _of_variable(error: click.ClickException) -> str:
+    """The variable that may have set an option to a wrong value."""
+    param = error.param if isinstance(error, click.BadParameter) else None
+    variable = param.envvar if param is not None else None
+    return f" (the variable {variable} is set)" if isinstance(variable, str) and variable in os.environ else ""
 
 
 def _plain(message: str) -> str:

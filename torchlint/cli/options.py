@@ -61,8 +61,31 @@ def all_of(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command
     return decorate
 
 
+def variable(name: str) -> dict[str, Any]:
+    """The variable that an option has, for whoever cannot write the command line: TORCHLINT_OUTPUT_FORMAT."""
+    return {"envvar": f"TORCHLINT_{name.upper().replace('-', '_')}"}
+
+
+class _ListType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since Click 8.4
+    """Names with commas between them; in a variable, too."""
+
+    name = "list"
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return [rv]
+
+
 def list_option(name: str, help: str, metavar: str = "RULES") -> Callable[[Command], Command]:
-    return click.option(name, multiple=True, callback=_comma_list, metavar=metavar, help=help)
+    """An option that may be given several times, with several names each."""
+    return click.option(
+        name,
+        type=_ListType(),
+        multiple=True,
+        callback=_comma_list,
+        metavar=metavar,
+        help=help,
+        **variable(name.removeprefix("--")),
+    )
 
 
 color_option = click.option(
@@ -70,6 +93,7 @@ color_option = click.option(
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     help="Colour the output; auto: on a terminal, unless NO_COLOR is set, or if FORCE_COLOR is.",
+    **variable("color"),
 )
 
 

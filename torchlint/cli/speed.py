@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.options import all_of, say
+from torchlint.cli.options import PathType, all_of, say, variable
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from torchlint.run.cache import Cache
     from torchlint.run.runner import Means
 
+cache_dir_option = click.option(
+    "--cache-dir",
+    type=PathType(file_okay=False),
+    metavar="FOLDER",
+    help="Keep what was found in this folder. The variable TORCHLINT_CACHE_DIR names one by its full path.",
+)
+
 _OPTIONS = (
     click.option(
         "-j",
@@ -26,12 +33,20 @@ _OPTIONS = (
         type=click.IntRange(min=1),
         metavar="N",
         help="Lint in so many processes; by default as many as pay.",
+        **variable("jobs"),
     ),
-    click.option("--no-cache", is_flag=True, help="Neither use nor write what earlier runs have found."),
+    click.option(
+        "--no-cache",
+        is_flag=True,
+        help="Neither use nor write what earlier runs have found.",
+        **variable("no-cache"),
+    ),
+    cache_dir_option,
     click.option(
         "--executor",
         metavar="dask://HOST:PORT",
         help="Lint on the workers of this Dask scheduler. They get the content of the files, and need no disk.",
+        **variable("executor"),
     ),
 )
 
@@ -45,6 +60,7 @@ class Speed:
 
     jobs: int | None
     no_cache: bool
+    cache_dir: Path | None
     executor: str | None
     quiet: bool
 
@@ -52,6 +68,8 @@ class Speed:
         """Refuse what makes no sense together."""
         if self.jobs is not None and self.executor is not None:
             raise click.UsageError("--jobs is for this machine, --executor for others: leave one out")
+        if self.no_cache and self.cache_dir is not None:
+            raise click.UsageError("--no-cache uses no cache, and --cache-dir names one: leave one out")
 
     @contextmanager
     def means(self, configurations: Configurations) -> Iterator[Means]:
@@ -78,8 +96,9 @@ class Speed:
 
         cache = None
         try:
-            if (place := folder.find()) is not None:
-                cache = Cache(place, configurations.of_folder(Path.cwd()).root)
+            settings = configurations.of_folder(Path.cwd())
+            if (place := folder.find(self.cache_dir, settings.cache_dir)) is not None:
+                cache = Cache(place, settings.root)
         except CacheError as error:
             self._warn(error)
         try:

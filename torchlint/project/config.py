@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from itertools import chain
@@ -29,12 +30,14 @@ FILES = ("torchlint.toml", "pyproject.toml")
 
 MAX_BYTES = 10_000_000
 """A larger file is no configuration."""
+_TABLE = re.compile(rb"^\s*\[\s*tool\s*\.\s*torchlint\b", re.MULTILINE)
 MAX_EXTENDED = 20
 """No chain of files that anybody writes is longer."""
 
 ONLY_OPTIONS = frozenset(
-    "add-ignores color config diff executor exit-zero fix fix-only isolated jobs no-cache no-follow "
-    "output-file quiet since statistics stdin-filename unsafe-fixes update-baseline".split()
+    "add-ignores color config diff executor exit-zero fix fix-only isolated jobs no-baseline no-cache no-follow "
+    "output-file quiet show-files show-settings since statistics stdin-filename unsafe-fixes update-baseline "
+    "verbose".split()
 )
 """Options of the command line that are no keys, but may be taken for some."""
 
@@ -103,6 +106,22 @@ class Configurations:
             if os.path.exists(path) and not os.path.isdir(path) and (found := read(path)) is not None:
                 return self._overrides.applied(replace(found, sources=self._sources))
         return None
+
+
+def next_above(file: Path) -> Path | None:
+    """The configuration file in a folder above that of `file`, which would apply without it; nothing is checked."""
+    for folder in file.absolute().parent.parents:
+        for name in FILES:
+            path = folder / name
+            if os.path.isfile(path) and (name != "pyproject.toml" or _speaks_of_torchlint(path)):
+                return path
+    return None
+
+
+def _speaks_of_torchlint(path: Path) -> bool:
+    with suppress(OSError):
+        return _TABLE.search(regular.read(real_path(path), MAX_BYTES)) is not None
+    return False
 
 
 def read(path: Path, extending: tuple[Path, ...] = ()) -> Settings | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from torchlint.files.checkout import real_path
 from torchlint.files.source import Unread
 from torchlint.project import gitignore
-from torchlint.project.config import Configurations
+from torchlint.project.config import Configurations, shown_path
 from torchlint.project.gitignore import Folder
 from torchlint.project.patterns import Patterns
 from torchlint.project.settings import Settings
@@ -38,10 +39,17 @@ class Target:
 class Discovery:
     """Finds the files below the given paths. What is named itself is always taken, unless `force_exclude`."""
 
-    def __init__(self, configurations: Configurations, exclude: Sequence[str] = ()) -> None:
-        """`exclude` are patterns relative to the working folder, beside those of the configuration."""
+    def __init__(
+        self, configurations: Configurations, exclude: Sequence[str] = (), tell: Callable[[str], None] | None = None
+    ) -> None:
+        """`exclude` are patterns relative to the working folder, beside those of the configuration.
+
+        `tell` is told which configuration is used, and what is skipped and why.
+        """
         self._configurations = configurations
-        self._exclude = Patterns(Path.cwd(), exclude)
+        self._exclude = Patterns(Path.cwd(), exclude, lambda number: f"--exclude {exclude[number]}")
+        self._tell = tell
+        self._told: set[str] = set()
         self._warnings: dict[str, None] = {}
 
     @property
@@ -61,7 +69,29 @@ class Discovery:
             for target, real in self._found(path):
                 if real not in found or (found[real].path.is_symlink() and not target.path.is_symlink()):
                     found[real] = target
+        if self._tell is not None:
+            self._tell_configurations(found.values())
         return sorted(found.values(), key=_part_by_part)
+
+    def configuration_of(self, path: Path) -> Settings:
+        """The settings that apply to a file or folder, whether it is linted or not; raises `ConfigError`."""
+        if not os.path.lexists(path):
+            raise FileNotFoundError(f"path does not exist: {path}")
+        return self._configurations.of_folder(path if path.is_dir() else path.parent)
+
+    def _tell_configurations(self, targets: Iterable[Target]) -> None:
+        for files in dict.fromkeys(target.settings.files for target in targets):
+            shown = ", which extends ".join(map(shown_path, files))
+            self._say(f"configuration: {shown}" if files else "configuration: no file, the defaults")
+
+    def _say(self, text: str) -> None:
+        """Tell something, once."""
+        if self._tell is not None and text not in self._told:
+            self._told.add(text)
+            self._tell(text)
+
+    def _skip(self, path: Path, reason: str, is_folder: bool = False) -> None:
+        self._say(f"skipped {path}{os.sep * is_folder}: {reason}")
 
     def _found(self, path: Path) -> Iterator[tuple[Target, str]]:
         """The targets of a path that the caller names, each with its real path."""
@@ -74,11 +104,11 @@ class Discovery:
     def settings_of(self, path: Path) -> Settings | None:
         """The settings for a file that the caller names; None if it is not to be linted at all."""
         settings = self._configurations.of_folder(path.parent)
-        return None if self._is_left_out(path.absolute(), False, settings) else settings
+        return None if self._is_left_out(path, False, settings) else settings
 
     def _below(self, argument: Path) -> Iterator[tuple[Target, str]]:
         top = argument.absolute()
-        if self._is_left_out(top, True, self._configurations.of_folder(top)):
+        if self._is_left_out(argument, True, self._configurations.of_folder(top)):
             return
         ours: dict[Settings, tuple[Patterns, ...]] = {}
         stack = [(argument, os.path.realpath(argument), gitignore.above(top, self._warn))]
@@ -91,10 +121,13 @@ class Discovery:
                 yield Target(folder, settings, Unread.because_of(error, "folder cannot be read: ")), real
                 continue
             if folder != argument and any(entry.name == "pyvenv.cfg" for entry in entries):
+                self._skip(folder, "a virtual environment", is_folder=True)
                 continue
             absolute = folder.absolute()
             git = gitignore.entering(absolute, git, self._warn)
             ours[settings] = ours.get(settings) or self._ours(settings, top)
+            if self._tell is not None:
+                self._tell_skipped(folder, entries, gitignore.Folder(absolute, git, ours[settings]))
             for entry in _wanted(entries, gitignore.Folder(absolute, git, ours[settings])):
                 path = folder / entry.name
                 if entry.is_dir(follow_symlinks=False):
@@ -109,16 +142,38 @@ class Discovery:
         """Whether a path that the caller names is not to be linted, or anything below it."""
         if not settings.force_exclude:
             return False
-        sources = (gitignore.above(path, self._warn), self._ours(settings, settings.root))
-        return any(gitignore.is_within_ignored(path, is_folder, layers) for layers in sources)
+        whole = path.absolute()
+        sources = (gitignore.above(whole, self._warn), self._ours(settings, settings.root))
+        reason = next(filter(None, (gitignore.reason_within(whole, is_folder, layers) for layers in sources)), "")
+        if reason:
+            self._skip(path, reason, is_folder)
+        return bool(reason)
+
+    def _tell_skipped(self, folder: Path, entries: Iterable[os.DirEntry[str]], ignoring: Folder) -> None:
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if (is_folder or entry.name.endswith(SUFFIXES)) and ignoring.ignores(entry.name, is_folder):
+                self._skip(folder / entry.name, ignoring.reason(entry.name, is_folder), is_folder)
+            elif entry.is_symlink() and os.path.isdir(entry):
+                self._skip(folder / entry.name, "a link to a folder, which is linted where it is")
+            elif not is_folder and entry.name.endswith(SUFFIXES) and not _is_source(entry):
+                self._skip(folder / entry.name, "no regular file")
 
     def _ours(self, settings: Settings, root: Path) -> tuple[Patterns, ...]:
         """The patterns of torchlint's own; those of no particular place count below `root`."""
         return (
-            Patterns(root, DEFAULT_EXCLUDES),
-            Patterns(settings.root_of("exclude"), settings.exclude),
+            Patterns(root, DEFAULT_EXCLUDES, _default_origin),
+            Patterns(settings.root_of("exclude"), settings.exclude, partial(_exclude_origin, settings)),
             self._exclude,
         )
+
+
+def _default_origin(number: int) -> str:
+    return f'left out by default; `exclude = ["!{DEFAULT_EXCLUDES[number]}"]` brings it back'
+
+
+def _exclude_origin(settings: Settings, number: int) -> str:
+    return f"exclude `{settings.exclude[number]}` of {settings.origins.get('exclude', 'the configuration')}"
 
 
 def _resolved(path: Path, named: Path | None = None) -> tuple[str, Unread | None]:

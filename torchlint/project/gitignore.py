@@ -27,6 +27,12 @@ class Folder:
     def ignores(self, name: str, is_folder: bool) -> bool:
         return any(_first_verdict(layers, name, is_folder) for layers in self._sources)
 
+    def reason(self, name: str, is_folder: bool) -> str:
+        """Where the pattern stands by which an entry is ignored."""
+        deciding = next(layers for layers in self._sources if _first_verdict(layers, name, is_folder))
+        reasons = (layer.reason(before + name, is_folder) for layer, before in deciding)
+        return next(filter(None, reasons))
+
 
 def _seen_from(folder: Path, layers: Sequence[Patterns]) -> Iterator[tuple[Patterns, str]]:
     """The layers that speak of entries of `folder`, the strongest first, and the path to it from their roots."""
@@ -44,14 +50,19 @@ def _first_verdict(layers: Iterable[tuple[Patterns, str]], name: str, is_folder:
     return False
 
 
-def is_within_ignored(path: Path, is_folder: bool, layers: Sequence[Patterns]) -> bool:
-    """Whether an entry, or any folder around it, is ignored by `layers`, the last of which goes before the others."""
-    around = any(_is_ignored(folder, True, layers) for folder in path.parents)
-    return around or _is_ignored(path, is_folder, layers)
+def reason_within(path: Path, is_folder: bool, layers: Sequence[Patterns]) -> str:
+    """Where the pattern stands by which an entry, or a folder around it, is ignored; empty if none is.
+
+    The last of the layers goes before the others.
+    """
+    entries = [*((folder, True) for folder in path.parents), (path, is_folder)]
+    return next(filter(None, (_reason(entry, folder, layers) for entry, folder in entries)), "")
 
 
-def _is_ignored(path: Path, is_folder: bool, layers: Sequence[Patterns]) -> bool:
-    return Folder(path.parent, layers).ignores(path.name, is_folder) if path.name else False
+def _reason(path: Path, is_folder: bool, layers: Sequence[Patterns]) -> str:
+    folder = Folder(path.parent, layers)
+    is_ignored = path.name and folder.ignores(path.name, is_folder)
+    return folder.reason(path.name, is_folder) if is_ignored else ""
 
 
 def above(path: Path, warn: Warn) -> tuple[Patterns, ...]:
@@ -88,4 +99,5 @@ def _read(root: Path, name: str, warn: Warn, *, links: bool) -> tuple[Patterns, 
         if not os.path.isdir(path):
             warn(f"{path} is left out: {error.strerror or error}")
         return ()
-    return (Patterns(root, (line.removesuffix("\r") for line in text.split("\n"))),)
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    return (Patterns(root, lines, lambda number: f"{path}:{number + 1}"),)

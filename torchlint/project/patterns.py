@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from torchlint.project.globs import Glob
+
+Origin = Callable[[int], str]
+"""What to call a pattern of a list, by its number from 0."""
 
 
 class _Rule(NamedTuple):
@@ -21,9 +24,10 @@ class _Rule(NamedTuple):
 class Patterns:
     """The patterns of one ignore file, which speak of paths below `root`."""
 
-    def __init__(self, root: Path, lines: Iterable[str]) -> None:
-        """Lines that are no pattern are left out, as Git does."""
+    def __init__(self, root: Path, lines: Iterable[str], origin: Origin | None = None) -> None:
+        """Lines that are no pattern are left out, as Git does. `origin` says where a line stands, by its number."""
         self.root = root
+        self.origin: Origin = origin or str
         self._literals: dict[str, _Rule] = {}
         """By the one name that they match, or by the one path with a slash before it; those of folders end with one."""
         self._others: list[_Rule] = []
@@ -50,14 +54,24 @@ class Patterns:
 
         That a folder around it is ignored does not count: whoever walks did not enter that folder.
         """
+        rule = self._decisive(inside, is_folder)
+        return rule.ignored if rule is not None else None
+
+    def reason(self, inside: str, is_folder: bool) -> str:
+        """Where the pattern stands that decides about an entry."""
+        rule = self._decisive(inside, is_folder)
+        return self.origin(rule.number) if rule is not None else ""
+
+    def _decisive(self, inside: str, is_folder: bool) -> _Rule | None:
+        """The last pattern that matches an entry."""
         name = inside.rpartition("/")[2]
         last = self._literal(name, inside, is_folder)
         for rule in self._others:
             if last is not None and rule.number < last.number:
                 break
             if (is_folder or not rule.folders_only) and rule.glob.matches(inside if rule.glob.is_path else name):
-                return rule.ignored
-        return last.ignored if last is not None else None
+                return rule
+        return last
 
     def cover(self, inside: str) -> bool:
         """Whether a file, by its path from `root`, is ignored, or any folder around it."""

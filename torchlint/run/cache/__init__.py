@@ -17,7 +17,7 @@ from torchlint.project.discovery import Target
 from torchlint.results import LintedFile
 from torchlint.run.cache import folder as folders
 from torchlint.run.cache.environment import key_of
-from torchlint.run.cache.folder import CacheError
+from torchlint.run.cache.folder import CacheError, Place
 from torchlint.run.cache.index import Entry, Index
 from torchlint.run.cache.serialize import finding_of, plain
 
@@ -35,9 +35,9 @@ _CLEAN, _PASSED_OVER = (LintedFile(SourceFile("", b""), (), looked_into=looked_i
 class Cache:
     """The results of earlier runs, by file."""
 
-    def __init__(self, folder: Path, root: Path) -> None:
-        """`folder` holds the results of all projects; `root` is the folder of this one."""
-        self._folder = folder
+    def __init__(self, place: Place, root: Path) -> None:
+        """`place` holds the results of all projects; `root` is the folder of this one."""
+        self._place = place
         self._root = str(root.absolute())
         self._prefix = os.path.join(os.path.relpath(Path.cwd(), root), "").removeprefix(os.path.join(".", ""))
         self._started = time.time_ns()
@@ -79,14 +79,16 @@ class Cache:
         """Write down what is new; raises `CacheError`."""
         try:
             for index in self._indices.values():
-                index.save(lambda: folders.tidy(self._folder, self._started / 10**9))
+                index.save(lambda: folders.tidy(self._place, self._started / 10**9))
         except OSError as error:
-            raise CacheError(f"cannot write the cache {self._folder}: {error.strerror or error}") from None
+            raise CacheError(f"cannot write the cache {self._place.folder}: {error.strerror or error}") from None
 
     def _index(self, target: Target) -> Index:
         choice = target.settings.choice(target.path)
         if choice not in self._indices:
-            self._indices[choice] = Index(self._folder / f"{key_of(choice, self._root)}.json", self._day)
+            self._indices[choice] = Index(
+                self._place.folder / f"{key_of(choice, self._root)}.json", self._day, self._place.key
+            )
         return self._indices[choice]
 
     def _name(self, path: Path) -> str:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint.files import regular
@@ -19,6 +20,10 @@ MAX_INDICES = 100
 MAX_BYTES = 1_000_000_000
 """Of so many projects and choices of rules the results are kept, as long as there is room."""
 
+_KEY = "key"
+_KEY_BYTES = 32
+_IGNORE = ".gitignore"
+_IGNORE_TEXT = b"# Made by torchlint.\n*\n"
 _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by torchlint, which works without it.\n"
 _NAME = re.compile(r"[0-9a-f]{32}\.(?:json|[0-9a-f]{16}\.tmp)")
@@ -29,19 +34,62 @@ class CacheError(Exception):
     """The cache cannot be used, written or deleted: the message is for the user."""
 
 
-def find() -> Path | None:
-    """The user's folder, which is made if it is not there; None if there can be none.
+@dataclass(frozen=True)
+class Place:
+    """The folder of a cache. With a `key`, which is the user's own, what others have written there counts for nothing.
 
-    Raises `CacheError` if the variable names one that cannot be used.
+    That is so in a folder that a repository has chosen, which may have brought entries along.
     """
-    named = os.environ.get(VARIABLE)
-    folder = Path(named) if named else _default()
+
+    folder: Path
+    key: bytes = b""
+
+
+def find(named: Path | None = None, of_project: Path | None = None) -> Place | None:
+    """The folder that is named on the command line, or by the variable, or by the project, or the user's.
+
+    It is made if it is not there. None if there can be none; raises `CacheError` if one that is named cannot be used.
+    """
+    variable = os.environ.get(VARIABLE)
+    by_user, said = named and Path.cwd() / named, f"--cache-dir {named}"
+    if named is None and variable:
+        by_user, said = Path(variable), f"{VARIABLE}={variable}"
     try:
-        return _made(folder) if folder is not None else None
+        if by_user is not None:
+            return Place(_made(by_user))
+        if of_project is None:
+            return _of_user()
+        said = f"cache-dir {of_project}"
+        user = _of_user()
+        return Place(_made(of_project), _key(user.folder)) if user is not None else None
     except OSError as error:
-        if named:
-            raise CacheError(f"{VARIABLE}={named} cannot be used: {error.strerror or error}") from None
+        raise CacheError(f"{said} cannot be used: {error.strerror or error}") from None
+
+
+def _of_user() -> Place | None:
+    """The user's own folder, if one can be made."""
+    folder = _default()
+    try:
+        return Place(_made(folder)) if folder is not None else None
+    except OSError:
         return None
+
+
+def _key(folder: Path) -> bytes:
+    """The key of the user, kept in the user's own folder; raises `OSError`."""
+    path = folder / _KEY
+    with suppress(FileExistsError):
+        new = folder / f"{os.urandom(16).hex()}.{os.urandom(8).hex()}.tmp"
+        with open(new, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(os.urandom(_KEY_BYTES))
+        try:
+            os.link(new, path)  # whole or not at all, and never over one that is there
+        finally:
+            os.unlink(new)
+    key = regular.read(path, _KEY_BYTES, links=False, own=True)
+    if len(key) != _KEY_BYTES:
+        raise OSError(errno.EINVAL, "the key of the cache is broken", str(path))
+    return key
 
 
 def _default() -> Path | None:
@@ -69,10 +117,12 @@ def _made(folder: Path) -> Path:
     return real
 
 
-def tidy(folder: Path, now: float) -> None:
-    """Mark the folder, and make room in it; raises `OSError`."""
-    with suppress(FileExistsError), open(folder / _TAG, "xb") as file:
-        file.write(_TAG_TEXT)
+def tidy(place: Place, now: float) -> None:
+    """Mark the folder, for Git too if it is a project's, and make room in it; raises `OSError`."""
+    folder = place.folder
+    for name, text in {_TAG: _TAG_TEXT, **({_IGNORE: _IGNORE_TEXT} if place.key else {})}.items():
+        with suppress(FileExistsError), open(folder / name, "xb") as file:
+            file.write(text)
     indices = size = 0
     for status, entry in sorted(_files(folder), key=lambda item: -item[0].st_mtime):
         is_index = entry.name.endswith(".json")
@@ -92,9 +142,11 @@ def clear(folder: Path) -> int:
             deleted += 1
     except OSError as error:
         raise CacheError(f"cannot delete {error.filename or folder}: {error.strerror or error}") from None
+    for name, text in ((_TAG, _TAG_TEXT), (_IGNORE, _IGNORE_TEXT)):
+        with suppress(OSError):
+            if regular.read(folder / name, links=False) == text:
+                os.unlink(folder / name)
     with suppress(OSError):
-        if regular.read(folder / _TAG, links=False) == _TAG_TEXT:
-            os.unlink(folder / _TAG)
         os.rmdir(folder)
     return deleted
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from hmac import compare_digest
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -38,13 +39,15 @@ class Entry:
 class Index:
     """Entries by the name of their files. Whatever cannot be read, or is not what was written, holds none."""
 
-    def __init__(self, path: Path, day: int) -> None:
+    def __init__(self, path: Path, day: int, key: bytes = b"") -> None:
+        """With a `key` only what was written with it holds any."""
         self._path = path
+        self._key = key
         self._day = day
         self._ours: dict[str, Entry] = {}
         """What this run has learned."""
         self._version = _version(path)
-        self._entries = _read(path)
+        self._entries = _read(path, key)
 
     def get(self, name: str) -> Entry | None:
         entry = self._entries.get(name)
@@ -65,11 +68,11 @@ class Index:
             return
         prepare()
         if _version(self._path) != self._version:
-            self._entries = {**_read(self._path), **self._ours}
+            self._entries = {**_read(self._path, self._key), **self._ours}
         kept = {name: entry for name, entry in self._entries.items() if entry.day > self._day - MAX_DAYS}
         if len(kept) > MAX_FILES:
             kept = dict(sorted(kept.items(), key=lambda item: item[1].day)[-MAX_FILES:])
-        _write(self._path, kept)
+        _write(self._path, kept, self._key)
         self._ours = {}
 
 
@@ -81,11 +84,11 @@ def _version(path: Path) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_ino, found.st_size
 
 
-def _read(path: Path) -> dict[str, Entry]:
+def _read(path: Path, key: bytes) -> dict[str, Entry]:
     """The entries of a file of ours. The first line is a digest of the rest; what has another form holds none."""
     try:
         head, _, body = regular.read(path, links=False, own=True).partition(b"\n")
-        if head != _head(body):
+        if not compare_digest(head, _head(body, key)):
             return {}
         modules, entries = json.loads(body)
         known = [Module(base, top, kind, tuple(status), digest) for base, top, kind, status, digest in modules]
@@ -102,7 +105,7 @@ def _entry(
     return Entry(tuple(status), digest, findings, day, tuple(modules[number] for number in imports))
 
 
-def _write(path: Path, entries: dict[str, Entry]) -> None:
+def _write(path: Path, entries: dict[str, Entry], key: bytes) -> None:
     """Whole or not at all: a run that is killed leaves the old file, and a temporary one that is cleared later."""
     numbers: dict[Module, int] = {}
     values = {
@@ -122,7 +125,7 @@ def _write(path: Path, entries: dict[str, Entry]) -> None:
     temporary = path.with_suffix(f".{os.urandom(8).hex()}.tmp")
     try:
         with open(temporary, "xb") as file:
-            file.write(_head(body) + b"\n" + body)
+            file.write(_head(body, key) + b"\n" + body)
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
@@ -130,5 +133,5 @@ def _write(path: Path, entries: dict[str, Entry]) -> None:
         raise
 
 
-def _head(body: bytes) -> bytes:
-    return json.dumps(digest_of(body)).encode()
+def _head(body: bytes, key: bytes = b"") -> bytes:
+    return json.dumps(digest_of(body, key)).encode()

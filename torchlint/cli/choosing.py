@@ -1,0 +1,118 @@
+"""The options for what is looked for, and by which configuration: --select and its like, --config and --isolated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from torchlint.cli.options import PathType, all_of, list_option, variable
+
+if TYPE_CHECKING:
+    from torchlint.project.config import Configurations
+
+
+class ConfigType(PathType):
+    """A configuration file, or `KEY=VALUE`."""
+
+    name = "config"
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        is_setting = isinstance(value, str) and "=" in value and not os.path.lexists(value)
+        return value if is_setting else super().convert(value, param, ctx)
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return [rv]
+
+
+_OPTIONS = (
+    list_option("--select", "Look for these only; rules by name, code, code prefix or category, or `all`."),
+    list_option("--ignore", "Do not look for these."),
+    list_option("--extend-select", "Look for these as well."),
+    list_option("--fixable", "Make and offer the fixes of these rules only."),
+    list_option("--unfixable", "Neither make nor offer the fixes of these rules."),
+    list_option("--exclude", "Leave out files and folders that match; patterns as in .gitignore.", "PATTERNS"),
+    click.option("--preview", is_flag=True, help="Take in rules that are not stable yet.", **variable("preview")),
+    click.option("--force-exclude", is_flag=True, help="Leave out excluded files even if they are named here."),
+    click.option(
+        "--config",
+        type=ConfigType(),
+        multiple=True,
+        metavar="FILE|KEY=VALUE",
+        help="Use this configuration file for all files; or set one of its keys, as in --config preview=true or "
+        "--config 'rules.inplace-on-leaf.limit=5'. It goes before files, and options go before it.",
+        **variable("config"),
+    ),
+    click.option("--no-follow", is_flag=True, help="Look at each file alone, whatever it imports of the repository."),
+    click.option("--isolated", is_flag=True, help="Use no configuration file.", **variable("isolated")),
+)
+
+choosing_options = all_of(_OPTIONS)
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """What is looked for, as the command line says."""
+
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    extend_select: tuple[str, ...]
+    fixable: tuple[str, ...]
+    unfixable: tuple[str, ...]
+    preview: bool
+    force_exclude: bool
+    no_follow: bool
+    config: tuple[Path | str, ...]
+    isolated: bool
+    said: Mapping[str, str] = field(default_factory=dict)
+    """The option or variable that each was given by."""
+
+    def check(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.isolated and self._files:
+            raise click.UsageError("--isolated means no configuration file, and --config names one: leave one out")
+        if len(self._files) > 1:
+            raise click.UsageError("--config names two files: leave one out, or let one extend the other")
+
+    @property
+    def _files(self) -> list[Path]:
+        return [item for item in self.config if isinstance(item, Path)]
+
+    def configurations(self) -> Configurations:
+        """The configuration of each folder; raises `ConfigError`."""
+        from torchlint.project.config import Configurations, inline
+        from torchlint.project.settings import Overrides
+
+        overrides = Overrides(
+            self.select,
+            self.ignore,
+            self.extend_select,
+            self.preview,
+            self.force_exclude,
+            not self.no_follow,
+            self.fixable,
+            self.unfixable,
+            tuple(inline(item) for item in self.config if isinstance(item, str)),
+            self.said,
+        )
+        return Configurations(overrides, file=next(iter(self._files), None), isolated=self.isolated)
+
+
+def origins(ctx: click.Context) -> dict[str, str]:
+    """Where the values of options come from that are not as by default: `--select`, or `TORCHLINT_SELECT`."""
+    found = {}
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name or "")
+        if source is ParameterSource.COMMANDLINE:
+            found[param.name or ""] = max(param.opts, key=len)
+        elif source is ParameterSource.ENVIRONMENT:
+            found[param.name or ""] = str(param.envvar)
+    return {"follow" if name == "no_follow" else name: origin for name, origin in found.items()}
