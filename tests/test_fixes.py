@@ -284,3 +284,53 @@ def test_notebooks_are_fixed_in_their_cells(folder: Path) -> None:
     (folder / "bad.ipynb").write_text(text)
     torchlint("--fix-only", ".")
     assert (folder / "bad.ipynb").read_text() == text.replace("old", "new")
+
+
+# -- what is new only -----------------------------------------------------------------------------------
+
+
+def test_only_what_the_baseline_does_not_know_is_fixed(folder: Path) -> None:
+    assert torchlint("--baseline", "known.json", "--update-baseline").exit_code == 0
+    (folder / "bad.py").write_text(f"old(1)\n{BAD}no(2)\n")
+    result = torchlint("--baseline", "known.json", "--fix", "--unsafe-fixes")
+    assert (folder / "bad.py").read_text() == f"new(1)\n{BAD}yes(2)\n"
+    assert result.stderr == "Fixed 2 findings in 1 file: 2 renames.\n"
+    assert (result.exit_code, result.stdout) == (0, "No findings in 2 files.\n")
+
+
+def test_what_is_left_of_the_new_is_reported(folder: Path) -> None:
+    torchlint("--baseline", "known.json", "--update-baseline")
+    (folder / "bad.py").write_text(f"{BAD}old(1)\nno(2)\n")
+    (folder / "broken.py").write_text("old(\n")
+    result = torchlint("--baseline", "known.json", "--fix", "--output-format", "concise")
+    assert (folder / "bad.py").read_text() == f"{BAD}new(1)\nno(2)\n"
+    assert [line.split(": ")[0] for line in result.stdout.splitlines()] == ["bad.py:4:1", "broken.py:1:4"]
+    shown = torchlint("--baseline", "known.json", "--diff", "--unsafe-fixes")
+    assert [line for line in shown.stdout.splitlines() if line[:1] in "+-"] == [
+        "--- bad.py",
+        "+++ bad.py",
+        "-no(2)",
+        "+yes(2)",
+    ]
+
+
+def test_a_new_fix_among_equal_lines_leaves_the_known(folder: Path, renames: Callable[..., None]) -> None:
+    renames(a="b", b="c")
+    (folder / "bad.py").write_text("b()\n")
+    torchlint("--baseline", "known.json", "--update-baseline")
+    (folder / "bad.py").write_text("b()\na()\n")
+    assert torchlint("--baseline", "known.json", "--fix").exit_code == 0
+    assert (folder / "bad.py").read_text() == "b()\nc()\n", "what the fix makes is new as well"
+
+
+def test_standard_input_with_a_baseline(folder: Path) -> None:
+    torchlint("--baseline", "known.json", "--update-baseline")
+    arguments = ("--baseline", "known.json", "--fix", "-", "--stdin-filename", "bad.py")
+    assert torchlint(*arguments, input=f"{BAD}old(1)\n").stdout == f"{BAD}new(1)\n"
+    assert torchlint(*arguments, input=BAD).stdout == BAD
+
+
+@pytest.mark.parametrize("option", ["--add-ignores", "--update-baseline"])
+def test_what_is_written_after_fixes(folder: Path, option: str) -> None:
+    result = torchlint("--fix", option, "--baseline", "known.json")
+    assert result.exit_code == 2 and f"{option} writes what is left after fixes" in result.stderr

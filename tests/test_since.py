@@ -9,11 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import libcst as cst
 import pytest
 from click.testing import CliRunner, Result
 
-from torchlint import Rule
+from torchlint import Category, Rule, Safety
 from torchlint.cli import cli
+from torchlint.engine import registry
+from torchlint.syntax import edits
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="needs git")]
 
@@ -90,6 +93,42 @@ def test_only_changed_files_are_linted(repository: Path) -> None:
 def test_a_moved_finding_is_not_new(repository: Path) -> None:
     (repository / "old.py").write_text("# the file begins here\n\n\n\n\nbad(1)\nbad(2)\ngood(3)\n")
     assert since("HEAD") == []
+
+
+class Swaps(Rule):
+    """Swaps lines: a fix changes the number of lines above other findings."""
+
+    code = "SW001"
+    category = Category.CORRECTNESS
+    triggers = ((b"bad",),)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if isinstance(node.func, cst.Name) and node.func.value == "bad":
+            self.report(node, "bad", fix=edits.Change("repair", [edits.Replace(node, "(\n    good()\n)")], Safety.SAFE))
+
+
+def test_only_what_is_new_is_fixed(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that a fix adds move neither what changed nor what did not."""
+    monkeypatch.setattr(registry, "rules", lambda: (Swaps,))
+    (repository / "old.py").write_text("bad(0)\n\nbad(1)\nbad(2)\ngood(3)\nbad(4)\n")
+    (repository / "other.py").write_text("bad()\n")
+    (repository / "new.py").write_text("bad()\n")
+    result = torchlint("--since", "HEAD", "--fix")
+    good = "(\n    good()\n)\n"
+    assert (result.exit_code, result.stderr) == (0, "Fixed 3 findings in 2 files: 3 swaps.\n")
+    assert (repository / "old.py").read_text() == f"{good}\nbad(1)\nbad(2)\ngood(3)\n{good}"
+    assert (repository / "new.py").read_text() == good
+    assert (repository / "other.py").read_text() == "bad()\n"
+    assert since("HEAD") == []
+
+
+def test_the_rest_of_what_is_new_is_reported(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = (Swaps, *registry.rules())
+    monkeypatch.setattr(registry, "rules", lambda: rules)
+    (repository / "old.py").write_text("# the file begins here\n\nbad(1)\nbad(2)\ngood(3)\nbad(4)\n")
+    result = torchlint("--since", "HEAD", "--diff", "--unfixable", "SW001")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert since("HEAD", "--fix", "--select", "XX001") == ["old.py:6:1"]
 
 
 def test_renaming_a_file_makes_nothing_new(repository: Path) -> None:

@@ -67,10 +67,14 @@ class Baseline:
         """What of `outcome` is new."""
         files = []
         for file in outcome.files:
-            new = tuple(finding for finding in file.findings if self._entry(finding).key not in self._keys)
+            new = tuple(finding for finding in file.findings if not self.knows(finding))
             if new:
                 files.append(replace(file, findings=new))
         return replace(outcome, files=tuple(files))
+
+    def knows(self, finding: Finding) -> bool:
+        """Whether a finding is one of those that were written down."""
+        return self._entry(finding).key in self._keys
 
     def obsolete(self, targets: Iterable[Target], outcome: Outcome) -> list[Entry]:
         """The entries that a run over `targets` would have found again, and did not; those of deleted files too.

@@ -17,7 +17,7 @@ from torchlint.files.source import SourceError, SourceFile
 from torchlint.files.sources import Texts
 from torchlint.finding import Finding, Position, Span
 from torchlint.project.discovery import Target
-from torchlint.results import LintedFile, Outcome
+from torchlint.results import Outcome
 
 if TYPE_CHECKING:
     from torchlint.engine.following import Following
@@ -31,6 +31,7 @@ class Changes:
         self._tops: dict[Path, Path] = {}
         self._repositories: dict[Path, Repository] = {}
         self._changes: dict[Path, Change] = {}
+        self._befores: dict[Path, _Before] = {}
 
     def only(self, targets: Sequence[Target]) -> list[Target]:
         """The targets that changed; raises `GitError`. A folder that cannot be read may have."""
@@ -58,20 +59,23 @@ class Changes:
         by_path = {str(target.path): target for target in targets}
         files = []
         for file in outcome.files:
-            findings = self._touched(file, by_path[file.source.path])
+            findings = self.touched(file.source, file.findings, by_path[file.source.path])
             if findings:
                 files.append(replace(file, findings=findings))
         return replace(outcome, files=tuple(files))
 
-    def _touched(self, file: LintedFile, target: Target) -> tuple[Finding, ...]:
+    def touched(
+        self, source: SourceFile, findings: Sequence[Finding], target: Target, *, edited: bool = False
+    ) -> tuple[Finding, ...]:
+        """Those of the findings that touch a changed line, or were not there; `source` may be `edited` since."""
         if target.problem:
-            return file.findings
-        before = _Before(self, target, file.source)
+            return tuple(findings)
+        before = self._befores.setdefault(target.path, _Before(self, target, source))
         change = self._changes.get(_real(target.path), Change(()))
-        changed = _ChangedLines(file.source, change, before)
+        changed = _ChangedLines(source, change, before, edited)
         return tuple(
             finding
-            for finding in file.findings
+            for finding in findings
             if finding.name in ABOUT_FILES or changed.touch(finding) or finding.fingerprint not in before.fingerprints
         )
 
@@ -148,12 +152,13 @@ class _ChangedLines:
     """The lines of a file that changed, as Git counts them.
 
     A notebook is compared cell text with cell text: in its JSON a line changes when it is no longer the last
-    of its cell, and outputs come and go.
+    of its cell, and outputs come and go. So is a file that was edited since Git has seen it.
     """
 
-    def __init__(self, source: SourceFile, change: Change, before: _Before) -> None:
+    def __init__(self, source: SourceFile, change: Change, before: _Before, edited: bool) -> None:
         self._source = source
-        self._ranges = _ranges_of_cells(source, before.source) if source.is_notebook else change.lines
+        self._by_text = source.is_notebook or edited
+        self._ranges = _ranges_of_text(source, before.source) if self._by_text else change.lines
 
     def touch(self, finding: Finding) -> bool:
         spans = (finding.span, *(related.span for related in finding.related))
@@ -165,13 +170,13 @@ class _ChangedLines:
 
     def _as_git_counts(self, line: int) -> int:
         """To Git a lone CR ends no line."""
-        if self._source.is_notebook:
+        if self._by_text:
             return line
         return self._source.text.count("\n", 0, self._source.offset(Position(line, 0))) + 1
 
 
-def _ranges_of_cells(source: SourceFile, before: SourceFile | None) -> Sequence[range]:
-    """The lines of a notebook's program that are not in the one before; all of them if there was none."""
+def _ranges_of_text(source: SourceFile, before: SourceFile | None) -> Sequence[range]:
+    """The lines of a program that are not in the one before; all of them if there was none."""
     try:
         old, new = before.lines if before else [], source.lines
     except SourceError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,9 @@ from torchlint.outputs import counted
 if TYPE_CHECKING:
     from torchlint.adoption.baseline import Baseline
     from torchlint.adoption.since import Changes
+    from torchlint.engine.fixer import Fixing
+    from torchlint.files.source import SourceFile
+    from torchlint.finding import Finding
     from torchlint.project.discovery import Target
     from torchlint.results import LintedFile, Outcome
     from torchlint.run.runner import Means, Progress
@@ -65,10 +68,15 @@ class Adoption:
     quiet: bool
 
     @property
-    def narrows(self) -> str:
-        """The option by which not all findings count, if any."""
-        chosen = {"--baseline": self.baseline, "--since": self.since, "--add-ignores": self.add_ignores}
-        return next((option for option, value in chosen.items() if value), "")
+    def narrows(self) -> bool:
+        """Whether not all findings count."""
+        return self.baseline is not None or self.since is not None
+
+    def check_fixing(self) -> None:
+        """Refuse what is not to be done together with fixes."""
+        for option, is_given in (("--add-ignores", self.add_ignores), ("--update-baseline", self.update_baseline)):
+            if is_given:
+                raise click.UsageError(f"{option} writes what is left after fixes: fix first, and then run it alone")
 
     def check(self, stdin: bool, no_baseline: bool) -> None:
         """Refuse what makes no sense together, before anything is read."""
@@ -92,24 +100,40 @@ class Adoption:
             how = "add --update-baseline to write the findings of this run into it"
             raise UserError(f"{origin}: there is no baseline {self.baseline}; {how}")
 
-    def run(self, targets: list[Target], progress: Progress, means: Means) -> Outcome:
+    def run(self, targets: list[Target], progress: Progress, means: Means, fixing: Fixing | None) -> Outcome:
         """Lint the targets that count, and do what was asked for; what is still to be reported."""
-        targets, reported = self._lint(targets, progress, means, self._say)
+        if fixing is not None and not self.narrows:
+            from torchlint.run.runner import run
+
+            return run(targets, progress, fixing, means)
+        baseline, changes = self._read(), self._changes()
+        targets, reported = self._lint(targets, baseline, changes, progress, means, self._say)
+        if fixing is not None:
+            return _fixed(reported, targets, baseline, changes, fixing)
         if self.add_ignores:
             return self._with_ignores(targets, reported, means)
         return reported
 
-    def of_stdin(self, outcome: Outcome) -> Outcome:
-        """What of the one file on standard input is new."""
+    def of_stdin(self, outcome: Outcome, targets: list[Target], fixing: Fixing | None) -> Outcome:
+        """What of the one file on standard input is new, or what fixing that makes of it."""
         baseline = self._read()
-        return outcome if baseline is None else baseline.without_known(outcome)
+        if baseline is None:
+            return outcome
+        if fixing is not None:
+            return _fixed(outcome, targets, baseline, None, fixing)
+        return baseline.without_known(outcome)
 
     def _lint(
-        self, targets: list[Target], progress: Progress, means: Means, say: Callable[[str], None]
+        self,
+        targets: list[Target],
+        baseline: Baseline | None,
+        changes: Changes | None,
+        progress: Progress,
+        means: Means,
+        say: Callable[[str], None],
     ) -> tuple[list[Target], Outcome]:
         from torchlint.run.runner import run
 
-        baseline, changes = self._read(), self._changes()
         if changes is not None and targets:
             targets = changes.only(targets)
             if not targets:
@@ -163,7 +187,8 @@ class Adoption:
         while counts := {file.source.path: count for file in todo if (count := self._add(file, by_path, unwritten))}:
             added.update({path: added.get(path, 0) + count for path, count in counts.items()})
             changed = [by_path[path] for path in counts]
-            again = self._lint(changed, lambda done, total: None, means, lambda text: None)[1]
+            quiet = lambda *_: None  # noqa: E731 - neither progress nor messages
+            again = self._lint(changed, self._read(), self._changes(), quiet, means, quiet)[1]
             todo = list(again.files)
             left = {path: file for path, file in left.items() if path not in counts}
             left.update({file.source.path: file for file in todo})
@@ -186,3 +211,34 @@ class Adoption:
     def _say(self, text: str) -> None:
         if not self.quiet:
             say(text)
+
+
+def _fixed(
+    outcome: Outcome, targets: list[Target], baseline: Baseline | None, changes: Changes | None, fixing: Fixing
+) -> Outcome:
+    """The outcome with those findings fixed that count, each file in this process: there are few."""
+    by_path = {str(target.path): target for target in targets}
+    files = [_fixed_file(file, by_path[file.source.path], baseline, changes, fixing) for file in outcome.files]
+    return replace(outcome, files=tuple(files))
+
+
+def _fixed_file(
+    file: LintedFile, target: Target, baseline: Baseline | None, changes: Changes | None, fixing: Fixing
+) -> LintedFile:
+    from torchlint.engine.fixer import fix, is_applicable
+    from torchlint.results import LintedFile
+
+    if not any(is_applicable(finding, fixing.unsafe) for finding in file.findings):
+        return file
+
+    def counting(source: SourceFile, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        """Those that are new in a form of the file."""
+        new = tuple(item for item in findings if baseline is None or not baseline.knows(item))
+        if changes is None:
+            return new
+        return changes.touched(source, new, target, edited=source is not file.source)
+
+    fixed = fix(file.source, target.settings.selection(target.path), unsafe=fixing.unsafe, wanted=counting)
+    before = LintedFile(file.source, counting(file.source, fixed.before)) if fixed.applied else None
+    left = counting(fixed.source, fixed.findings)
+    return LintedFile(fixed.source, left, before, fixed.applied, fixed.looked_into)

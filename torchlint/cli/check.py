@@ -121,8 +121,8 @@ class _Options:
             raise click.UsageError("--quiet and --verbose exclude each other")
         if stdin and (self.show_files or self.show_settings):
             raise click.UsageError("--show-files and --show-settings are about files: leave out `-`")
-        if self.fixing and self.adoption.narrows:
-            raise click.UsageError(f"fixes are made for all findings: leave out {self.adoption.narrows}")
+        if self.fixing:
+            self.adoption.check_fixing()
 
 
 VARIABLES = """\b
@@ -260,19 +260,17 @@ def _outcome(paths: tuple[Path, ...], options: _Options, configurations: Configu
 
 def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations: Configurations) -> Outcome:
     from torchlint.run.progress import Progress
-    from torchlint.run.runner import run
 
     discovery = _discovery(options, configurations)
     targets = discovery.files(paths)
     _warn([*discovery.warnings, *["no Python files found under the given paths"] * (not targets)], options)
     with options.speed.means(configurations) as means, Progress(sys.stderr, quiet=options.quiet) as progress:
-        if options.fixing:
-            return run(targets, progress, options.fixing, means)
-        return options.adoption.run(targets, progress, means)
+        return options.adoption.run(targets, progress, means, options.fixing)
 
 
 def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outcome:
     from torchlint.files.source import SourceFile
+    from torchlint.project.discovery import Target
     from torchlint.run.runner import lint_source, outcome_of
 
     path = options.stdin_filename or STDIN
@@ -280,9 +278,10 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
     source = SourceFile(str(path), standard_input())
     if settings is None:
         return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, 0)
-    linted = lint_source(source, settings.selection(path), options.fixing)
+    linted = lint_source(source, settings.selection(path), None if options.baseline else options.fixing)
     files = [linted] if linted.findings or options.fixing else []
-    return options.adoption.of_stdin(outcome_of(files, 1, int(linted.looked_into)))
+    outcome = outcome_of(files, 1, int(linted.looked_into))
+    return options.adoption.of_stdin(outcome, [Target(path, settings)], options.fixing)
 
 
 def standard_input() -> bytes:

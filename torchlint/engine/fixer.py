@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from torchlint.engine.examination import Examination, examine
@@ -15,6 +15,10 @@ from torchlint.finding import Finding, Safety, Span
 
 MAX_ROUNDS = 50
 """A file that is still not stable has a fix that undoes or repeats another."""
+
+
+Wanted = Callable[[SourceFile, Sequence[Finding]], Collection[Finding]]
+"""Of all findings of one form of a file, those that are to be fixed."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +46,21 @@ def is_applicable(finding: Finding, unsafe: bool) -> bool:
     return finding.fix is not None and (unsafe or finding.fix.safety is Safety.SAFE)
 
 
-def fix(source: SourceFile, selection: Selection, *, unsafe: bool = False) -> Fixed:
+def fix(source: SourceFile, selection: Selection, *, unsafe: bool = False, wanted: Wanted | None = None) -> Fixed:
     """Make the safe fixes of a file, or all of them, until it is stable. Never raises.
 
+    With `wanted` only what that chooses is fixed; it is asked about each form of the file.
     A fix that does not work (its result does not parse, or its finding is still there) is not made, and is an
     internal error beside the findings.
     """
-    return _Fixing(selection, unsafe).run(source)
+    return _Fixing(selection, unsafe, wanted).run(source)
 
 
 @dataclass
 class _Fixing:
     selection: Selection
     unsafe: bool
+    wanted: Wanted | None = None
     applied: list[Finding] = field(default_factory=list)
     searches: list[Search] = field(default_factory=list)
     refused: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
@@ -84,11 +90,11 @@ class _Fixing:
             self.searches.append(found.search)
         return found
 
-    def _chosen(self, source: SourceFile, findings: Iterable[Finding]) -> list[Finding]:
+    def _chosen(self, source: SourceFile, findings: Sequence[Finding]) -> list[Finding]:
         """Findings whose fixes can be made together, by place; equal fixes are one."""
         able = [
             item
-            for item in findings
+            for item in (findings if self.wanted is None else self.wanted(source, findings))
             if is_applicable(item, self.unsafe) and self._key(source, item) not in self.refused
         ]
         chosen: list[Finding] = []
