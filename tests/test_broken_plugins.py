@@ -23,10 +23,10 @@ class Seed(Rule):
 '''
 BROKEN = {
     "import torchlint_no_such_module": "ModuleNotFoundError: No module named 'torchlint_no_such_module'",
-    "from torchlint import triage": "after torchlint 0.1 that is `torchlint.prefilter` (docs/plugins-from-0.1.md)",
+    "from torchlint import triage": "after torchlint 0.1 that is `torchlint.prefilter` (https://",
     "import torchlint.hints": "after torchlint 0.1 that is `torchlint.pytorch.naming`",
-    "from torchlint.model import upkeep": "after torchlint 0.1 that is asked by the rule that needs it (docs",
-    "from torchlint.model.events import Flow": "after torchlint 0.1 that is `torchlint.model.dataflow.Flow` (docs",
+    "from torchlint.model import upkeep": "after torchlint 0.1 that is asked by the rule that needs it (https://",
+    "from torchlint.model.events import Flow": "after torchlint 0.1 that is `torchlint.model.dataflow.Flow` (https://",
     "1 / 0": "ZeroDivisionError: division by zero",
     "import sys\nsys.exit(0)": "SystemExit: 0",
     "x = (": "SyntaxError: '(' was never closed",
@@ -40,7 +40,8 @@ BROKEN = {
 def linted(folder: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> tuple[int, str]:
     """Exit code and errors of a run with one plugin, whose module or package is in the folder."""
     monkeypatch.setattr(registry, "plugins", lambda: (Plugin("seeds", value),))
-    monkeypatch.setattr(registry, "rules", registry.rules.__wrapped__)
+    for name in ("rules", "_declared"):
+        monkeypatch.setattr(registry, name, getattr(registry, name).__wrapped__)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.chdir(folder)
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchlint_seeds"]:

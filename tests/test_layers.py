@@ -19,7 +19,7 @@ from torchlint.syntax.python_ast import PythonTree
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"finding", "lazy_import", "lazy_pattern", "colours", "suggest"},
+    {"addresses", "finding", "lazy_import", "lazy_pattern", "colours", "suggest"},
     {"files"},
     {"syntax", "pytorch", "results"},
     {"prefilter", "model"},

@@ -129,7 +129,7 @@ def test_json_links_to_the_documentation() -> None:
     (diagnostic,) = published(text)[0].diagnostics
     assert diagnostic.severity == types.DiagnosticSeverity.Hint
     assert diagnostic.code_description
-    assert diagnostic.code_description.href.endswith("/rules/missing_zero_grad.py")
+    assert diagnostic.code_description.href.endswith("/rules/missing-zero-grad/")
 
 
 def test_json_of_nothing_is_an_empty_array() -> None:

@@ -60,6 +60,8 @@ class Rule:
     calls: ClassVar[Collection[str]] = ()
     """Last names of callables (`cross_entropy`) that the rule asks about. The model follows functions that train, and
     those that call one of these, or an object that one has made."""
+    address: ClassVar[str] = ""
+    """Where a plugin's rule is documented; without it, that is the address of its package."""
     options: ClassVar[Mapping[str, OptionValue]] = {}
     """Options of the rule with their defaults, set under `[tool.torchlint.rules.<name>]`."""
 

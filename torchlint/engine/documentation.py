@@ -1,4 +1,4 @@
-"""A rule's documentation: for the terminal, as Markdown, and the address where it can be read."""
+"""A rule's documentation: for the terminal, and as Markdown."""
 
 from __future__ import annotations
 
@@ -6,25 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 
 from torchlint.colours import Paint, painter
+from torchlint.engine import registry
 from torchlint.finding import Meta
 
-REPOSITORY = "https://github.com/torchlint/torchlint"
-_OWN_CODE = re.compile(r"TL\d{3}")
-_ENGINE_CODE = re.compile(r"TL00\d")
 _SEVERITY = re.compile(r"^## Severity$", re.MULTILINE)
 """The section of a rule that does not always report with the severity of its category."""
 _FENCE = re.compile(r"\s*```")
 _PLAIN = painter(False)
 _INLINE = re.compile(r"`([^`\n]+)`")
-
-
-def address(name: str, code: str) -> str:
-    """Where the rule is documented; empty for a plugin's rule, whose home is not known."""
-    if not _OWN_CODE.fullmatch(code):
-        return ""
-    if _ENGINE_CODE.fullmatch(code):
-        return f"{REPOSITORY}#readme"
-    return f"{REPOSITORY}/blob/main/rules/{name.replace('-', '_')}.py"
 
 
 def markdown(meta: Meta) -> str:
@@ -36,7 +25,7 @@ def terminal(meta: Meta, paint: Paint = _PLAIN) -> str:
     """The documentation as it is read in a terminal: Markdown's marks give way to colour and indentation."""
     lines = [f"{paint(meta.name, 'title')} ({meta.code})", paint(_standing(meta), "dim"), ""]
     lines += _rendered(meta.documentation.strip().splitlines(), paint)
-    if link := address(meta.name, meta.code):
+    if link := registry.address(meta.name):
         lines += ["", paint(link, "dim")]
     return "\n".join(lines) + "\n"
 

@@ -1,8 +1,10 @@
-"""What plugins of torchlint 0.1 call by names that are gone: where it is now (docs/plugins-from-0.1.md)."""
+"""What plugins of torchlint 0.1 call by names that are gone: where it is now."""
 
 from __future__ import annotations
 
 import re
+
+from torchlint.addresses import SITE
 
 _MODULES = dict(
     line.split()
@@ -64,7 +66,7 @@ _ATTRIBUTES = {
     "out_of_place": "`torchlint.repairs.out_of_place`",
 }
 _NOT_IN_PACKAGE = re.compile(r"cannot import name '(\w+)' from 'torchlint(?:\.([\w.]+))?'")
-_PAGE = "docs/plugins-from-0.1.md"
+_PAGE = f"{SITE}/plugins-from-0.1/"
 
 
 def hint(error: BaseException) -> str:

@@ -9,8 +9,12 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING
 
 from torchlint.files import regular
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
 
 GROUP = "torchlint.rules"
 
@@ -27,6 +31,8 @@ class Plugin:
     value: str
     """A module, or `module:attribute`."""
     release: str = ""
+    address: str = ""
+    """Where its package is documented, as far as that says so."""
 
     def load(self) -> object:
         """The module or attribute; whatever importing it raises is raised."""
@@ -55,12 +61,28 @@ def _declared() -> list[Plugin]:
     """The entry points of others. It takes longer to import what finds them than to lint most files."""
     from importlib.metadata import entry_points
 
-    found = [
-        Plugin(point.name, point.value, f"{point.dist.name} {point.dist.version}" if point.dist else "")
-        for point in entry_points(group=GROUP)
-        if point.value != CORE.value
-    ]
+    found = [_plugin(point) for point in entry_points(group=GROUP) if point.value != CORE.value]
     return sorted(found, key=lambda plugin: plugin.name)
+
+
+def _plugin(point: EntryPoint) -> Plugin:
+    if point.dist is None:
+        return Plugin(point.name, point.value)
+    return Plugin(point.name, point.value, f"{point.dist.name} {point.dist.version}", _address(point.dist))
+
+
+def _address(package: Distribution) -> str:
+    """The address that a package gives for its documentation, or else for itself; empty if it gives none."""
+    urls = dict(url.partition(",")[::2] for url in package.metadata.get_all("Project-URL") or ())
+    known = {label.strip().lower(): url.strip() for label, url in urls.items()}
+    known.setdefault("homepage", next(iter(package.metadata.get_all("Home-page") or ()), ""))
+    wanted = ("documentation", "homepage", "repository", "source", "source code")
+    return next((known[label] for label in wanted if is_web(known.get(label, ""))), "")
+
+
+def is_web(address: str) -> bool:
+    """Whether a browser may be led there: not to `javascript:` or `file:`."""
+    return address.startswith(("https://", "http://"))
 
 
 def version_of(package: str) -> str:

@@ -11,7 +11,8 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from torchlint.engine.plugins import plugins
+from torchlint.addresses import SITE, rule_page
+from torchlint.engine.plugins import CORE, Plugin, is_web, plugins
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
 from torchlint.finding import Category, Meta, Severity
 from torchlint.lazy_import import late
@@ -67,7 +68,7 @@ class UnknownRule(Exception):
         """`names` are those that could have been meant."""
         unknown = f"unknown rule or category `{selector}`{hint(selector, names)}"
         if _CODE_OF_TORCHFIX.fullmatch(selector.strip()):
-            unknown = f"no rule stands for `{selector}` of TorchFix: docs/from-torchfix.md says why"
+            unknown = f"no rule stands for `{selector}` of TorchFix: {SITE}/from-torchfix/ says why"
         super().__init__(unknown if selector.strip() else "the name of a rule is empty")
 
 
@@ -91,17 +92,25 @@ class Selection:
 @cache
 def rules() -> tuple[type[Rule], ...]:
     """All installed rules by code; raises `RegistryError`."""
+    return tuple(sorted(_declared(), key=lambda rule: rule.code))
+
+
+@cache
+def _declared() -> Mapping[type[Rule], Plugin]:
+    """All installed rules, each with the plugin that declares it first; raises `RegistryError`."""
     late("libcst")  # rules import it for what they do when a file was parsed
     found: dict[str, type[Rule]] = {}
     codes: dict[str, str] = {meta.code: meta.name for meta in ENGINE_CHECKS}
+    declared: dict[type[Rule], Plugin] = {}
     for plugin in plugins():
         try:
             for rule in rules_in(plugin.load()):
                 _add(rule, found, codes)
+                declared.setdefault(rule, plugin)
         except (Exception, SystemExit) as error:
             reason = str(error) if isinstance(error, RegistryError) else _described(error)
             raise RegistryError(f"plugin `{plugin.name}` ({plugin.value}) cannot be used: {reason}") from error
-    return tuple(sorted(found.values(), key=lambda rule: rule.code))
+    return declared
 
 
 def _described(error: BaseException) -> str:
@@ -146,6 +155,23 @@ def rules_in(target: object) -> list[type[Rule]]:
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__
     ]
+
+
+@cache
+def _addresses() -> Mapping[str, str]:
+    own = {check.name: rule_page(check.name) for check in ENGINE_CHECKS}
+    return own | {rule.rule_name(): _address(rule, plugin) for rule, plugin in _declared().items()}
+
+
+def _address(rule: type[Rule], plugin: Plugin) -> str:
+    if plugin == CORE:
+        return rule_page(rule.rule_name())
+    return rule.address if is_web(rule.address) else plugin.address
+
+
+def address(name: str) -> str:
+    """Where a rule or a check of the engine is documented; empty for a plugin's rule that does not say."""
+    return _addresses().get(name, "")
 
 
 def metas() -> tuple[Meta, ...]:

@@ -7,7 +7,7 @@ from collections import Counter
 from html import escape
 from importlib.metadata import version
 
-from torchlint.engine.documentation import address
+from torchlint.engine import registry
 from torchlint.finding import Finding
 from torchlint.outputs import Style, summary
 from torchlint.outputs.escaping import html_text, printable
@@ -67,7 +67,7 @@ def _select(name: str, counts: Counter[str]) -> str:
 def _article(file: LintedFile, finding: Finding) -> str:
     rule = f"{finding.code} {finding.name}"
     data = f'data-rule="{escape(rule)}" data-file="{escape(_path(file))}"'
-    href = address(finding.name, finding.code)
+    href = registry.address(finding.name)
     name = f'<a href="{escape(href)}">{escape(rule)}</a>' if href else escape(rule)
     help = f"<p><b>help:</b> {_prose(finding.help)}</p>\n" if finding.help else ""
     return (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from torchlint.engine.documentation import address
+from torchlint.engine import registry
 from torchlint.files.source import SourceFile
 from torchlint.finding import Elsewhere, Finding, Fix, Severity, Span
 from torchlint.outputs import Style
@@ -46,7 +46,7 @@ def diagnostic(finding: Finding, locate: Callable[[Span], Location]) -> dict[str
     }
     if finding.fix is not None:
         found["data"]["fix"] = _fix(finding.fix, locate)
-    if href := address(finding.name, finding.code):
+    if href := registry.address(finding.name):
         found["codeDescription"] = {"href": href}
     return found
 

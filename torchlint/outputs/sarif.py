@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import Any
 
-from torchlint.engine.documentation import REPOSITORY, address, markdown
+from torchlint import addresses
+from torchlint.engine import registry
+from torchlint.engine.documentation import markdown
 from torchlint.files.source import SourceFile
 from torchlint.finding import Category, Confidence, Finding, Fix, Meta, Safety, Severity, Span
 from torchlint.outputs import Style
@@ -60,7 +62,7 @@ def _run(outcome: Outcome) -> dict[str, Any]:
 def _driver(rules: Iterable[Meta]) -> dict[str, Any]:
     return {
         "name": "torchlint",
-        "informationUri": REPOSITORY,
+        "informationUri": addresses.SITE,
         "version": version("torchlint"),
         "rules": [_rule(meta) for meta in rules],
     }
@@ -79,7 +81,7 @@ def _rule(meta: Meta) -> dict[str, Any]:
         },
         "properties": {"tags": [meta.category.value], "precision": _PRECISIONS[meta.category]},
     }
-    if href := address(meta.name, meta.code):
+    if href := registry.address(meta.name):
         rule["helpUri"] = href
     return rule
 
