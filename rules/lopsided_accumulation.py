@@ -103,10 +103,15 @@ class LopsidedAccumulation(Rule):
         tree = self.model.tree
         window = _window(test.test)
         around = next((item for item in tree.ancestors(test) if isinstance(item, (*LOOPS, *FUNCTIONS))), None)
-        if window is None or not isinstance(around, LOOPS) or not self._is_wide(window):
+        if window is None or around is None or not self._is_wide(window):
             return
         counter = window.left
         assert isinstance(counter, ast.Name)
+        if isinstance(around, FUNCTIONS):
+            backward = self._accumulated(trace, step, arm, ()) if _is_index_of_batch(counter, around) else None
+            if backward is not None:
+                yield LopsidedWindow(test, counter, tree.code(window.right), backward, step)
+            return
         inside = [loop for loop in step.loops if tree.node(loop.site) is around]
         if inside and _counts_from_zero(counter.id, around, test, tree):
             backward = self._accumulated(trace, step, arm, step.loops[: step.loops.index(inside[-1]) + 1])
@@ -162,6 +167,12 @@ class LopsidedAccumulation(Rule):
 
 
 # -- tests and counters -----------------------------------------------------------------------------------
+
+
+def _is_index_of_batch(counter: ast.Name, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether Lightning counts the batches for a function: `training_step(self, batch, index)`."""
+    names = [item.arg for item in function.args.args]
+    return function.name == "training_step" and names[2:3] == [counter.id]
 
 
 def _window(test: ast.expr) -> ast.BinOp | None:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, tracking, values
 from torchlint.pytorch import triggers
-from torchlint.syntax.python_ast import Site, site_of
+from torchlint.syntax.python_ast import Site, called_name, site_of
 
 _ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
+_PASSING_ERRORS = frozenset("autocast accumulate no_sync no_backward_sync".split())
+"""Context managers under which an error is one."""
 _ONE_OF_MANY = frozenset("getitem unsqueeze narrow select index_select squeeze unbind".split())
 
 
@@ -98,11 +100,12 @@ class NonscalarBackward(Rule):
         return any(_is(node.value, 1) for node in (*named, *assigned))
 
     def _is_bare(self, backward: events.Backward) -> bool:
-        """Whether a backward is a tensor's, without an argument, and nobody waits for its error."""
+        """Whether a backward is told of the loss only, and nobody waits for its error."""
         tree = self.model.tree
         node = tree.node(backward.site)
-        given = isinstance(node, ast.Call) and not node.args and all(item.arg != "gradient" for item in node.keywords)
-        return given and not any(isinstance(item, (ast.Try, ast.With)) for item in tree.ancestors(node))
+        if not isinstance(node, ast.Call) or backward.given_gradient:
+            return False
+        return len(node.args) <= (backward.framework is not None) and not any(map(_waits, tree.ancestors(node)))
 
     def _unreduced(self, loss: values.Value) -> Site | None:
         """The criterion whose values a loss still has, one for each sample of a batch."""
@@ -160,8 +163,17 @@ class NonscalarBackward(Rule):
         node = self.model.tree.node(backward.site)
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return None
-        written = self.written(site_of(node.func.value))
+        loss = node.func.value if backward.framework is None else node.args[0] if node.args else node.keywords[0].value
+        written = self.written(site_of(loss))
         return edits.Change("take the mean", [edits.Append(written, ".mean()")]) if written is not None else None
+
+
+def _waits(node: ast.AST) -> bool:
+    """Whether a statement may catch an error of its body."""
+    if not isinstance(node, (ast.With, ast.AsyncWith)):
+        return isinstance(node, ast.Try)
+    entered = (item.context_expr for item in node.items)
+    return not all(isinstance(item, ast.Call) and called_name(item) in _PASSING_ERRORS for item in entered)
 
 
 def _is(node: ast.AST, constant: object) -> bool:

@@ -121,7 +121,9 @@ class SchedulerBeforeOptimizer(Rule):
 
     def _is_of(self, step: events.Step, optimizer: values.Value) -> values.Answer:
         """Whether a step is one of an optimizer."""
-        if not set(values.inputs_of(step.optimizer)).isdisjoint(values.inputs_of(optimizer)):
+        inner = values.resolved(step.optimizer).part("optimizer")  # an engine's
+        stepped = {item for value in (step.optimizer, inner) if value is not None for item in values.inputs_of(value)}
+        if not stepped.isdisjoint(values.inputs_of(optimizer)):
             return values.Answer.YES
         other = self.model.ownership.clears(step.optimizer, optimizer) is values.Answer.NO
         return values.Answer.NO if other else values.Answer.UNKNOWN

@@ -102,11 +102,11 @@ class SecondBackward(Rule):
                     yield found
 
     def _is_special(self, backward: events.Backward) -> bool:
-        """Whether an engine goes backward, which may do so in its own way, or somebody waits for the error."""
+        """Whether an object goes backward that may do so in its own way, or somebody waits for the error."""
         tree = self.model.tree
         node = tree.node(backward.site)
-        by_engine = isinstance(node, ast.Call) and bool(node.args) and dotted(node.func) != "torch.autograd.backward"
-        return by_engine or any(isinstance(item, ast.Try) for item in tree.ancestors(node))
+        given = isinstance(node, ast.Call) and bool(node.args) and dotted(node.func) != "torch.autograd.backward"
+        return (given and backward.framework is None) or any(isinstance(item, ast.Try) for item in tree.ancestors(node))
 
     def _freed(
         self, trace: program.Trace, second: events.Backward, earlier: list[events.Backward]

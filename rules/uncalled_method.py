@@ -206,7 +206,9 @@ def _methods_of(owner: values.Value) -> Collection[str]:
         return ("step",)
     if values.is_kind(owner, values.Kind.SCALER):
         return ("step", "update", "unscale_")
-    return ("backward",) if values.is_kind(owner, values.Kind.ENGINE) else ()
+    if values.is_kind(owner, values.Kind.ENGINE):
+        return ("backward",) if owner.part("model") is None else ("backward", "step", "zero_grad")
+    return ()
 
 
 def _is_data(info: ClassInfo | None, name: str) -> bool:

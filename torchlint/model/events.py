@@ -46,6 +46,10 @@ class Backward(Event):
     loss: Value
     retain: bool | None = False
     create: bool | None = False
+    framework: Value | None = None
+    """The accelerator, engine or module of Lightning that is told to make it."""
+    given_gradient: bool = False
+    """Whether it is told how the values of the loss count."""
 
     @property
     def outputs(self) -> Value:

@@ -29,6 +29,7 @@ from torchlint.model.values import (
     Container,
     External,
     Instance,
+    Kind,
     Module,
     Optimizer,
     Parameters,
@@ -39,6 +40,7 @@ from torchlint.model.values import (
     Value,
     class_of,
     inputs_of,
+    is_kind,
     resolved,
 )
 from torchlint.pytorch import naming
@@ -176,8 +178,12 @@ class Ownership:
 
     def holds(self, optimizer: Value, parameters: Value) -> Answer:
         """Whether an optimizer holds some of these parameters: a list of them, or what `parameters()` gives."""
+        parameters = resolved(parameters)
+        if parameters is optimizer:
+            return Answer.YES
+        given = parameters.parents if isinstance(parameters, Optimizer) else (parameters,)
         ours, ours_known = parameters_of(optimizer)
-        theirs, theirs_known = sources_of([parameters])
+        theirs, theirs_known = sources_of(given)
         if self.overlap(ours, theirs):
             return Answer.YES
         return Answer.NO if ours_known and theirs_known else Answer.UNKNOWN
@@ -216,7 +222,7 @@ class Ownership:
         """Whether an event gives an optimizer gradients to step on, or might."""
         if isinstance(event, Backward):
             return self.reaches(event, optimizer)
-        if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and not event.explicit):
+        if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and event.target is None):
             return True
         if isinstance(event, MayClear):
             return self.is_handed(event, optimizer)
@@ -392,6 +398,9 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
     """What an optimizer was made from; `critic.optimizer` holds the parameters of `critic`. None: not known."""
     if isinstance(optimizer, Optimizer):
         return optimizer.parents
+    if is_kind(optimizer, Kind.ENGINE):
+        inner = optimizer.part("optimizer")
+        return _given(resolved(inner)) if inner is not None else (optimizer.part("model_parameters"),)
     if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and _module_like(optimizer.parents[0]):
         owner = resolved(optimizer.parents[0])
         if getattr(owner, "info", None) is None:  # else it is stored by a base class, which is elsewhere
@@ -421,4 +430,6 @@ def surely_optimizer(value: Value) -> bool:
     """Whether a value is an optimizer by its class or by the methods called on it, not by its name."""
     if isinstance(value, Phi):
         return all(isinstance(item, Optimizer) for item in inputs_of(value))
-    return isinstance(value, Optimizer) or (isinstance(value, Unknown) and value.has_use("zero_grad"))
+    if isinstance(value, Optimizer) or is_kind(value, Kind.ENGINE):
+        return True
+    return isinstance(value, Unknown) and value.has_use("zero_grad")

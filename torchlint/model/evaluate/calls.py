@@ -166,6 +166,9 @@ class Calls(Part):
     def _call_unknown(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         if isinstance(callee, (Plain, Container, Parameters)):
             return self.state.stamp(Unknown(node, "call", arguments.all(), "", callee, self.state.mode))
+        model = callee.part("model") if is_kind(callee, Kind.ENGINE) else None
+        if model is not None:
+            return self.call(model, arguments, node)
         if isinstance(callee, Unknown) and self._of_module(callee):
             return self.modules.result(callee, arguments, node)
         return self.unresolved(callee, owner_label(callee), arguments.all(), node)

@@ -219,8 +219,13 @@ class Externals(Part):
     def _engine_and_others(self, call: KnownCall) -> Value:
         engine = self._utility(call, Kind.ENGINE)
         engine.used_as("engine")
+        for parameter in ("model", "optimizer", "model_parameters"):
+            if (given := call.bound.get(parameter)) is not None:
+                engine.set_part(parameter, given)
         result = self.state.stamp(Unknown(call.node, "call", call.arguments.all(), "deepspeed"))
-        result.set_part("[0]", engine)
+        for place, value in enumerate((engine, call.bound.get("optimizer"))):
+            if value is not None:
+                result.set_part(f"[{place}]", value)
         return result
 
     def _loader(self, call: KnownCall) -> Value:

@@ -15,6 +15,7 @@ from torchlint.model.evaluate.contexts import Contexts
 from torchlint.model.evaluate.elements import Elements
 from torchlint.model.evaluate.expressions import Expressions
 from torchlint.model.evaluate.externals import Externals
+from torchlint.model.evaluate.frameworks import Frameworks
 from torchlint.model.evaluate.functions import MAX_STATEMENTS, Functions
 from torchlint.model.evaluate.loops import Loops
 from torchlint.model.evaluate.methods import Methods
@@ -58,6 +59,7 @@ class Interpreter:
         self.elements = Elements()
         self.expressions = Expressions()
         self.externals = Externals()
+        self.frameworks = Frameworks()
         self.functions = Functions()
         self.loops = Loops()
         self.methods = Methods()

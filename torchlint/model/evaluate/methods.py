@@ -32,6 +32,7 @@ class Methods(Part):
     def prepare(self) -> None:
         self._handlers: dict[str, MethodHandler] = {
             **self.training.handlers(),
+            **self.frameworks.handlers(),
             **self.containers.handlers(),
             **dict.fromkeys(api.PLAIN_METHODS, self._plain_result),
         }
@@ -39,7 +40,7 @@ class Methods(Part):
 
     def call(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """The result of `receiver.name(arguments)`."""
-        receiver = resolved(receiver)
+        receiver = self.frameworks.model_of(resolved(receiver), name)
         if name == "forward":
             self.observations.direct_forwards.append((site_of(node), receiver))
         if isinstance(receiver, (Instance, Module, Optimizer)):

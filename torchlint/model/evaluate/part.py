@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchlint.model.evaluate.elements import Elements
     from torchlint.model.evaluate.expressions import Expressions
     from torchlint.model.evaluate.externals import Externals
+    from torchlint.model.evaluate.frameworks import Frameworks
     from torchlint.model.evaluate.functions import Functions
     from torchlint.model.evaluate.interpreter import Interpreter
     from torchlint.model.evaluate.loops import Loops
@@ -56,6 +57,7 @@ class Part:
     elements: Elements
     expressions: Expressions
     externals: Externals
+    frameworks: Frameworks
     functions: Functions
     loops: Loops
     methods: Methods

@@ -45,7 +45,7 @@ class Training(Part):
         return {
             **{name: handler for effect, handler in effects.items() for name in table.methods_with(effect)},
             **dict.fromkeys(table.methods_with(Unscales), self._unscale), "scale": self._scale,
-            "prepare": self._prepare, "setup": self._prepare, "detach_": self._detach_in_place,
+            "detach_": self._detach_in_place,
             "parameters": self._parameters, "named_parameters": self._named_parameters,
             **dict.fromkeys(api.SELF_METHODS, self._itself), "requires_grad_": self._requires_grad,
             **dict.fromkeys(table.methods_with(EvaluatesModule, TrainsModule), self.switch_mode),
@@ -70,7 +70,10 @@ class Training(Part):
             bound = of_engine
             for item in inputs_of(receiver):
                 item.used_as("engine")
-        self.emit_backward(bound.get("loss") or receiver, bound, node)
+        by_framework = called_attribute(node) == "manual_backward" or (
+            bound is of_engine and self.frameworks.is_engine(receiver)
+        )
+        self.emit_backward(bound.get("loss") or receiver, bound, node, receiver if by_framework else None)
         return Plain(node, None)
 
     def _is_engine(self, receiver: Value) -> bool:
@@ -81,16 +84,13 @@ class Training(Part):
             return True
         if isinstance(receiver, Unknown):
             used = receiver.has_use("prepare", "unwrap_model", "setup", "step", "zero_grad")
-            return used or self._may_be_engine(receiver)
+            return used or self.frameworks.is_engine(receiver)
         return False
 
-    def _may_be_engine(self, value: Unknown) -> bool:
-        return is_kind(value, Kind.ENGINE) or bool(naming.ENGINE.search(value.label))
-
-    def emit_backward(self, loss: Value, bound: Bound[Value], node: ast.AST) -> None:
-        """A backward pass through `loss`."""
+    def emit_backward(self, loss: Value, bound: Bound[Value], node: ast.AST, framework: Value | None = None) -> None:
+        """A backward pass through `loss`, that a framework is told to make perhaps."""
         retain, create = flag(bound, "retain_graph"), flag(bound, "create_graph")
-        self.state.emit(Backward(site_of(node), loss, retain, create))
+        self.state.emit(Backward(site_of(node), loss, retain, create, framework, bound.get("gradient") is not None))
         self.observations.backwards.append(loss)
 
     def _step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
@@ -217,16 +217,6 @@ class Training(Part):
             return None
         self.state.emit(Unscale(site_of(node), resolved(optimizer), receiver))
         return Plain(node, None)
-
-    def _prepare(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` hand their arguments on."""
-        if isinstance(receiver, (Tensor, Container, External)) or not arguments.positional:
-            return None
-        if isinstance(receiver, Unknown) and not self._may_be_engine(receiver):
-            return None
-        if len(arguments.positional) == 1:
-            return arguments.positional[0]
-        return self.state.stamp(Container(node, "tuple", tuple(arguments.positional)))
 
     def _parameters(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         known = receiver.part("parameters()")

@@ -7,7 +7,19 @@ from functools import cached_property
 
 from torchlint.model.ownership import Ownership, parameters_of
 from torchlint.model.tracking import Tracking, ancestry, graph_inputs, has_parameters
-from torchlint.model.values import Answer, Container, Module, Optimizer, Phi, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Answer,
+    Container,
+    Kind,
+    Module,
+    Optimizer,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    is_kind,
+    resolved,
+)
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import OPERATORS
 
@@ -51,8 +63,9 @@ class SureGraphs:
         return callee is not None and self._is_trained(resolved(callee))
 
     @cached_property
-    def _stepping(self) -> list[Optimizer]:
-        return [item for item in map(resolved, self.ownership.stepped) if isinstance(item, Optimizer)]
+    def _stepping(self) -> list[Value]:
+        found = map(resolved, self.ownership.stepped)
+        return [item for item in found if isinstance(item, Optimizer) or is_kind(item, Kind.ENGINE)]
 
     @cached_property
     def _given(self) -> set[Value]:
