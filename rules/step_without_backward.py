@@ -89,14 +89,14 @@ class StepWithoutBackward(Rule):
             giving = trace.of_kinds(*ownership.GIVING)
             if any(may_give_gradients(event, optimizer) for event in _earlier(giving, step)):
                 continue
-            around = events.repeating(step.loops)[-1:]
-            later = (event for event in giving if event.order > step.order and around and around[0] in event.loops)
+            around = _loop_with_pass(step, trace)
+            later = (event for event in giving if event.order > step.order and around in event.loops)
             late = next((event for event in later if may_give_gradients(event, optimizer)), None)
             if late is None:
                 passes = _earlier(trace.of_kinds(events.Compute, events.Call), step)
                 if self._forward_before(step, passes, optimizer) is not None:
                     yield EmptyStep(step, None)
-            elif isinstance(late, events.Backward) and late.path == step.path and late.loops == step.loops:
+            elif isinstance(late, events.Backward) and late.path == step.path and late.loops[-1] is around:
                 yield EmptyStep(step, late)
 
     def _forward_before(
@@ -106,12 +106,17 @@ class StepWithoutBackward(Rule):
         loops = events.repeating(step.loops)
         ours, known = self.model.ownership.held_by(optimizer)
         for event in earlier:
-            if not isinstance(event, (events.Compute, events.Call)) or not tracking.is_forward(event.value):
+            if not isinstance(event, (events.Compute, events.Call)) or (loops and loops[-1] not in event.loops):
                 continue
-            if event.value.mode is api.GradMode.ON and (not loops or loops[-1] in event.loops):
-                if not known or self.model.ownership.may_use(event.value, ours):
-                    return event
+            if event.value.mode is api.GradMode.ON and self._uses(event.value, ours, known):
+                return event
         return None
+
+    def _uses(self, value: values.Value, ours: set[values.Value], known: bool) -> bool:
+        """Whether a value is computed with what an optimizer holds: by a module that may be of it, or of a leaf."""
+        if tracking.is_forward(value):
+            return not known or self.model.ownership.may_use(value, ours)
+        return any(item in ours and isinstance(item, values.Tensor) for item in map(values.resolved, value.parents))
 
     def report_EmptyStep(self, empty: EmptyStep) -> None:
         name = empty.step.name
@@ -128,6 +133,13 @@ class StepWithoutBackward(Rule):
             related=[(empty.backward.site, "the gradients are computed here")],
             help="step after the `backward`",
         )
+
+
+def _loop_with_pass(step: events.Step, trace: program.Trace) -> events.Loop | None:
+    """The innermost loop around a step that goes backward, too: not one over several optimizers."""
+    passes = trace.of(events.Backward)
+    loops = reversed(events.repeating(step.loops))
+    return next((loop for loop in loops if any(loop in backward.loops for backward in passes)), None)
 
 
 def _earlier(happened: Iterable[events.Event], step: events.Step) -> Iterator[events.Event]:

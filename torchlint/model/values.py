@@ -129,6 +129,7 @@ class Kind(Enum):
     SCHEDULER = "scheduler"
     ENGINE = "engine"
     LOADER = "loader"
+    DISTRIBUTION = "distribution"
 
 
 class Utility(Unknown):

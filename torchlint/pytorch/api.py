@@ -80,6 +80,8 @@ MODULE_EVIDENCE = (
     "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "eval",
     "train", "buffers", "load_state_dict", "register_forward_hook", "forward",
 )  # fmt: skip
+OF_DISTRIBUTIONS = frozenset("log_prob entropy rsample cdf icdf perplexity".split())
+"""Methods of distributions whose results have the graph of what the distribution was made of."""
 RECURRENT = frozenset("RNN LSTM GRU RNNCell LSTMCell GRUCell".split())
 """Modules that return an output and a state, each of them with a graph."""
 # Names that are a tensor's methods and also those of strings, lists, dictionaries and files.

@@ -159,3 +159,4 @@ class Result(Enum):
     ENGINE_AND_OTHERS = auto()
     """An engine, first of several."""
     LOADER = auto()
+    DISTRIBUTION = auto()

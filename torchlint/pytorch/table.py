@@ -138,6 +138,7 @@ FUNCTIONS = (
          "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
          "worker_init_fn multiprocessing_context generator * prefetch_factor persistent_workers "
          "pin_memory_device in_order", returns=Result.LOADER, page="data.html#torch.utils.data.DataLoader"),
+    _api(f"torch.distributions.{_CLASS}", "", returns=Result.DISTRIBUTION, page="distributions.html"),
     _api("accelerate.Accelerator", "", returns=Result.ENGINE,
          page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
     _api("lightning.Fabric lightning.fabric.Fabric", "", returns=Result.ENGINE,

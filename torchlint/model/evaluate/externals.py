@@ -104,6 +104,7 @@ class Externals(Part):
             Result.ENGINE: lambda call: self._utility(call, Kind.ENGINE),
             Result.ENGINE_AND_OTHERS: self._engine_and_others,
             Result.LOADER: self._loader,
+            Result.DISTRIBUTION: lambda call: self._utility(call, Kind.DISTRIBUTION, call.arguments.all()),
         }
 
     def call(self, name: str, arguments: Arguments, node: ast.Call) -> Value:

@@ -11,6 +11,7 @@ from torchlint.model.values import (
     Container,
     External,
     Instance,
+    Kind,
     Module,
     Optimizer,
     Phi,
@@ -19,6 +20,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    is_kind,
     resolved,
 )
 from torchlint.pytorch import api, naming
@@ -49,6 +51,8 @@ class Methods(Part):
                 return local
         if isinstance(receiver, Unknown) and receiver.origin == "super":
             return self._super_method(receiver, name, arguments, node)
+        if is_kind(receiver, Kind.DISTRIBUTION):
+            return self._of_distribution(receiver, name, arguments, node)
         for item in inputs_of(receiver):
             item.used_as(name)
         handler = self._handlers.get(name)
@@ -119,6 +123,14 @@ class Methods(Part):
             return self.tensors.create(name, arguments, node)
         base = receiver if name in VIEWS else None
         return self.tensors.compute(name, arguments.operands(name, node, receiver), node, base)
+
+    def _of_distribution(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
+        """What a distribution computes of its parameters, or draws without a graph."""
+        if name in ("sample", "sample_n"):
+            return self.state.stamp(Tensor(node, "new"))
+        if name in api.OF_DISTRIBUTIONS:
+            return self.tensors.make(name, (*receiver.parents, *arguments.all()), node)
+        return self._unknown_method(receiver, name, arguments, node)
 
     def _in_place(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         assert isinstance(node.func, ast.Attribute)
