@@ -113,8 +113,12 @@ class TrainingUnderNoGrad(Rule):
                         yield LossWithoutGraph(backward, self._switch(value, backward))
 
     def _fails(self, backward: events.Backward) -> bool:
-        """Whether a backward pass finds no graph."""
-        return self.model.tracking.tracked(backward.loss) is values.Answer.NO
+        """Whether a backward pass finds no graph, though the loss may be told to require a gradient."""
+        loss = values.resolved(backward.loss)
+        if isinstance(loss, values.Tensor) and loss.leaf and loss.base is not None:
+            made = values.resolved(loss.base)
+            loss = made if isinstance(made, values.Tensor) and _is_computed(made) else loss
+        return self.model.tracking.tracked(loss) is values.Answer.NO
 
     def _is_reached(self, backward: events.Backward) -> bool:
         """Whether a function that is called with gradients off surely goes backward: a condition in it that the
@@ -169,16 +173,16 @@ class TrainingUnderNoGrad(Rule):
         passes = [event for event in used if _callee(event) is module]
         if not passes or len(used) > len(passes) or any(event.mode is not api.GradMode.OFF for event in passes):
             return None
-        losses = [backward.loss for backward in trace.of(events.Backward) if backward.loops == step.loops]
-        needed = tracking.ancestry(
-            [loss for loss in losses if self.model.tracking.tracked(loss) is not values.Answer.NO]
-        )
+        passes_backward = (backward for backward in trace.of(events.Backward) if backward.loops == step.loops)
+        needed = tracking.ancestry([backward.loss for backward in passes_backward if not self._fails(backward)])
         return next((event for event in passes if _result(event) in needed and event.loops == step.loops), None)
 
     def _switch(self, value: values.Value, backward: events.Event) -> python_ast.Site | None:
         """The `with`, decorator or statement that switched gradients off."""
         tree = self.model.tree
-        for site in (value.site, *reversed(backward.calls)):
+        suspended = self.model.program.observations.suspended
+        yields = [suspended[loop.over][1] for loop in backward.loops if loop.over in suspended]
+        for site in (value.site, *reversed(backward.calls), *yields):
             for item in tree.ancestors(tree.node(site)) if site is not None else ():
                 if isinstance(item, (ast.With, ast.AsyncWith)):
                     if any(self._switches_off(part.context_expr) for part in item.items):

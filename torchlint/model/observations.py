@@ -48,6 +48,8 @@ class Observations:
     """The module that overwrites its argument, by its result."""
     openings: dict[Value, Module] = field(default_factory=dict)
     """The module that opens a `Sequential` and overwrites its argument, by its result."""
+    suspended: dict[Value, tuple[GradMode, Site]] = field(default_factory=dict)
+    """Generators that yield inside a block which switches gradients: the mode that their consumer is in, and where."""
     checkpoints: list[Unknown] = field(default_factory=list)
     """Results of calls that checkpoint activations."""
     direct_forwards: list[tuple[Site, Value]] = field(default_factory=list)

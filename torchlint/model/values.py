@@ -356,6 +356,7 @@ class Frame:
         "outer_names",
         "parent",
         "returns",
+        "yields",
     )
 
     def __init__(
@@ -380,6 +381,8 @@ class Frame:
         self.locals: dict[str, Value] = {}
         self.outer_names: set[str] = set()
         self.returns: list[Value] = []
+        self.yields: list[tuple[GradMode, Site]] = []
+        """The grad mode at each `yield`, and where that stands."""
         self.block: Callable[[Value], None] | None = None
         """What a `with` statement does where the function, its context manager, yields."""
         self.ends: list[Any] = []

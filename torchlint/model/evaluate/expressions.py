@@ -157,6 +157,7 @@ class Expressions(Part):
         given = self.value(node.value) if node.value is not None else Plain(node, None)
         if node.value is not None:
             self.state.frame.returns.append(given)
+        self.state.frame.yields.append((self.state.mode, site_of(node)))
         if self.state.frame.block is not None:
             self.state.frame.block(given)
         function = self.state.frame.info

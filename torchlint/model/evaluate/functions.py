@@ -82,6 +82,8 @@ class Functions(Part):
         if decorated is not None:
             state.mode = mode
         result = self._returned(frame, node)
+        if decorated is None and {switched for switched, _ in frame.yields} - {mode} and len(frame.yields) == 1:
+            self.observations.suspended[result] = frame.yields[0]
         if info.definitions is not caller.definitions and self._is_vague(result, start):
             result = state.stamp(Unknown(node, "call", arguments.all(), "", External(node, info.name), state.mode))
         if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):

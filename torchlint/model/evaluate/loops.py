@@ -26,7 +26,9 @@ class Loops(Part):
         def begin() -> None:
             self.assignments.assign_target(node.target, self.elements.iterate(iterable, node))
 
-        self._loop(node, begin, iterable, certain=holds_parameters(iterable))
+        with self.state.block():
+            self.state.mode, _ = self.observations.suspended.get(iterable, (self.state.mode, None))
+            self._loop(node, begin, iterable, certain=holds_parameters(iterable))
 
     def run_while(self, node: ast.While) -> None:
         """Run a loop that begins with its test."""
