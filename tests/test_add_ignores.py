@@ -252,3 +252,32 @@ def test_strings_that_an_older_python_cannot_read(folder: Path, bad_call: type[R
     assert after in (text, text[:-1] + "  # torchlint: ignore[bad-call]\n")
     if sys.version_info >= (3, 12):
         assert after != text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("bad()\n", "bad()  # torchlint: ignore[bad-call] legacy, see #12\n"),
+        ("bad()  # noqa: E501\n", "bad()  # noqa: E501  # torchlint: ignore[bad-call] legacy, see #12\n"),
+        ("bad()  # torchlint: ignore[x]\n", "bad()  # torchlint: ignore[bad-call, x] legacy, see #12\n"),
+        ("bad()  # torchlint: ignore[x] mine\n", "bad()  # torchlint: ignore[bad-call, x] mine\n"),
+        (
+            "bad()  # torchlint: ignore[x]  # noqa: E501\n",
+            "bad()  # torchlint: ignore[bad-call, x] legacy, see #12  # noqa: E501\n",
+        ),
+    ],
+)
+def test_reasons(folder: Path, bad_call: type[Rule], before: str, after: str) -> None:
+    Path("a.py").write_text(before)
+    assert torchlint("--add-ignores", "--reason", " legacy, see #12 ", "a.py").exit_code == 0
+    assert Path("a.py").read_text() == after
+    assert torchlint("a.py").exit_code == 0
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "a\nb", "see # noqa", "x # torchlint: ignore", "\x1b[1m"])
+def test_what_is_no_reason(folder: Path, bad_call: type[Rule], reason: str) -> None:
+    Path("a.py").write_text("bad()\n")
+    result = torchlint("--add-ignores", "--reason", reason, "a.py")
+    assert result.exit_code == 2 and "a reason " in result.stderr
+    assert Path("a.py").read_text() == "bad()\n"
+    assert torchlint("--reason", "x", "a.py").exit_code == 2

@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 
 from tests.hostile.conftest import needs_links
 from torchlint import Rule
-from torchlint.cli import cli
+from torchlint.cli import cli, main
 from torchlint.cli.check import VARIABLES, check
+from torchlint.cli.completing import VARIABLE
 from torchlint.project.config import read
 from torchlint.run.cache import folder as folders
 
@@ -301,3 +303,54 @@ def test_a_broken_key_is_said(folder: Path, home: Path, content: bytes) -> None:
     result = torchlint()
     assert result.exit_code == 1
     assert result.stderr.startswith("warning: cache-dir ") and "cannot be used: " in result.stderr
+
+
+# -- rules, completion ----------------------------------------------------------------------------------
+
+
+def test_rules(folder: Path) -> None:
+    lines = torchlint("rules").stdout.splitlines()
+    assert [line.split()[:4] for line in lines][-2:] == [
+        ["XX001", "bad-call", "correctness", "on"],
+        ["XX002", "crash", "suspicious", "on"],
+    ]
+    assert "pedantic     off " in lines[3]
+    assert torchlint("explain").stdout.splitlines() == lines
+    assert len(torchlint("rules", "XX", "bad-call").stdout.splitlines()) == 2
+    assert torchlint("rules", "bad-cal").exit_code == 2
+    (rule,) = json.loads(torchlint("rules", "XX001", "--format", "json").stdout)
+    assert (rule["code"], rule["name"], rule["default"]) == ("XX001", "bad-call", True)
+    assert rule["options"] == {"limit": 3, "strict": False, "names": ["bad"], "title": ""}
+    assert rule["documentation"].startswith("A call of `bad`.\n")
+
+
+def completed(*words: str) -> list[str]:
+    """What the shell is told when the last word is completed."""
+    found = BashComplete(cli, {}, "torchlint", VARIABLE)
+    return [item.value for item in found.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_completion(folder: Path) -> None:
+    assert completed("--select", "bad") == completed("check", "--select", "bad") == ["bad-call"]
+    assert completed("--ignore", "suspicious,xx") == ["suspicious,XX001", "suspicious,XX002"]
+    assert completed("explain", "cra") == completed("rules", "cra") == ["crash"]
+    assert completed("--show") == ["--show-files", "--show-settings"]
+    assert completed("ru") == ["ru", "rules"], "a path, or the command"
+    assert completed("src", "ru") == ["ru"]
+    assert completed("--output-format", "rd") == ["rdjson"]
+    assert completed("--exclude", "b") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_a_shell(shell: str) -> None:
+    script = torchlint("completion", shell).stdout
+    assert f"{VARIABLE}={shell}_complete" in script and "%" not in script.replace("%%", "")[:200]
+
+
+def test_a_shell_that_asks(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv(VARIABLE, "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "torchlint explain cra")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert (caught.value.code, capsys.readouterr().out) == (0, "plain,crash\n")

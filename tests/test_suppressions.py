@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from torchlint import Finding, Rule, Selection, SourceFile, lint
+from torchlint import Category, Finding, Rule, Selection, SourceFile, lint
+from torchlint.engine import registry
+from torchlint.engine.fixer import fix
 from torchlint.files.lines import comments
 
 CHECKS = frozenset({"unused-suppression", "unknown-suppression"})
@@ -123,8 +125,6 @@ def test_useless_comments_are_reported(bad_call: type[Rule], text: str, name: st
 
 def _others(bad_call: type[Rule]) -> list[type[Rule]]:
     """The other rules there are, so that a bare comment can be known to be unused."""
-    from torchlint.engine import registry
-
     return [rule for rule in registry.rules() if rule is not bad_call]
 
 
@@ -154,3 +154,54 @@ def test_comments_are_those_that_python_sees() -> None:
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
         expected = [token.string for token in tokens if token.type == tokenize.COMMENT]
         assert [match["comment"] for match in comments(text)] == expected, path
+
+
+class Silent(Rule):
+    """A rule that finds nothing."""
+
+    code = "XX009"
+    category = Category.CORRECTNESS
+
+
+@pytest.fixture
+def both(bad_call: type[Rule], monkeypatch: pytest.MonkeyPatch) -> tuple[type[Rule], ...]:
+    """All rules that there are: one that finds something, and one that does not."""
+    monkeypatch.setattr(registry, "rules", lambda: (bad_call, Silent))
+    return bad_call, Silent
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f()  # torchlint: ignore[bad-call]\n", "f()\n"),
+        ("f()  # torchlint: ignore[bad-call]", "f()"),
+        ("f()  # torchlint: ignore[bad-call] because of this\n", "f()\n"),
+        ("f()  # why  # torchlint: ignore[XX001]\n", "f()  # why\n"),
+        ("f()  # torchlint: ignore[bad-call] old  # noqa: E501\n", "f()  # noqa: E501\n"),
+        ("bad()  # torchlint: ignore[silent, bad-call] why\n", "bad()  # torchlint: ignore[bad-call] why\n"),
+        ("bad()  # torchlint: ignore[bad-call , silent]\n", "bad()  # torchlint: ignore[bad-call]\n"),
+        ("f()  # torchlint: ignore[bad-call, silent]\n", "f()\n"),
+        ("f()  # noqa: XX001, E501\n", "f()  # noqa: E501\n"),
+        ("f()  # noqa: E501,XX001\n", "f()  # noqa: E501\n"),
+        ("f()  # noqa: XX001\n", "f()\n"),
+        ("# torchlint: ignore-file[bad-call]\nf()\n", "f()\n"),
+        ("if x:\n    # torchlint: ignore[bad-call]  \n    f()\n", "if x:\n    f()\n"),
+        ("f()\n# torchlint: ignore[bad-call]", "f()\n"),
+        ("f()  # torchlint: ignore\n", "f()\n"),
+        ("é = '日本🙂'  # torchlint: ignore[bad-call]\n", "é = '日本🙂'\n"),
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_a_useless_comment_can_be_removed(both: tuple[type[Rule], ...], before: str, after: str, newline: str) -> None:
+    source = SourceFile("a.py", before.replace("\n", newline).encode())
+    selection = Selection(both, frozenset({"unused-suppression"}))
+    fixed = fix(source, selection)
+    assert fixed.source.text == after.replace("\n", newline)
+    assert [finding.name for finding in fixed.findings] == []
+
+
+def test_what_the_removal_of_a_comment_is_called(both: tuple[type[Rule], ...]) -> None:
+    text = "bad()  # torchlint: ignore[bad-call, silent]\nf()  # torchlint: ignore[silent]\n"
+    found = findings(text, *both)
+    titles = [finding.fix and finding.fix.message for finding in found]
+    assert titles == ["remove `silent` from this comment", "remove this comment"]

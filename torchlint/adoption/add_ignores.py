@@ -22,36 +22,50 @@ from torchlint.results import LintedFile
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.tree import parse
 
+_OTHER_COMMENT = re.compile(r"#(?!\d)")
 _LAYOUT = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 _Names = dict[int, set[str]]
 """The rules to ignore, by line."""
 
 
-def add(file: LintedFile, selection: Selection) -> int:
+def check_reason(reason: str) -> None:
+    """Raise `ValueError`, with what is wrong, for a reason that cannot stand in a comment."""
+    if not reason.strip() or not reason.isprintable():
+        raise ValueError("a reason is one line of text")
+    if _OTHER_COMMENT.search(reason):
+        raise ValueError("a reason holds no `#`, but before a number: it would begin another comment")
+
+
+def add(file: LintedFile, selection: Selection, reason: str = "") -> int:
     """Excuse the findings of a file by comments in it; how many names were added. Raises `WriteError`."""
-    added, edited = excused(file.source, file.findings, selection)
+    added, edited = excused(file.source, file.findings, selection, reason)
     if added:
         write(Path(file.source.path), file.source.data, edited.data)
     return added
 
 
-def excused(source: SourceFile, findings: Iterable[Finding], selection: Selection) -> tuple[int, SourceFile]:
-    """How many names were added for findings of a file, and the file with them; every one is known to be obeyed."""
+def excused(
+    source: SourceFile, findings: Iterable[Finding], selection: Selection, reason: str = ""
+) -> tuple[int, SourceFile]:
+    """How many names were added for findings of a file, and the file with them; every one is known to be obeyed.
+
+    The `reason` stands behind the names, unless there is one already.
+    """
     found = [finding for finding in findings if finding.name not in ABOUT_FILES]
     try:
-        return _excused(source, found, lambda edited: examination.lint(edited, selection))
+        return _excused(source, found, lambda edited: examination.lint(edited, selection), reason.strip())
     except (SourceError, SyntaxProblem, SyntaxError, tokenize.TokenError):
         return 0, source
 
 
 def _excused(
-    source: SourceFile, findings: Iterable[Finding], lint: Callable[[SourceFile], list[Finding]]
+    source: SourceFile, findings: Iterable[Finding], lint: Callable[[SourceFile], list[Finding]], reason: str
 ) -> tuple[int, SourceFile]:
     layout = _Layout(source)
     places = {finding: list(layout.places(finding)) for finding in findings}
     while names := _chosen(places):
-        edited = source.edited(layout.edit(line, new) for line, new in names.items())
+        edited = source.edited(layout.edit(line, new, reason) for line, new in names.items())
         if _strings(edited) != _strings(source):
             break
         left = {_key(finding) for finding in lint(edited)}
@@ -111,16 +125,20 @@ class _Layout:
             if known and (known.has_code or line == start) and self._program[line - 1] == self.source.line(line):
                 yield line
 
-    def edit(self, number: int, names: set[str]) -> Edit:
-        """What adds names to the comment of a line, after all that stands there already."""
+    def edit(self, number: int, names: set[str], reason: str) -> Edit:
+        """What adds names, and a reason, to the comment of a line, after all that stands there already."""
         line, comment = self.source.line(number), self._lines[number].comment
         if present := list_of_names(comment):
             before = len(line) - len(comment)
             start, end = (before + offset for offset in present.span("names"))
-            names = names | set(re.findall(r"[^\s,]+", present["names"]))
-            return _replacement(number, start, end, ", ".join(sorted(names)))
+            listed = ", ".join(sorted(names | set(re.findall(r"[^\s,]+", present["names"]))))
+            has_reason = comment[present.end() :].partition("#")[0].strip()
+            if has_reason or not reason:
+                return _replacement(number, start, end, listed)
+            return _replacement(number, start, before + present.end(), f"{listed}] {reason}")
         end = len(line.rstrip(" \t\f"))
-        return _replacement(number, end, len(line), f"  # torchlint: ignore[{', '.join(sorted(names))}]")
+        written = f"  # torchlint: ignore[{', '.join(sorted(names))}] {reason}".rstrip()
+        return _replacement(number, end, len(line), written)
 
     def _read(self, tokens: list[tokenize.TokenInfo]) -> None:
         code: set[int] = set()

@@ -14,9 +14,11 @@ import click
 from torchlint.cli import streams
 from torchlint.cli.cache import cache
 from torchlint.cli.check import EXIT_CODES, check
+from torchlint.cli.completing import VARIABLE, completion
 from torchlint.cli.errors import CLEAN, FAILURE, INTERRUPTED, complain, show
 from torchlint.cli.explain import explain
 from torchlint.cli.options import HELP
+from torchlint.cli.rules import rules
 from torchlint.cli.server import server
 from torchlint.cli.trace import trace
 from torchlint.cli.verify import verify
@@ -74,6 +76,7 @@ def cli() -> None:
       torchlint src/ train.py               some folders and files
       torchlint --select TL2,correctness .  rules by name, code, prefix or category
       torchlint --output-format github .    for a workflow
+      torchlint rules                       what there is to be found
       torchlint explain missing-zero-grad   what a rule finds, why, and what to do
       torchlint trace train.py              what torchlint sees in a file, when it is silent
 
@@ -86,7 +89,7 @@ def cli() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (cache, check, explain, server, trace, verify):
+for command in (cache, check, completion, explain, rules, server, trace, verify):
     cli.add_command(command)
 
 
@@ -101,7 +104,9 @@ def main() -> NoReturn:
 def _exit_code() -> int:
     """Run the command line, and say what kept it from its end."""
     try:
-        code: int | None = cli.main(prog_name="torchlint", standalone_mode=False, windows_expand_args=False)
+        code: int | None = cli.main(
+            prog_name="torchlint", complete_var=VARIABLE, standalone_mode=False, windows_expand_args=False
+        )
         sys.stdout.flush()
         return code or CLEAN
     except click.ClickException as error:

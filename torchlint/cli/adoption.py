@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     from torchlint.results import LintedFile, Outcome
     from torchlint.run.runner import Means, Progress
 
+
+def _checked_reason(ctx: click.Context, option: click.Parameter, reason: str | None) -> str | None:
+    if reason is not None:
+        from torchlint.adoption.add_ignores import check_reason
+
+        try:
+            check_reason(reason)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return reason
+
+
 _OPTIONS = (
     click.option(
         "--baseline",
@@ -51,6 +63,12 @@ _OPTIONS = (
         is_flag=True,
         help="Add `# torchlint: ignore[...]` to the lines of all findings, so that the next run is silent.",
     ),
+    click.option(
+        "--reason",
+        callback=_checked_reason,
+        metavar="TEXT",
+        help="Why, behind each comment of --add-ignores: `# torchlint: ignore[...] TEXT`.",
+    ),
 )
 
 
@@ -65,6 +83,7 @@ class Adoption:
     update_baseline: bool
     since: str | None
     add_ignores: bool
+    reason: str | None
     quiet: bool
 
     @property
@@ -80,6 +99,8 @@ class Adoption:
 
     def check(self, stdin: bool, no_baseline: bool) -> None:
         """Refuse what makes no sense together, before anything is read."""
+        if self.reason is not None and not self.add_ignores:
+            raise click.UsageError("--reason is for the comments of --add-ignores: add that, or leave it out")
         if no_baseline and self.baseline is not None:
             raise click.UsageError("--no-baseline and --baseline exclude each other")
         if self.update_baseline and (self.since is not None or self.add_ignores):
@@ -202,7 +223,7 @@ class Adoption:
 
         path = targets[file.source.path].path
         try:
-            return add_ignores.add(file, targets[file.source.path].settings.selection(path))
+            return add_ignores.add(file, targets[file.source.path].settings.selection(path), self.reason or "")
         except WriteError as error:
             complain(str(error))
             unwritten.append(file.source.path)

@@ -13,6 +13,7 @@ import click
 from torchlint.cli import showing
 from torchlint.cli.adoption import Adoption, adoption_options
 from torchlint.cli.choosing import Choosing, choosing_options, origins
+from torchlint.cli.completing import complete_paths
 from torchlint.cli.errors import CLEAN, FAILURE, FINDINGS, UserError, errors_of_the_user
 from torchlint.cli.options import (
     HELP,
@@ -73,6 +74,7 @@ class _Options:
     update_baseline: bool
     since: str | None
     add_ignores: bool
+    reason: str | None
     jobs: int | None
     no_cache: bool
     cache_dir: Path | None
@@ -95,7 +97,7 @@ class _Options:
 
     @property
     def adoption(self) -> Adoption:
-        return Adoption(self.baseline, self.update_baseline, self.since, self.add_ignores, self.quiet)
+        return Adoption(self.baseline, self.update_baseline, self.since, self.add_ignores, self.reason, self.quiet)
 
     @property
     def speed(self) -> Speed:
@@ -133,7 +135,7 @@ Variables, instead of options that are not given:
 
 
 @click.command(context_settings=HELP, epilog=f"{EXIT_CODES}\n{VARIABLES}")
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=PathType(allow_dash=True))
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=PathType(allow_dash=True), shell_complete=complete_paths)
 @choosing_options
 @click.option(
     "--output-format",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from torchlint.cli.completing import complete_rules
 from torchlint.cli.errors import errors_of_the_user
 from torchlint.cli.options import HELP, color_option, is_coloured, write
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(context_settings=HELP)
-@click.argument("rules", nargs=-1, metavar="[RULE]...")
+@click.argument("rules", nargs=-1, metavar="[RULE]...", shell_complete=complete_rules)
 @click.option("--all", "everything", is_flag=True, help="Explain every rule.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @color_option

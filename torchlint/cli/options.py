@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from torchlint.cli.errors import Unwritten, UserError
 from torchlint.outputs.escaping import printable
 
 _SERVICES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 """Variables that are set where a service keeps the output as a log, in which it looks for commands."""
+
+RULES = "RULES"
+"""What stands for names of rules in the help."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,6 +39,9 @@ class PathType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         if not value:
             self.fail("the path is empty", param, ctx)
         return Path(self._type.convert(value, param, ctx))
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return self._type.shell_complete(ctx, param, incomplete)
 
 
 def check_folder_of(file: Path | None) -> None:
@@ -74,8 +81,13 @@ class _ListType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
     def split_envvar_value(self, rv: str) -> list[str]:
         return [rv]
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from torchlint.cli.completing import complete_rules
 
-def list_option(name: str, help: str, metavar: str = "RULES") -> Callable[[Command], Command]:
+        return complete_rules(ctx, param, incomplete) if param.metavar == RULES else []
+
+
+def list_option(name: str, help: str, metavar: str = RULES) -> Callable[[Command], Command]:
     """An option that may be given several times, with several names each."""
     return click.option(
         name,

@@ -31,13 +31,20 @@ def terminal(meta: Meta, paint: Paint = _PLAIN) -> str:
 
 
 def listing(metas: Iterable[Meta], paint: Paint = _PLAIN) -> str:
-    """One line a rule: code, name, category, and what it finds."""
+    """One line a rule: code, name, category, whether it is on, and what it finds."""
     metas = list(metas)
     width = max((len(meta.name) for meta in metas), default=0)
     return "".join(
-        f"{meta.code}  {paint(meta.name.ljust(width), 'title')}  {meta.category.value:<12} {meta.summary}\n"
+        f"{meta.code}  {paint(meta.name.ljust(width), 'title')}  {meta.category.value:<12} {_state(meta):<8} "
+        f"{meta.summary}\n"
         for meta in metas
     )
+
+
+def _state(meta: Meta) -> str:
+    if meta.preview:
+        return "preview"
+    return "on" if meta.category.on_by_default else "off"
 
 
 def _standing(meta: Meta) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from torchlint.files.lines import comments
 from torchlint.files.source import SourceFile
-from torchlint.finding import Category, Finding, Meta, Span
+from torchlint.finding import Category, Edit, Finding, Fix, Meta, Safety, Span
 from torchlint.suggest import hint, hint_of_rule
 
 UNUSED_SUPPRESSION = Meta(
@@ -26,11 +26,13 @@ UNKNOWN_SUPPRESSION = Meta(
 )
 
 _Malformed = tuple[Span, str]
+_Offsets = tuple[int, int]
 
 _ANY_RULE = ""
 _VERBS = ("ignore", "ignore-file")
 _OURS = re.compile(r"#\s*torchlint\s*:\s*(?P<verb>[\w-]+)(?P<list>\s*\[(?P<names>[^\]#]*)(?P<closed>\])?)?")
 _NOQA = re.compile(r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
+_NEWLINE = re.compile(r"\r\n?|\n")
 _NAME = re.compile(r"[^\s,]+")
 _CODE_OF_OURS = re.compile(r"TL\d+", re.IGNORECASE)
 
@@ -41,12 +43,47 @@ def list_of_names(comment: str) -> re.Match[str] | None:
     return next(lists, None)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Where a selector stands in the text: in which comment, in which directive of that, in which list."""
+
+    comment: _Offsets
+    directive: _Offsets
+    names: _Offsets | None = None
+    name: _Offsets = (0, 0)
+
+    def is_one_of_several(self, text: str) -> bool:
+        return self.names is not None and len(_NAME.findall(text, *self.names)) > 1
+
+    def removal(self, text: str) -> _Offsets:
+        """What to take out of the text so that the rest is as if the selector had never been there."""
+        if self.names is not None and self.is_one_of_several(text):
+            return self._with_separators(text, *self.names)
+        start, end = self.directive[0], text.find("#", self.directive[1], self.comment[1])
+        return (start, end) if end >= 0 else self._to_the_end(text, start, self.comment[1])
+
+    def _to_the_end(self, text: str, start: int, end: int) -> _Offsets:
+        """With the spaces before; with the line, where nothing else is on it."""
+        line = max(text.rfind(newline, 0, start) for newline in "\r\n") + 1
+        before = len(text[line:start].rstrip(" \t\f"))
+        newline = _NEWLINE.match(text, end)
+        return (line, newline.end()) if not before and newline else (line + before, end)
+
+    def _with_separators(self, text: str, first: int, last: int) -> _Offsets:
+        start, end = self.name
+        after = last - len(text[end:last].lstrip(" \t,"))
+        if after < last:
+            return start, after
+        return first + len(text[first:start].rstrip(" \t,")), end
+
+
 @dataclass
 class _Mark:
     """One selector of one comment, or the whole of a bare comment (selector `_ANY_RULE`)."""
 
     selector: str
     span: Span
+    part: _Part
     whole_file: bool = False
     noqa: bool = False
     used: bool = False
@@ -87,7 +124,10 @@ class Suppressions:
         if UNKNOWN_SUPPRESSION.name in checks:
             found += [self._finding(UNKNOWN_SUPPRESSION, *problem) for problem in self._unknown(known)]
         if UNUSED_SUPPRESSION.name in checks:
-            found += [self._finding(UNUSED_SUPPRESSION, *problem) for problem in self._unused(ran, known)]
+            found += [
+                self._finding(UNUSED_SUPPRESSION, mark.span, message, self._without(mark))
+                for mark, message in self._unused(ran, known)
+            ]
         return [finding for finding in found if not self._is_itself_covered(finding)]
 
     @property
@@ -121,22 +161,24 @@ class Suppressions:
                 if meant := hint(match["verb"], _VERBS, 0.7):
                     yield self._span(match), f"`{match['verb']}` suppresses nothing{meant}"
             elif match["list"] is None:
-                yield _Mark(_ANY_RULE, self._span(match), whole_file)
+                yield _Mark(_ANY_RULE, self._span(match), _Part(comment, match.span()), whole_file)
             elif not match["closed"]:
                 yield self._span(match), "the list of rules lacks its closing `]`"
             elif not match["names"].strip(" \t,"):
                 yield self._span(match), "the list of rules is empty"
             else:
                 for name in _NAME.finditer(text, *match.span("names")):
-                    yield _Mark(name[0].lower(), self._span(name), whole_file)
+                    part = _Part(comment, match.span(), match.span("names"), name.span())
+                    yield _Mark(name[0].lower(), self._span(name), part, whole_file)
 
     def _noqa(self, text: str, comment: tuple[int, int]) -> Iterator[_Mark]:
         for match in _NOQA.finditer(text, *comment):
             if match["codes"] is None:
-                yield _Mark(_ANY_RULE, self._span(match), noqa=True)
+                yield _Mark(_ANY_RULE, self._span(match), _Part(comment, match.span()), noqa=True)
                 continue
             for code in _NAME.finditer(text, *match.span("codes")):
-                yield _Mark(code[0].lower(), self._span(code), noqa=True)
+                part = _Part(comment, match.span(), match.span("codes"), code.span())
+                yield _Mark(code[0].lower(), self._span(code), part, noqa=True)
 
     def _unknown(self, known: Collection[Meta]) -> Iterator[tuple[Span, str]]:
         names = _by_selector(known)
@@ -148,7 +190,7 @@ class Suppressions:
             shown = _shown(mark.selector)
             yield mark.span, f"no rule is called `{shown}`{hint_of_rule(shown, known)}"
 
-    def _unused(self, ran: Collection[str], known: Collection[Meta]) -> Iterator[tuple[Span, str]]:
+    def _unused(self, ran: Collection[str], known: Collection[Meta]) -> Iterator[tuple[_Mark, str]]:
         names = _by_selector(known)
         own = (UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name)
         all_ran = all(meta.name in ran for meta in known if meta.category.on_by_default and not meta.preview)
@@ -157,10 +199,10 @@ class Suppressions:
             if mark.used:
                 continue
             if mark.selector == _ANY_RULE and all_ran and not mark.noqa:
-                yield mark.span, "this comment suppresses no finding"
+                yield mark, "this comment suppresses no finding"
             elif meta is not None and meta.name in ran and meta.name not in own:
                 place = "in this file" if mark.whole_file else "here"
-                yield mark.span, f"there is no `{meta.name}` finding {place} to suppress"
+                yield mark, f"there is no `{meta.name}` finding {place} to suppress"
 
     def _is_itself_covered(self, finding: Finding) -> bool:
         """Whether a comment names this very check; a bare one does not excuse itself."""
@@ -168,8 +210,17 @@ class Suppressions:
         lines = (finding.span.start.line,)
         return any(mark.selector != _ANY_RULE and mark.covers(meta, lines) for mark in self._marks)
 
-    def _finding(self, meta: Meta, span: Span, message: str) -> Finding:
-        return Finding(self.source.path, meta.name, meta.code, message, span, meta.category.severity)
+    def _without(self, mark: _Mark) -> Fix:
+        """The fix that removes a comment, or a name from its list; with it goes the reason that follows."""
+        text = self.source.text
+        start, end = mark.part.removal(text)
+        is_name = mark.part.is_one_of_several(text)
+        message = f"remove `{_shown(mark.selector)}` from this comment" if is_name else "remove this comment"
+        span = Span(self.source.position(start), self.source.position(end))
+        return Fix(message, (Edit(span, ""),), Safety.SAFE)
+
+    def _finding(self, meta: Meta, span: Span, message: str, fix: Fix | None = None) -> Finding:
+        return Finding(self.source.path, meta.name, meta.code, message, span, meta.category.severity, fix=fix)
 
 
 def _by_selector(known: Iterable[Meta]) -> Mapping[str, Meta]:

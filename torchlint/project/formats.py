@@ -12,5 +12,8 @@ FORMATS: Mapping[str, str] = {
     "github": "workflow commands, shown beside the changed lines",
     "gitlab": "code quality report, for merge requests",
     "junit": "JUnit XML, for whatever shows test results",
+    "azure": "logging commands, shown as issues of the run by Azure Pipelines",
+    "rdjson": "reviewdog's diagnostics with fixes, for comments on pull requests",
+    "pylint": "one line a finding as pylint prints it, for what reads that",
     "html": "a page that stands alone, with the code and filters",
 }
