@@ -27,6 +27,7 @@ class Editor:
         self.messages: list[str] = []
         self.logs: list[str] = []
         self.registered: list[str] = []
+        self.refreshed: list[None] = []
         self._opened: set[str] = set()
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
@@ -68,6 +69,7 @@ class Editor:
         feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(heard(self.published))
         feature(types.WINDOW_SHOW_MESSAGE)(heard(self.messages, lambda params: params.message))
         feature(types.WINDOW_LOG_MESSAGE)(heard(self.logs, lambda params: params.message))
+        feature(types.WORKSPACE_DIAGNOSTIC_REFRESH)(heard(self.refreshed, lambda params: None))
         feature(types.CLIENT_REGISTER_CAPABILITY)(heard(self.registered, lambda params: params.registrations[0].method))
 
     def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -163,6 +165,13 @@ class Editor:
         context = types.CodeActionContext([], list(only) or None)
         params = types.CodeActionParams(types.TextDocumentIdentifier(uri), place, context)
         return list(self.request(types.TEXT_DOCUMENT_CODE_ACTION, params) or ())
+
+    def pulled(self, uri: str, previous: str | None = None) -> tuple[str, list[str], str]:
+        """The kind of answer, what it holds as `found` shows it, and its name."""
+        params = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri), previous_result_id=previous)
+        answer = self.request(types.TEXT_DOCUMENT_DIAGNOSTIC, params)
+        items = getattr(answer, "items", ())
+        return answer.kind, [f"{item.code} {_shown(item.range)}" for item in items], answer.result_id
 
     def hover(self, uri: str, line: int, character: int) -> str:
         params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, character))

@@ -138,6 +138,17 @@ def test_ignore_here(editor: Editor, text: str, ignored: str) -> None:
     assert editor.found(uri, 2) == []
 
 
+def test_a_useless_comment_is_removed(launch: Callable[..., Editor]) -> None:
+    editor = launch()
+    editor.start({"select": ["bad-call", "unused-suppression"]})
+    text = "x = '🔥'  # torchlint: ignore[bad-call] old\n"
+    uri = editor.open("train.py", text)
+    (diagnostic,) = editor.diagnostics(uri)
+    action = editor.actions(uri, diagnostic.range, QUICK_FIX)[0]
+    assert (action.title, action.is_preferred) == ("remove this comment", True)
+    assert applied(action, {uri: text}) == {uri: "x = '🔥'\n"}
+
+
 def test_what_cannot_be_ignored(editor: Editor) -> None:
     for name, text in (("crash.py", "crash()"), ("syntax.py", "bad(")):
         uri = editor.open(name, text)

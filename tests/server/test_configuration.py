@@ -120,9 +120,46 @@ def test_settings_of_the_editor(launch: Callable[..., Editor], nested: bool) -> 
 
 def test_settings_that_make_no_sense(launch: Callable[..., Editor]) -> None:
     editor = launch()
-    editor.start({"select": "bad-call", "preview": "yes", "debounce": -1, "unsafeFixes": None, "other": 1})
+    editor.start(
+        {"select": "bad-call", "preview": "yes", "debounce": -1, "unsafeFixes": None, "other": 1, "unsafefixes": True}
+    )
     assert codes(editor, editor.open("a.py", BAD)) == ["XX001"]
     assert [message.partition("setting ")[2] for message in editor.messages] == [
+        "`other` of the editor",
+        "`unsafefixes` of the editor; did you mean `unsafeFixes`?",
         "`preview` must be true or false",
         "`debounce` must be a number of milliseconds",
     ]
+
+
+def test_sections_of_others_are_no_settings(launch: Callable[..., Editor]) -> None:
+    """Some clients send all that they have, ours among it or not."""
+    editor = launch()
+    editor.start({"python": {"analysis": 1}})
+    uri = editor.open("a.py", "bad()\n")
+    params = types.DidChangeConfigurationParams({"torchlint": {"preveiw": True}, "python": 1})
+    editor.notify(types.WORKSPACE_DID_CHANGE_CONFIGURATION, params)
+    editor.hover(uri, 0, 0)
+    assert editor.messages == ["torchlint: there is no setting `preveiw` of the editor; did you mean `preview`?"]
+
+
+def test_an_extended_file_is_read_again(editor: Editor, tmp_path: Path) -> None:
+    write(tmp_path, "extend = 'base.toml'\n")
+    write(tmp_path, "", "base.toml")
+    uri = editor.open("a.py", "bad()\n")
+    assert codes(editor, uri) == ["XX001"]
+    for version, (text, expected) in enumerate(
+        [("ignore = ['bad-call']\n", []), ("ignor = 1", []), ("preview = true\n", ["XX001"])], 2
+    ):
+        write(tmp_path, text, "base.toml")
+        editor.change(uri, version, "bad()\n")
+        assert codes(editor, uri, version) == expected
+    assert len(editor.messages) == 1 and "base.toml:1: ignor: unknown key" in editor.messages[0]
+
+
+def test_the_severity_and_the_fixes_that_are_chosen(editor: Editor, tmp_path: Path) -> None:
+    write(tmp_path, "unfixable = ['bad-call']\nseverity = { bad-call = 'hint' }\n")
+    uri = editor.open("a.py", "bad()\n")
+    (diagnostic,) = editor.diagnostics(uri)
+    assert diagnostic.severity == types.DiagnosticSeverity.Hint
+    assert [action.title for action in editor.actions(uri, diagnostic.range)] == ["Ignore here: bad-call"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +21,11 @@ _Stamp = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class _Known:
-    stamp: _Stamp
+    stamp: _Stamp | None
+    """None: something is broken, and looked at again each time."""
     selection: Selection | None
+    files: tuple[Path, ...] = ()
+    """Those that the configuration extends, of whatever names."""
 
 
 class Configuration:
@@ -41,22 +45,24 @@ class Configuration:
 
     def selection(self, path: Path) -> Selection | None:
         """What to look for in a file; None if it is excluded. Files that changed on disk are read again."""
-        stamp = _stamp(path)
         known = self._known.get(path)
-        if known is None or known.stamp != stamp:
-            known = self._known[path] = _Known(stamp, self._read(path))
+        if known is None or known.stamp is None or known.stamp != _stamp(path, known.files):
+            known = self._known[path] = self._read(path)
         return known.selection
 
-    def _read(self, path: Path) -> Selection | None:
+    def _read(self, path: Path) -> _Known:
+        before = _stamp(path)
         discovery = Discovery(Configurations(self._settings.overrides))
         try:
-            selection = _selection(discovery, path)
+            settings = discovery.settings_of(path)
+            selection = settings.selection(path) if settings is not None else None
         except (ConfigError, RegistryError, UnknownRule) as error:
             self._complain_once(path.parent, str(error))
-            return self._fallback(path)
+            return _Known(None, self._fallback(path))
         self._good[path.parent] = discovery
         self._complaints.pop(path.parent, None)
-        return selection
+        files = settings.files if settings is not None else ()
+        return _Known((*before, *_states(files)), selection, files)
 
     def _fallback(self, path: Path) -> Selection | None:
         """What applied before the configuration was broken, or the defaults."""
@@ -79,12 +85,16 @@ def _selection(discovery: Discovery, path: Path) -> Selection | None:
     return settings.selection(path) if settings is not None else None
 
 
-def _stamp(path: Path) -> _Stamp:
+def _stamp(path: Path, files: Iterable[Path] = ()) -> _Stamp:
     """What changes when a file that decides about `path` does."""
-    return tuple(_state(os.path.join(folder, name)) for folder in path.parents for name in _READ)
+    return (*_states(os.path.join(folder, name) for folder in path.parents for name in _READ), *_states(files))
 
 
-def _state(path: str) -> tuple[int, int]:
+def _states(paths: Iterable[str | Path]) -> _Stamp:
+    return tuple(map(_state, paths))
+
+
+def _state(path: str | Path) -> tuple[int, int]:
     try:
         found = os.stat(path)
     except (OSError, ValueError):

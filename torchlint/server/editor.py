@@ -9,8 +9,11 @@ from lsprotocol import types
 
 from torchlint.engine import registry
 from torchlint.project.settings import Overrides
+from torchlint.suggest import hint
 
 Complain = Callable[[str], None]
+
+_SETTINGS = ("select", "ignore", "preview", "unsafeFixes", "debounce")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class EditorSettings:
         table = sent if isinstance(sent, dict) else {}
         if isinstance(table.get("torchlint"), dict):
             table = table["torchlint"]
+        for key in _unknown(table):
+            complain(f"there is no setting `{key}` of the editor{hint(key, _SETTINGS)}")
         default = cls()
         return cls(
             tuple(_selectors(table, "select", complain)),
@@ -44,6 +49,11 @@ class EditorSettings:
     def overrides(self) -> Overrides:
         """Files that are excluded or ignored by Git are not linted, though the editor names them."""
         return Overrides(self.select, self.ignore, preview=self.preview, force_exclude=True)
+
+
+def _unknown(table: dict[str, object]) -> list[str]:
+    """The settings that there are not. A table is the section of somebody else, of which clients send all."""
+    return [key for key, value in table.items() if key not in _SETTINGS and not isinstance(value, dict)]
 
 
 def _selectors(table: dict[str, object], key: str, complain: Complain) -> Iterator[str]:
@@ -79,6 +89,17 @@ def versions_edits(client: types.ClientCapabilities) -> bool:
     """Whether an edit may say which version of a document it is for."""
     edits = client.workspace.workspace_edit if client.workspace else None
     return bool(edits and edits.document_changes)
+
+
+def pulls(client: types.ClientCapabilities) -> bool:
+    """Whether the client asks for diagnostics, so that it must not be sent them as well."""
+    return bool(client.text_document and client.text_document.diagnostic)
+
+
+def refreshes(client: types.ClientCapabilities) -> bool:
+    """Whether the client can be told to ask again."""
+    diagnostics = client.workspace.diagnostics if client.workspace else None
+    return bool(diagnostics and diagnostics.refresh_support)
 
 
 def watches_files(client: types.ClientCapabilities) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lsprotocol import types
 
+from torchlint.server import pulling
 from torchlint.server.actions import FIX_ALL, KINDS, Offer, fix_all, ignores, is_wanted, quick_fixes
 from torchlint.server.analysis import Analysis, Shown
 from torchlint.server.editor import reads_markdown, versions_edits, watches_files
@@ -16,7 +17,8 @@ from torchlint.server.hover import hover
 from torchlint.server.languageserver import TorchlintServer
 from torchlint.server.positions import Columns
 
-_WATCHED = ("**/pyproject.toml", "**/torchlint.toml", "**/.gitignore")
+_WATCHED = ("**/*.toml", "**/.gitignore")
+"""A configuration may extend a file of any name."""
 
 # -- start ----------------------------------------------------------------------------------------------
 
@@ -120,6 +122,14 @@ def _offered(
     return actions
 
 
+async def diagnose(ls: TorchlintServer, params: types.DocumentDiagnosticParams) -> pulling.Report:
+    """Of a cell nothing: what is found in notebooks is sent."""
+    uri = params.text_document.uri
+    document = ls.documents.get(uri)
+    is_sent = document is None or document.is_notebook
+    return pulling.report(None if is_sent else await ls.latest(uri), uri, params.previous_result_id)
+
+
 async def show_documentation(ls: TorchlintServer, params: types.HoverParams) -> types.Hover | None:
     uri = params.text_document.uri
     analysis = await ls.latest(uri)
@@ -150,6 +160,7 @@ _OTHERS: dict[str, tuple[Handler, object]] = {
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: (did_change_configuration, None),
     types.WORKSPACE_DID_CHANGE_WATCHED_FILES: (did_change_watched_files, None),
     types.TEXT_DOCUMENT_CODE_ACTION: (code_action, types.CodeActionOptions(KINDS)),
+    types.TEXT_DOCUMENT_DIAGNOSTIC: (diagnose, pulling.OPTIONS),
     types.TEXT_DOCUMENT_HOVER: (show_documentation, None),
 }
 

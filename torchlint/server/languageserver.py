@@ -24,7 +24,7 @@ from torchlint.outputs.escaping import printable
 from torchlint.server.analysis import Analysis
 from torchlint.server.configuration import Configuration
 from torchlint.server.documents import PYTHON, Document, Documents
-from torchlint.server.editor import EditorSettings
+from torchlint.server.editor import EditorSettings, pulls, refreshes
 from torchlint.server.linter import Linter
 from torchlint.server.positions import Columns
 from torchlint.server.publisher import Publisher
@@ -77,6 +77,16 @@ class TorchlintServer(LanguageServer):
         self.settings = EditorSettings.read(sent, self.complain)
         self.configuration.use(self.settings)
 
+    @property
+    def pulls(self) -> bool:
+        """Whether the editor asks for diagnostics of texts; those of notebooks are always sent."""
+        return pulls(self.client_capabilities)
+
+    def refresh(self) -> None:
+        """Have the editor ask again for what it has open, if it asks at all."""
+        if self.pulls and refreshes(self.client_capabilities):
+            self.workspace_diagnostic_refresh(None, lambda _: None)
+
     # -- linting ----------------------------------------------------------------------------------------
 
     async def warm_up(self) -> None:
@@ -85,18 +95,24 @@ class TorchlintServer(LanguageServer):
 
     def edited(self, uri: str) -> None:
         """Lint a document, and those that import it, when its user pauses."""
-        for changed in (uri, *self._importers(uri)):
+        importers = self._importers(uri)
+        for changed in (uri, *importers):
             self.linter.lint(changed, self.settings.debounce / 1000)
+        if importers:
+            self.refresh()
 
     def lint_all(self) -> None:
         """Lint what is open, since something else has changed."""
         for uri in self.documents:
             self.linter.lint(uri)
+        self.refresh()
 
     def forget(self, uri: str) -> None:
         """Show nothing of a document that was closed; what imports it sees again what is on disk."""
-        for importer in self._importers(uri):
+        for importer in (importers := self._importers(uri)):
             self.linter.lint(importer)
+        if importers:
+            self.refresh()
         self.linter.forget(uri)
         self.publisher.clear(uri)
         self._pieces.pop(uri, None)
@@ -132,7 +148,9 @@ class TorchlintServer(LanguageServer):
 
     def _publish(self, uri: str, analysis: Analysis | None) -> None:
         self._imports[uri] = analysis.imports if analysis is not None else frozenset()
-        self.publisher.publish(uri, analysis)
+        document = self.documents.get(uri)
+        if not self.pulls or (document is not None and document.is_notebook):
+            self.publisher.publish(uri, analysis)
 
     def _importers(self, uri: str) -> list[str]:
         """The open documents that looked for the module that a document is."""
