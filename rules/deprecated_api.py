@@ -46,7 +46,7 @@ class DeprecatedApi(Rule):
     Finds functions, classes and arguments that warn when they are used: `torch.cuda.amp.autocast` and `GradScaler`,
     `torch.nn.init.xavier_uniform` and its kin without an underscore at the end, `clip_grad_norm`, `F.upsample`,
     `size_average=` and `reduce=` of losses, `torch.meshgrid` without `indexing`, `p.add_(number, tensor)`,
-    `scheduler.step(epoch)`, and so on.
+    `scheduler.step(epoch)`, `pretrained=` of torchvision's models, and so on.
 
     What takes their place must be in the oldest release that the project asks for, in its pyproject.toml, setup.cfg,
     setup.py, requirements.txt or environment.yml. Code that asks for a version is left alone, and so is what warns on
@@ -79,7 +79,8 @@ class DeprecatedApi(Rule):
     ```
 
     ## Fix safety
-    A new name for the same function, and a default that is written out, are safe. Nothing is offered where results,
+    A new name for the same function, and a default that is written out, are safe, and so are the names of the weights
+    that `pretrained=True` loads. Nothing is offered where results,
     keys of the state_dict or the order of arguments differ. Turning `add_(number, tensor)` around is unsafe, since
     what is taken for the number may be a tensor.
 
@@ -91,7 +92,7 @@ class DeprecatedApi(Rule):
 
     code = "TL802"
     category = Category.SUSPICIOUS
-    aliases = ("TOR101", "TOR103")
+    aliases = ("TOR101", "TOR103", "TOR201", "TOR202")
     triggers = ((b"torch",),)
 
     @classmethod
@@ -167,10 +168,9 @@ class DeprecatedApi(Rule):
     # -- report ---------------------------------------------------------------------------------------
 
     def report_Use(self, use: changed_api.Use) -> None:
-        since = ".".join(map(str, use.change.since))
         self.report(
             changed_api.place(use),
-            f"{changed_api.subject(use)} is deprecated since PyTorch {since}, and warns",
+            f"{changed_api.subject(use)} is deprecated since {use.change.release}, and warns",
             help=changed_api.advice(use),
             fix=repairs.changed_call(self.model, self.nodes, use),
         )
@@ -216,7 +216,7 @@ _COMMON = frozenset("range qr lu cross cholesky Container".split())
 _INIT = frozenset(change.last_name for change in changes.DEPRECATIONS if change.name.startswith("torch.nn.init."))
 _MODULES = (
     *("functorch.", "torch.ao.quantization.", "torch.distributed.checkpoint.", "torch.nn.init.", "torch.profiler."),
-    "torch.testing.",
+    *("torch.testing.", "torchvision.transforms."),
 )
 """Modules whose name says more than those in them, which many others have."""
 _NAMES = frozenset(
@@ -237,6 +237,8 @@ _SIGNS = (
     re.compile(rb"\b(?:size_average|reduce)\s*=|gumbel_softmax[^\n]*eps|\b(?:%s)\b" % _any(_NAMES)),
     re.compile(rb"\b(?:functorch|ao\W{1,9}quantization|distributed\W{1,9}checkpoint)\b|profile[^\n]*use_cuda"),
     re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b"),
+    re.compile(rb"\btorchvision\b[\s\S]*\bpretrained\w*\s*="),
+    re.compile(rb"\bv2\b[\s\S]*\bToTensor\b"),
     re.compile(rb"\.\s*(?:%s)\s*\(" % _any(_COMMON)),
     re.compile(rb"from\s+torch[\w.]*\s+import\b[^;=]{0,400}?\b(?:%s)\b" % _any(_COMMON | _INIT)),
     re.compile(rb"\binit\b[\s\S]{0,9}\b(?:%s)\s*\(" % _any(_INIT)),

@@ -162,7 +162,7 @@ class RemovedApi(Rule):
         change = use.change
         self.report(
             changed_api.place(use),
-            f"{changed_api.subject(use)} {_EFFECT[change.status]} since PyTorch {'.'.join(map(str, change.since))}",
+            f"{changed_api.subject(use)} {_EFFECT[change.status]} since {change.release}",
             help=changed_api.advice(use),
             fix=self._fix(use),
         )

@@ -2,13 +2,13 @@
 
     python tests/probe_changes.py    # print what differs; exit 1 if anything does
 
-Each entry has a line of code that uses it. What that line does is its status: the symbol is missing, the line raises,
-warns, or does nothing.
+Entries of other packages are left out where those are not installed. Each entry has a line of code that uses it. What
+that line does is its status: the symbol is missing, the line raises, warns, or does nothing.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
 import warnings
 from collections.abc import Iterator
@@ -93,9 +93,18 @@ USES = {
     "Tensor.addcdiv_": "x.addcdiv_(0.5, x, x)",
     "LRScheduler.step": "optimizer.step(); scheduler().step(3)",
     "LRScheduler.get_lr": "scheduler().get_lr()",
+    "torchvision.transforms.v2.ToTensor": "from torchvision.transforms import v2; v2.ToTensor()",
     "torch.nn.functional.upsample": "F.upsample(image, scale_factor=2)",
     "torch.nn.functional.upsample_nearest": "F.upsample_nearest(image, scale_factor=2)",
     "torch.nn.functional.upsample_bilinear": "F.upsample_bilinear(image, scale_factor=2)",
+}
+_MODELS = {
+    "": "alexnet",
+    ".detection": "ssdlite320_mobilenet_v3_large",
+    ".segmentation": "lraspp_mobilenet_v3_large",
+    ".video": "r3d_18",
+    ".optical_flow": "raft_small",
+    ".quantization": "shufflenet_v2_x0_5",
 }
 _CALLED_ALONE = ("amp", "memory_cached", "sdp_kernel", "get_autocast", "is_autocast", "is_compiling")
 _OF_THE_PAST = ("deprecat", "removed", "renamed", "upcoming", "instead", "default grid_sample", "get_last_lr")
@@ -107,6 +116,8 @@ def use_of(change: Change) -> str:
     """A line of code that uses something, and does not write what is asked for instead."""
     if change.name in USES:
         return USES[change.name]
+    if change.name.startswith("torchvision.models"):
+        return _model(change)
     if change.keyword in ("size_average", "reduce"):
         called = f"{change.name}({change.keyword}=True)"
         return called if change.name.startswith("torch.nn.") and change.last_name[0].isupper() else _loss(change)
@@ -117,6 +128,14 @@ def use_of(change: Change) -> str:
     if change.name.startswith(_OF_A_FUNCTION):
         return f"import functorch; {change.name}(torch.sin)"
     return f"{change.name}({'weight' if '.init.' in change.name else 'x'})"
+
+
+def _model(change: Change) -> str:
+    """A model without weights, which would be downloaded, also of its backbone."""
+    module = change.name.removeprefix("torchvision.models").removesuffix(".<function>")
+    has_backbone = change.keyword == "pretrained" and module in (".detection", ".segmentation")
+    backbone = ", weights_backbone=None" if has_backbone else ""
+    return f"import torchvision; torchvision.models{module}.{_MODELS[module]}({change.keyword}=False{backbone})"
 
 
 def _loss(change: Change) -> str:
@@ -157,6 +176,8 @@ def _error_of(code: str, setting: dict[str, Any]) -> Exception | None:
 def differences() -> Iterator[str]:
     """What the table says otherwise than the installed torch."""
     for change in (*REMOVALS, *DEPRECATIONS):
+        if change.package and importlib.util.find_spec(change.name.partition(".")[0]) is None:
+            continue
         status = seen(change)
         if change.status is not Status.DOCUMENTED and status is not change.status:
             yield f"{change.name} {change.keyword}: {use_of(change)} is {status}, not {change.status}"

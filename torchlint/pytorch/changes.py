@@ -42,6 +42,8 @@ class Fix:
     """Whether what is written by position would mean something else."""
     unless: str = ""
     """A keyword that the replacement does not take."""
+    values: tuple[tuple[str, str, str], ...] = ()
+    """A value of the keyword argument in question, and which argument and value are written instead."""
     safe: bool = True
 
 
@@ -50,7 +52,7 @@ class Change:
     """A symbol, an argument or the lack of one that is not what it was."""
 
     name: str
-    """The qualified name; `<Class>` stands for all classes of a module, `Tensor.add_` is a method."""
+    """The qualified name; `<Class>` and `<function>` stand for all those of a module, `Tensor.add_` is a method."""
     status: Status
     instead: str
     """What to write, for people."""
@@ -64,6 +66,13 @@ class Change:
     position: int = -1
     """Where an argument that is lacking can stand among those by position."""
     fix: Fix | None = None
+    package: str = ""
+    """The release of another package that came with `since`."""
+
+    @property
+    def release(self) -> str:
+        """Since when it is so, for people."""
+        return self.package or f"PyTorch {'.'.join(map(str, self.since))}"
 
     @property
     def last_name(self) -> str:
@@ -118,6 +127,16 @@ REMOVALS = (
     Change("Tensor.masked_select", _RAISES, "a mask of booleans", (2, 1), (1, 2)),
 )  # fmt: skip
 """What raises, or does nothing."""
+
+_MODELS = "torchvision.models"
+_PRETRAINED = (("False", "weights", "None"), ("True", "weights", '"IMAGENET1K_V1"'))
+
+
+def _of_models(module: str, keyword: str, instead: str, *values: tuple[str, str, str]) -> Change:
+    """An argument of the functions that build torchvision's models."""
+    return Change(f"{_MODELS}{module}.<function>", _WARNS, f"`{instead}=`, with weights by their name, or None",
+                  (1, 12), (1, 12), keyword=keyword, fix=Fix(values=values), package="torchvision 0.13")  # fmt: skip
+
 
 _F = "torch.nn.functional"
 _INDEXED = Fix(add='indexing="ij"')
@@ -206,6 +225,15 @@ DEPRECATIONS = (
     Change("Tensor.addcdiv_", _WARNS, "addcdiv_(tensor, tensor, value=number)", (1, 5)),
     Change("LRScheduler.step", _WARNS, "step()", (1, 4), keyword="epoch"),
     Change("LRScheduler.get_lr", _WARNS, "get_last_lr()", (1, 4), (1, 4)),
+    # -- torchvision --------------------------------------------------------------------------------------
+    _of_models("", "pretrained", "weights", *_PRETRAINED),
+    *(_of_models(module, "pretrained", "weights", _PRETRAINED[0])
+      for module in (".detection", ".segmentation", ".video", ".optical_flow", ".quantization")),
+    *(_of_models(module, "pretrained_backbone", "weights_backbone", ("False", "weights_backbone", "None"))
+      for module in (".detection", ".segmentation")),
+    Change("torchvision.transforms.v2.ToTensor", _WARNS,
+           "`v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])`", (2, 1), (2, 1),
+           package="torchvision 0.16"),
     # -- what only the documentation calls deprecated, or nobody can do without -----------------------------
     Change("torch.svd", _DOCUMENTED, "torch.linalg.svd, which returns Vh", (1, 8), (1, 8)),
     Change("torch.lu_solve", _DOCUMENTED, "torch.linalg.lu_solve, with its arguments the other way round", (1, 13),

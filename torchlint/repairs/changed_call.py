@@ -59,9 +59,17 @@ class ChangedCall:
         if fix.add and call.args:
             named = next((item for item in call.args if item.keyword is not None), None)
             edits.append(_before(named, f"{fix.add}, ") if named else Append(call.args[-1].value, f", {fix.add}"))
-        if fix.drop and use.keyword is not None:
-            edits += [Delete(item) for item in call.args if item.keyword and item.keyword.value == use.keyword.arg]
+        if use.keyword is not None:
+            for item in call.args:
+                if item.keyword is not None and item.keyword.value == use.keyword.arg:
+                    edits += [Delete(item)] if fix.drop else self._other_value(fix, item, item.keyword, use.keyword)
         return edits
+
+    def _other_value(self, fix: Fix, item: cst.Arg, name: cst.Name, written: ast.keyword) -> list[NodeEdit]:
+        """The argument and value that stand for the one that is written."""
+        code = self.model.tree.code(written.value)
+        found = next(((argument, value) for old, argument, value in fix.values if old == code), None)
+        return [Replace(name, found[0]), Replace(item.value, found[1])] if found is not None else []
 
 
 def _before(argument: cst.Arg, text: str) -> NodeEdit:
@@ -71,4 +79,6 @@ def _before(argument: cst.Arg, text: str) -> NodeEdit:
 def _title(fix: Fix, use: Use) -> str:
     if fix.drop:
         return f"drop `{use.change.keyword}`"
+    if fix.values:
+        return f"use `{fix.values[0][1]}`"
     return f"add `{fix.add}`" if not fix.to else f"use `{fix.to}`"

@@ -13,7 +13,7 @@ from torchlint.model.scopes import imported_by
 from torchlint.pytorch.changes import Change, Status
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, site_of
 
-_CLASS = "<Class>"
+_CLASS, _FUNCTION = "<Class>", "<function>"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ChangedApi:
         self._by_name: dict[str, list[Change]] = {}
         for change in changes:
             self._by_name.setdefault(change.name, []).append(change)
-        self._last_names = {name.rpartition(".")[2] for name in self._by_name} - {_CLASS}
+        self._last_names = {name.rpartition(".")[2] for name in self._by_name}
         self._missing = {name for name, found in self._by_name.items() if found[0].status is Status.MISSING}
 
     def uses(self) -> Iterator[Use]:
@@ -89,7 +89,7 @@ class ChangedApi:
     def _changes(self, name: str) -> list[Change]:
         module, _, last = name.rpartition(".")
         found = self._by_name.get(name, [])
-        return found or (self._by_name.get(f"{module}.{_CLASS}", []) if last[:1].isupper() else [])
+        return found or self._by_name.get(f"{module}.{_CLASS if last[:1].isupper() else _FUNCTION}", [])
 
 
 def _first_name(node: ast.AST) -> str:
