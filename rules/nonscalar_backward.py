@@ -163,7 +163,7 @@ class NonscalarBackward(Rule):
         node = self.model.tree.node(backward.site)
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return None
-        loss = node.func.value if backward.framework is None else node.args[0] if node.args else node.keywords[0].value
+        loss = node.func.value if backward.framework is None else arguments(node)[0]
         written = self.written(site_of(loss))
         return edits.Change("take the mean", [edits.Append(written, ".mean()")]) if written is not None else None
 
