@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, tracking, values
 from torchlint.pytorch import triggers
-from torchlint.syntax.python_ast import Site, called_name, site_of
+from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
 
 _ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
 _PASSING_ERRORS = frozenset("autocast accumulate no_sync no_backward_sync".split())

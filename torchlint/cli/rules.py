@@ -54,7 +54,7 @@ def _json(metas: list[Meta]) -> str:
 
 
 def _described(meta: Meta, options: dict[str, Any]) -> dict[str, Any]:
-    from torchlint.engine.documentation import address
+    from torchlint.engine import registry
 
     return {
         "code": meta.code,
@@ -66,6 +66,6 @@ def _described(meta: Meta, options: dict[str, Any]) -> dict[str, Any]:
         "summary": meta.summary,
         "aliases": list(meta.aliases),
         "options": options,
-        "url": address(meta.name, meta.code),
+        "url": registry.address(meta.name),
         "documentation": meta.documentation.strip(),
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torchlint.engine.documentation import REPOSITORY, address
+from torchlint import addresses
+from torchlint.engine import registry
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding, Position, Severity, Span
 from torchlint.outputs import Style
@@ -24,12 +25,12 @@ _SEVERITIES = {
 def render(outcome: Outcome, style: Style) -> str:
     """Indented JSON in ASCII: one object. Columns count bytes of UTF-8, as the format wants it."""
     found = [_diagnostic(file.source, finding) for file in outcome.files for finding in file.findings]
-    return json_text({"source": {"name": "torchlint", "url": REPOSITORY}, "diagnostics": found})
+    return json_text({"source": {"name": "torchlint", "url": addresses.SITE}, "diagnostics": found})
 
 
 def _diagnostic(source: SourceFile, finding: Finding) -> dict[str, Any]:
     code = {"value": finding.code}
-    if href := address(finding.name, finding.code):
+    if href := registry.address(finding.name):
         code["url"] = href
     message = f"{finding.name}: {placed(finding.message, source, finding.span.start)}"
     found: dict[str, Any] = {
