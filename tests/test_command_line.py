@@ -324,6 +324,16 @@ def test_rules(folder: Path) -> None:
     assert rule["documentation"].startswith("A call of `bad`.\n")
 
 
+def test_a_page_says_of_which_commit_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / ".git" / "HEAD").touch()
+    monkeypatch.setattr("torchlint.adoption.repository.ask", lambda *_: "0123456789abcdef" * 2 + "01234567")
+    page = torchlint("--output-format", "html", env={"SOURCE_DATE_EPOCH": "1700000000"}).stdout
+    assert "commit 0123456789ab, 2023-11-14 22:13 UTC" in page
+    monkeypatch.setattr("torchlint.adoption.repository.ask", lambda *_: "<script>")
+    page = torchlint("--output-format", "html", env={"SOURCE_DATE_EPOCH": "1700000000"}).stdout
+    assert ">2023-11-14 22:13 UTC<" in page
+
+
 def completed(*words: str) -> list[str]:
     """What the shell is told when the last word is completed."""
     found = BashComplete(cli, {}, "torchlint", VARIABLE)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.adoption.line_diff import opcodes, unified
+from torchlint.files.line_diff import opcodes, unified
 
 
 def texts(chance: random.Random) -> tuple[list[str], list[str]]:

@@ -15,7 +15,10 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.notebooks import markdown, notebook
+from tests.test_outputs import fixable
 from torchlint import Finding, Position, Rule, Selection, Severity, SourceFile, Span, lint
+from torchlint.engine import registry
+from torchlint.finding import Edit, Fix, Safety
 from torchlint.outputs import Style, render
 from torchlint.results import LintedFile, Outcome
 
@@ -155,7 +158,7 @@ def test_the_page_is_escaped_and_fetches_nothing() -> None:
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert page.text.count(EVIL) >= 2 * 3  # code, message and help of both
     loaded = [value for tag, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")]
-    assert loaded == ["data:,"]
+    assert [value for value in loaded if value and not value.startswith("#")] == ["data:,"]
     assert not re.search(r"url\(|@import", text)
 
 
@@ -171,7 +174,50 @@ def test_the_page_shows_findings_with_their_code(bad_call: type[Rule]) -> None:
     ):
         assert part in page.text
     assert re.search(r"1  import os  the file begins here\n +\.\.\.\n", page.text)
-    assert ("article", {"class": "error", "data-rule": "XX001 bad-call", "data-file": "a.py"}) in page.tags
+    (article,) = (attributes for tag, attributes in page.tags if tag == "article")
+    name = article.pop("id")
+    assert name and re.fullmatch("finding=[0-9a-f]{12}", name)
+    assert article == {"class": "error", "data-rule": "XX001 bad-call", "data-file": "a.py", "data-severity": "error"}
+    assert ("a", {"class": "link", "href": f"#{name}", "title": "link to this finding"}) in page.tags
+
+
+def test_the_page_sums_up(bad_call: type[Rule]) -> None:
+    files = (linted("bad();bad()\n", bad_call), fixable("b.py"))
+    page = _Page(render("html", Outcome(files, 2, registry.metas()), Style(made="commit abc, 2026-01-02 03:04 UTC")))
+    assert "commit abc, 2026-01-02 03:04 UTC" in page.text
+    assert re.search(r"error\s*XX001 bad-call\s*3\s*2\s*1\s*A call of bad\.", page.text)
+    assert ("a", {"href": "#rule=XX001+bad-call"}) in page.tags
+    assert "<code>bad</code>" in render("html", Outcome(files, 2, registry.metas()), Style())
+
+
+def test_the_page_shows_a_fix_as_a_diff() -> None:
+    page = _Page(render("html", Outcome((fixable(),), 1), Style()))
+    assert "fix: call good (unsafe: read it before you take it)" in page.text
+    assert " x\n-'🙂', bad()\n+y\n+'🙂', good()\n" in page.text
+    assert [tag for tag, _ in page.tags if tag in ("ins", "del")] == ["del", "ins", "ins"]
+
+
+def test_the_diff_of_a_fix_is_escaped_and_short() -> None:
+    edits = (Edit(Span(Position(1, 0), Position(1, 1)), EVIL), Edit(Span(Position(900, 0), Position(900, 1)), "z"))
+    finding = Finding("a.py", "r", "XX001", "m", PLACE, Severity.HINT, fix=Fix(EVIL, edits, Safety.SAFE))
+    text = "x" * 5_000 + "\n" + "".join(f"x{number}\n" for number in range(1_000))
+    page = _Page(render("html", Outcome((LintedFile(SourceFile("a.py", text.encode()), (finding,)),), 1), Style()))
+    assert page.text.count(EVIL) == 2 and len(page.text) < 10_000
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert "+z898\n" in page.text
+
+
+def test_links_to_findings_are_the_same_in_the_next_page(bad_call: type[Rule]) -> None:
+    def names(text: str) -> list[str | None]:
+        page = _Page(render("html", Outcome((linted(text, bad_call), linted(text, bad_call, "b.py")), 1), Style()))
+        return [attributes["id"] for tag, attributes in page.tags if tag == "article"]
+
+    before = names("bad()\nbad()\n")
+    assert len(set(before)) == 4 and names("\nbad()\n\nbad()\n") == before
+    (finding,) = linted("bad()\n", bad_call).findings
+    twice = LintedFile(SourceFile("a.py", b"bad()\n"), (finding, finding))
+    page = _Page(render("html", Outcome((twice,), 1), Style()))
+    assert len({attributes["id"] for tag, attributes in page.tags if tag == "article"}) == 2
 
 
 def test_the_page_counts_lines_of_a_notebook_in_their_cells(bad_call: type[Rule]) -> None:
@@ -193,12 +239,21 @@ def test_a_browser_filters_the_page(bad_call: type[Rule], tmp_path: Path) -> Non
     browser = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
     if browser is None:
         pytest.skip("no browser is installed")
-    files = (linted("bad()\nbad()\n", bad_call), linted("bad()\n", bad_call, "b&c.py"))
+    hints = linted("bad()  # Ünique\n", bad_call, "b&c.py")
+    hints = replace(hints, findings=tuple(replace(item, severity=Severity.HINT) for item in hints.findings))
+    files = (linted("bad()\nbad()\n", bad_call), hints)
     path = tmp_path / "page.html"
     shown = "[...document.querySelectorAll('article')].filter(item => item.getBoundingClientRect().height > 9).length"
     script = f"<script>addEventListener('load', () => document.title = 'shown ' + {shown})</script>"
     path.write_text(render("html", Outcome(files, 2), Style()).replace("</body>", f"{script}</body>"), "utf-8")
-    for fragment, count in (("", 3), ("#file=b%26c.py", 1), ("#rule=XX001+bad-call&file=a.py", 2), ("#rule=gone", 3)):
+    for fragment, count in (
+        ("", 3),
+        ("#file=b%26c.py", 1),
+        ("#rule=XX001+bad-call&file=a.py", 2),
+        ("#rule=gone", 3),
+        ("#severity=hint", 1),
+        ("#text=%C3%BCnique", 1),
+    ):
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
         options += ["--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
         done = subprocess.run(

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from torchlint import Rule, Selection, SourceFile, lint
-from torchlint.adoption.line_diff import opcodes
+from torchlint.files.line_diff import opcodes
 from torchlint.finding import Finding, Position, Related, Severity, Span
 from torchlint.outputs import Style, render
 from torchlint.results import LintedFile, Outcome

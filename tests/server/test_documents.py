@@ -37,7 +37,7 @@ def test_real_rules(editor: Editor) -> None:
     (diagnostic,) = editor.diagnostics(uri)
     assert diagnostic.code == "TL101"
     assert diagnostic.code_description
-    assert diagnostic.code_description.href.endswith("missing_zero_grad.py")
+    assert diagnostic.code_description.href.endswith("/rules/missing-zero-grad/")
 
 
 def test_unsaved_text_is_what_counts(editor: Editor, tmp_path: Path) -> None:

@@ -37,6 +37,17 @@ def top_of(folder: Path) -> Path:
     raise GitError(f"{folder} is not in a Git repository")
 
 
+def commit_of(folder: Path) -> str:
+    """The commit that is checked out in the repository around a folder; empty if that cannot be said."""
+    try:
+        top = top_of(folder)
+        is_repository = (top / ".git").is_file() or (top / ".git" / "HEAD").is_file()
+        found = ask(top, "rev-parse", "--verify", "--quiet", "HEAD") if is_repository else ""
+    except GitError:
+        return ""
+    return found[:12] if re.fullmatch("[0-9a-f]{40,64}", found) else ""
+
+
 class Repository:
     """The working tree of a repository, compared with where its branch and `revision` parted."""
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchlint.adoption.line_diff import opcodes
 from torchlint.adoption.repository import EVERYTHING, Change, Repository, top_of
 from torchlint.engine import examination
 from torchlint.engine.registry import ABOUT_FILES
+from torchlint.files.line_diff import opcodes
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.files.sources import Texts
 from torchlint.finding import Finding, Position, Span

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -198,12 +200,26 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
 
 
 def _report(outcome: Outcome, options: _Options, *, err: bool = False) -> None:
-    style = Style(options.output_file is None and is_coloured(options.color), not options.quiet)
     form = options.output_format or "text"
+    made = _made() if form == "html" else ""
+    style = Style(options.output_file is None and is_coloured(options.color), not options.quiet, made)
     if options.statistics:
         form = "statistics_json" if form == "json" else "statistics"
     text = render(form, outcome, style)
     write(text, options.output_file, style.colour, err=err)
+
+
+def _made() -> str:
+    """Of which commit a report is, and when it is made; SOURCE_DATE_EPOCH stands in for the time."""
+    from datetime import datetime, timezone
+
+    from torchlint.adoption.repository import commit_of
+
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = int(epoch) if epoch.isdecimal() and len(epoch) < 12 else time.time()
+    when = f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M} UTC"
+    commit = commit_of(Path.cwd())
+    return f"commit {commit}, {when}" if commit else when
 
 
 def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:

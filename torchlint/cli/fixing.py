@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from torchlint.adoption.line_diff import unified
 from torchlint.cli.errors import complain
 from torchlint.colours import Paint, painter
+from torchlint.files.line_diff import unified
 from torchlint.files.source import SourceFile
 from torchlint.outputs import counted
 from torchlint.outputs.escaping import printable

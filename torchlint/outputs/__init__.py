@@ -20,6 +20,8 @@ class Style:
 
     colour: bool = False
     summary: bool = True
+    made: str = ""
+    """Of which commit, and when, for formats that are kept."""
 
 
 class _Format(Protocol):

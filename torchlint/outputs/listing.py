@@ -7,8 +7,8 @@ from html import escape
 
 from torchlint.files.source import Place, SourceError, SourceFile
 from torchlint.finding import Elsewhere, Finding, Position, Related, Span
-from torchlint.outputs.escaping import printable
 from torchlint.outputs.places import shown_elsewhere
+from torchlint.outputs.prose import prose
 
 _CONTEXT = 2
 """Lines of code before and after a finding."""
@@ -31,7 +31,7 @@ def listing(source: SourceFile, finding: Finding) -> str:
 
 
 def _other_file(place: Elsewhere) -> str:
-    said = f'<i class="dim">{escape(printable(place.message))}</i>'
+    said = f'<i class="dim">{prose(place.message)}</i>'
     return f'<span class="dim">{escape(shown_elsewhere(place))}</span>  {said}\n'
 
 
@@ -82,4 +82,4 @@ def _part(text: str, *, its_end: bool = False) -> str:
 
 
 def _said(related: Related) -> str:
-    return f'  <i class="dim">{escape(printable(related.message))}</i>'
+    return f'  <i class="dim">{prose(related.message)}</i>'

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 
 _STYLE = """
-:root { color-scheme: light; --text: #1f2328; --dim: #59636e; --line: #d8dee4; --code: #f6f8fa; --mark: #ffebe9;
-        --red: #b3261e; --green: #1a7f37; --yellow: #9a6700; --blue: #0969da; }
+:root { color-scheme: light; --text: #1f2328; --dim: #59636e; --line: #d8dee4; --code: #f6f8fa;
+        --mark: #ffebe9; --back: #fff; --red: #b3261e; --green: #1a7f37; --yellow: #9a6700; --blue: #0969da; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
        color: var(--text); }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin: 0; }
@@ -19,9 +19,9 @@ article { border: 1px solid var(--line); border-left: 5px solid var(--colour); b
 """
 DARK = """
 @media (prefers-color-scheme: dark) {
-  :root { color-scheme: dark; --text: #e6edf3; --dim: #9198a1; --line: #3d444d; --code: #161b22; --mark: #5d1f1a;
-          --red: #ff7b72; --green: #56d364; --yellow: #e3b341; --blue: #79c0ff; }
-  body { background: #0d1117; }
+  :root { color-scheme: dark; --text: #e6edf3; --dim: #9198a1; --line: #3d444d; --code: #161b22;
+          --mark: #5d1f1a; --back: #0d1117; --red: #ff7b72; --green: #56d364; --yellow: #e3b341; --blue: #79c0ff; }
+  body { background: var(--back); }
 }
 """
 """Colours for those who prefer a dark screen, for a page whose pictures can be seen on one."""
