@@ -87,6 +87,8 @@ USES = {
     "torch.ao.quantization.quantize_dynamic": "import torch.ao.quantization as q; q.quantize_dynamic(nn.ReLU(), set())",
     "torch.ao.quantization.quantize": "import torch.ao.quantization as q; q.quantize(nn.ReLU(), len, [[]])",
     "torch.ao.quantization.prepare": "import torch.ao.quantization as q; q.prepare(nn.ReLU())",
+    "torch.ao.quantization.prepare_qat": "import torch.ao.quantization as q; q.prepare_qat(nn.ReLU())",
+    "torch.ao.quantization.quantize_qat": "import torch.ao.quantization as q; q.quantize_qat(nn.ReLU(), len, [[]])",
     "torch.ao.quantization.convert": "import torch.ao.quantization as q; q.convert(nn.ReLU())",
     "Tensor.add_": "x.add_(0.5, x)",
     "Tensor.addcmul_": "x.addcmul_(0.5, x, x)",

@@ -14,6 +14,7 @@ from torchlint.pytorch.changes import DEPRECATIONS, REMOVALS, REMOVED, Status
 from torchlint.pytorch.releases import CURRENT, Release, Releases, required
 
 PROBE = Path(__file__).with_name("probe_changes.py")
+SOURCES = (Path(__file__).parents[1] / "docs" / "api-changes.md").read_text("utf-8")
 
 
 def installed_torch() -> str:
@@ -40,6 +41,14 @@ def test_removals_raise_and_deprecations_do_not() -> None:
     assert {change.status for change in REMOVALS} == REMOVED
     assert {change.status for change in DEPRECATIONS} == {Status.WARNS, Status.DOCUMENTED}
     assert all(change.instead for change in (*REMOVALS, *DEPRECATIONS))
+
+
+def test_each_release_has_a_source() -> None:
+    rows = [line.split(" | ") for line in SOURCES.splitlines() if line.startswith("| `")]
+    for change in (*REMOVALS, *DEPRECATIONS):
+        known = [row for row in rows if f"`{change.name}`" in row[0] or f"`{change.keyword}=` of all losses" in row[0]]
+        since = ".".join(map(str, change.since))
+        assert known and all(row[1:3] == [change.status.value, since] for row in known), change
 
 
 def test_nothing_is_newer_than_the_current_release() -> None:

@@ -1,7 +1,7 @@
 """What PyTorch has removed or deprecated, as data: `tests/probe_changes.py` compares it with the installed torch.
 
 A status was seen on PyTorch 2.13: the symbol was used, or (`DOCUMENTED`) its documentation read. `since` is the first
-release that is known to be so, 2.13 where no message or release note says an earlier one.
+minor release that does so, as the wheels of all of them from 1.0 on show: docs/api-changes.md says where.
 """
 
 from __future__ import annotations
@@ -101,17 +101,17 @@ REMOVALS = (
     # -- linear algebra: the functions are there, and raise ------------------------------------------------
     Change("torch.symeig", _RAISES, "torch.linalg.eigh (the default of symeig was UPLO='U')", (2, 0), (1, 8)),
     Change("torch.eig", _RAISES, "torch.linalg.eig", (1, 13), (1, 9)),
-    Change("torch.solve", _RAISES, "torch.linalg.solve, with its arguments the other way round", (1, 13), (1, 8)),
+    Change("torch.solve", _RAISES, "torch.linalg.solve, with its arguments the other way round", (1, 12), (1, 8)),
     Change("torch.lstsq", _RAISES, "torch.linalg.lstsq, with its arguments the other way round", (1, 13), (1, 9)),
     Change("torch.matrix_rank", _RAISES, "torch.linalg.matrix_rank", (1, 13), (1, 8),
            fix=_rename("torch.linalg.matrix_rank", safe=False, unless="symmetric")),
     # -- what is gone -------------------------------------------------------------------------------------
     *(Change(f"torch.{name}", _MISSING, f"torch.fft.{name}, whose results are complex", _OLD_FFT, (1, 7))
       for name in ("rfft", "irfft", "ifft")),
-    Change("torch.gels", _MISSING, "torch.linalg.lstsq", (1, 8), (1, 9)),
+    Change("torch.gels", _MISSING, "torch.linalg.lstsq", (1, 3), (1, 9)),
     Change("torch.potrf", _MISSING, "torch.linalg.cholesky", (1, 2), (1, 8)),
     Change("torch.btrifact", _MISSING, "torch.linalg.lu_factor", (1, 2), (1, 11)),
-    Change("torch._six", _MISSING, "`math.inf`, and what Python has itself", (2, 1)),
+    Change("torch._six", _MISSING, "`math.inf`, and what Python has itself", (2, 0)),
     Change("torch.testing.rand", _MISSING, "torch.rand", (2, 0), fix=_rename("torch.rand")),
     Change("torch.testing.randn", _MISSING, "torch.randn", (2, 0), fix=_rename("torch.randn")),
     # -- calls and arguments ------------------------------------------------------------------------------
@@ -142,16 +142,16 @@ _F = "torch.nn.functional"
 _INDEXED = Fix(add='indexing="ij"')
 DEPRECATIONS = (
     # -- linear algebra -----------------------------------------------------------------------------------
-    Change("torch.cholesky", _WARNS, "torch.linalg.cholesky", (1, 8), (1, 8),
+    Change("torch.cholesky", _WARNS, "torch.linalg.cholesky", (1, 9), (1, 8),
            fix=_rename("torch.linalg.cholesky", unless="upper")),
-    Change("torch.qr", _WARNS, "torch.linalg.qr", (1, 8), (1, 8), fix=_rename("torch.linalg.qr", unless="some")),
+    Change("torch.qr", _WARNS, "torch.linalg.qr", (1, 9), (1, 8), fix=_rename("torch.linalg.qr", unless="some")),
     Change("torch.lu", _WARNS, "torch.linalg.lu_factor", (1, 13), (1, 11)),
     Change("torch.triangular_solve", _WARNS, "torch.linalg.solve_triangular, with its arguments the other way round",
            (1, 11), (1, 11)),
     Change("torch.chain_matmul", _WARNS, "torch.linalg.multi_dot, of a list", (1, 9), (1, 9)),
     Change("torch.range", _WARNS, "torch.arange, which leaves out its end", (1, 0)),
     Change("torch.meshgrid", _WARNS, 'indexing="ij"', (1, 10), (1, 10), lacks="indexing", fix=_INDEXED),
-    Change("torch.cross", _WARNS, "torch.linalg.cross, or dim=...", (1, 13), (1, 11), lacks="dim", position=2),
+    Change("torch.cross", _WARNS, "torch.linalg.cross, or dim=...", (2, 2), (1, 11), lacks="dim", position=2),
     # -- torch.nn -----------------------------------------------------------------------------------------
     Change(f"{_F}.upsample", _WARNS, f"{_F}.interpolate", (1, 0), fix=_rename(f"{_F}.interpolate")),
     Change(f"{_F}.upsample_nearest", _WARNS, f'{_F}.interpolate(..., mode="nearest")', (1, 0),
@@ -162,7 +162,7 @@ DEPRECATIONS = (
            fix=Fix(add="align_corners=False")),
     Change(f"{_F}.affine_grid", _WARNS, "align_corners=False", (1, 3), (1, 3), lacks="align_corners", position=2,
            fix=Fix(add="align_corners=False")),
-    Change(f"{_F}.gumbel_softmax", _WARNS, "nothing in its place", keyword="eps", fix=Fix(drop=True)),
+    Change(f"{_F}.gumbel_softmax", _WARNS, "nothing in its place", (1, 1), keyword="eps", fix=Fix(drop=True)),
     *(Change(f"{module}.{name}", _WARNS, 'reduction="mean", "sum" or "none"', (1, 0), keyword=keyword)
       for module, names in (("torch.nn", OLD), (_F, OLD.values()))
       for name in names for keyword in ("size_average", "reduce")),
@@ -175,11 +175,11 @@ DEPRECATIONS = (
     Change("torch.nn.NLLLoss2d", _WARNS, "torch.nn.NLLLoss", (1, 0), fix=_rename("torch.nn.NLLLoss")),
     Change("torch.nn.Container", _WARNS, "torch.nn.Module", (1, 0)),
     Change("torch.nn.parallel.DistributedDataParallelCPU", _WARNS, "torch.nn.parallel.DistributedDataParallel",
-           (1, 4), fix=_rename("torch.nn.parallel.DistributedDataParallel")),
+           (1, 2), fix=_rename("torch.nn.parallel.DistributedDataParallel")),
     # -- mixed precision ----------------------------------------------------------------------------------
     *(Change(f"torch.{device}.amp.{name}", _WARNS, f'torch.amp.{name}("{device}", ...)', (2, 4), since,
              fix=Fix(f"torch.amp.{name}", first=f'"{device}"', keywords_only=name == "autocast"))
-      for device in ("cuda", "cpu") for name, since in (("autocast", (1, 10)), ("GradScaler", (2, 3)))),
+      for device in ("cuda", "cpu") for name, since in (("autocast", (1, 12)), ("GradScaler", (2, 3)))),
     *(Change(f"torch.cuda.amp.{name}", _WARNS, f'torch.amp.{name}(..., device_type="cuda")', (2, 4), (2, 4))
       for name in ("custom_fwd", "custom_bwd")),
     *(Change(f"torch.{old}", _WARNS, f'torch.{new}("{device}")', (2, 4), (2, 4),
@@ -197,8 +197,8 @@ DEPRECATIONS = (
            CURRENT),
     Change("torch.distributed.reduce_scatter_tensor", _WARNS, "torch.distributed.reduce_scatter_single", CURRENT,
            CURRENT),
-    Change("torch.distributed._all_gather_base", _WARNS, "torch.distributed.all_gather_single", (2, 0), CURRENT),
-    Change("torch.distributed._reduce_scatter_base", _WARNS, "torch.distributed.reduce_scatter_single", (2, 0),
+    Change("torch.distributed._all_gather_base", _WARNS, "torch.distributed.all_gather_single", (1, 13), CURRENT),
+    Change("torch.distributed._reduce_scatter_base", _WARNS, "torch.distributed.reduce_scatter_single", (1, 13),
            CURRENT),
     Change("torch.distributed.checkpoint.save_state_dict", _WARNS, "torch.distributed.checkpoint.save", (2, 2),
            (2, 2)),
@@ -210,15 +210,15 @@ DEPRECATIONS = (
     Change("functorch.vmap", _WARNS, "torch.vmap", (2, 0), (2, 0), fix=_rename("torch.vmap")),
     *_renamed("functorch", "grad jacrev jacfwd vjp jvp hessian grad_and_value functionalize", "torch.func.{}", (2, 0),
               (2, 0)),
-    Change("torch._utils.is_compiling", _WARNS, "torch.compiler.is_compiling", (2, 3), (2, 1),
+    Change("torch._utils.is_compiling", _WARNS, "torch.compiler.is_compiling", (2, 6), (2, 3),
            fix=_rename("torch.compiler.is_compiling")),
     Change("torch.library.impl_abstract", _WARNS, "torch.library.register_fake", (2, 4), (2, 4),
            fix=_rename("torch.library.register_fake")),
     Change("torch.utils._pytree._register_pytree_node", _WARNS, "torch.utils._pytree.register_pytree_node", (2, 2),
            (2, 2), fix=_rename("torch.utils._pytree.register_pytree_node")),
     Change("torch.profiler.profile", _WARNS, "activities=...", (1, 8), (1, 8), keyword="use_cuda"),
-    *(Change(f"torch.ao.quantization.{name}", _WARNS, "torchao", (2, 10))
-      for name in ("quantize_dynamic", "quantize", "prepare", "convert")),
+    *(Change(f"torch.ao.quantization.{name}", _WARNS, "torchao", (2, 8))
+      for name in ("quantize_dynamic", "quantize", "quantize_qat", "prepare", "prepare_qat", "convert")),
     # -- methods ------------------------------------------------------------------------------------------
     Change("Tensor.add_", _WARNS, "add_(tensor, alpha=number)", (1, 5)),
     Change("Tensor.addcmul_", _WARNS, "addcmul_(tensor, tensor, value=number)", (1, 5)),
@@ -238,9 +238,9 @@ DEPRECATIONS = (
     Change("torch.svd", _DOCUMENTED, "torch.linalg.svd, which returns Vh", (1, 8), (1, 8)),
     Change("torch.lu_solve", _DOCUMENTED, "torch.linalg.lu_solve, with its arguments the other way round", (1, 13),
            (1, 13)),
-    Change("torch.norm", _DOCUMENTED, "torch.linalg.vector_norm or matrix_norm", (1, 7), (1, 8)),
+    Change("torch.norm", _DOCUMENTED, "torch.linalg.vector_norm or matrix_norm", (1, 7), (1, 9)),
     Change("torch.autograd.profiler_legacy.profile", _DOCUMENTED, "torch.profiler.profile", (1, 8), (1, 8)),
-    Change("torch.jit.script", _DOCUMENTED, "torch.compile or torch.export", CURRENT, (2, 1)),
-    Change("torch.jit.trace", _DOCUMENTED, "torch.compile or torch.export", CURRENT, (2, 1)),
+    Change("torch.jit.script", _DOCUMENTED, "torch.compile or torch.export", (2, 10), (2, 1)),
+    Change("torch.jit.trace", _DOCUMENTED, "torch.compile or torch.export", (2, 10), (2, 1)),
 )  # fmt: skip
 """What still works."""
