@@ -239,7 +239,7 @@ DEPRECATIONS = (
     Change("torch.lu_solve", _DOCUMENTED, "torch.linalg.lu_solve, with its arguments the other way round", (1, 13),
            (1, 13)),
     Change("torch.norm", _DOCUMENTED, "torch.linalg.vector_norm or matrix_norm", (1, 7), (1, 9)),
-    Change("torch.autograd.profiler_legacy.profile", _DOCUMENTED, "torch.profiler.profile", (1, 8), (1, 8)),
+    Change("torch.autograd.profiler_legacy.profile", _DOCUMENTED, "torch.profiler.profile", (1, 10), (1, 8)),
     Change("torch.jit.script", _DOCUMENTED, "torch.compile or torch.export", (2, 10), (2, 1)),
     Change("torch.jit.trace", _DOCUMENTED, "torch.compile or torch.export", (2, 10), (2, 1)),
 )  # fmt: skip
