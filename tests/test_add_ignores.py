@@ -47,7 +47,7 @@ def ignored(text: str) -> str:
 
 @pytest.mark.parametrize(
     ("path", "variant"),
-    thinned(zip(BAD, cycle(["as it is", "crlf", "tabs", "cr"]), strict=False), every=15),
+    thinned(zip(BAD, cycle(["as it is", "crlf", "tabs", "cr"]), strict=False), every=40),
     ids=lambda value: f"{value.parent.name}/{value.name}" if isinstance(value, Path) else value,
 )
 def test_fixtures_are_silent_afterwards(folder: Path, path: Path, variant: str) -> None:
@@ -55,12 +55,11 @@ def test_fixtures_are_silent_afterwards(folder: Path, path: Path, variant: str) 
     text = _reindented(fixture.text, "\t") if variant == "tabs" else fixture.text
     text = text.replace("\n", {"crlf": "\r\n", "cr": "\r"}.get(variant, "\n"))
     Path("a.py").write_bytes(text.encode())
-    before = torchlint("--select", "all", "--preview", "--output-format", "concise").stdout.splitlines()
     result = torchlint("--select", "all", "--preview", "--add-ignores")
     assert result.exit_code == 0, result.output
     assert torchlint("--select", "all", "--preview").exit_code == 0
     after = Path("a.py").read_bytes().decode()
-    assert (after == text) == (not before)
+    assert (after == text) == result.stderr.startswith("Added 0 ")
     assert ast.dump(ast.parse(after)) == ast.dump(ast.parse(text))
     assert after.count("\r") == text.count("\r") and after.count("\n") == text.count("\n")
 

@@ -18,7 +18,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 def cases() -> list[Any]:
     """In a quick run the markers of all fixtures are looked at, and some of the other checks are made."""
     made = testing.cases(FIXTURES)
-    others = thinned((case for case in made if case.check != "markers"), every=20)
+    others = thinned((case for case in made if case.check != "markers"), every=60)
     return [*(case for case in made if case.check == "markers"), *others]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.benchmarks import corpus
 from tests.golden import compare, traces
+from tests.thinning import thinned
 from torchlint.engine import registry
 from torchlint.trace import FileTrace, trace
 
@@ -42,7 +43,7 @@ def told(path: Path, found: FileTrace) -> Iterator[str]:
     yield from traces.outline(found)
 
 
-@pytest.mark.parametrize("path", subjects(), ids=lambda path: str(path.relative_to(FIXTURES)))
+@pytest.mark.parametrize("path", thinned(subjects(), every=4), ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_trace_of_a_fixture(path: Path, bless: bool) -> None:
     found = trace(traces.read(path, FIXTURES))
     lines, kept = list(told(path, found)), golden(path)

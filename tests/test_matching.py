@@ -77,14 +77,14 @@ def is_asked_for(python: PythonTree, node: ast.AST) -> bool:
     return True
 
 
-@pytest.mark.parametrize("text", thinned([FORMS, *(path.read_text("utf-8") for path in FIXTURES)], every=6))
+@pytest.mark.parametrize("text", thinned([FORMS, *(path.read_text("utf-8") for path in FIXTURES)], every=20))
 def test_each_node_is_found_where_it_stands(text: str) -> None:
     python, nodes = trees(text)
     wanted = [node for node in python.nodes if is_asked_for(python, node)]
-    found = [(node, written) for node in wanted if (written := nodes.at(site_of(node))) is not None]
-    assert [ast.unparse(node) for node in wanted if node not in dict(found)] == []
-    spans = nodes.tree.spans([written for _, written in found])
-    for node, written in found:
+    found = {node: written for node in wanted if (written := nodes.at(site_of(node))) is not None}
+    assert [ast.unparse(node) for node in wanted if node not in found] == []
+    spans = nodes.tree.spans(list(found.values()))
+    for node, written in found.items():
         if isinstance(node, (ast.Call, ast.Name, ast.Attribute, ast.BinOp, ast.AugAssign, ast.Assign, ast.Subscript)):
             assert python.span(site_of(node)).start == spans[written].start, ast.unparse(node)
 
