@@ -259,8 +259,9 @@ def test_progress_waits_a_second_and_goes_away(monkeypatch: pytest.MonkeyPatch) 
     with Progress(terminal) as shown, Progress(pipe) as hidden, Progress(terminal, quiet=True) as quiet:
         for now in (0.5, 0.9, 1.0, 1.01, 2.0):
             for progress in (shown, hidden, quiet):
-                progress(int(now * 100), 2000)
-    first, second = "torchlint: 100 of 2,000 files", "torchlint: 200 of 2,000 files"
+                progress(int(now * 100), 2000, now / 100)
+    first = "torchlint: 1%, 100 of 2,000 files, 1 s"
+    second = "torchlint: 2%, 200 of 2,000 files, 2 s, about 1 min 38 s left"
     assert terminal.getvalue() == f"\r{first}\r{second}\r{' ' * len(second)}\r"
     assert pipe.getvalue() == ""
 

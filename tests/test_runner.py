@@ -128,9 +128,11 @@ def test_any_number_of_processes_finds_the_same(folder: Path, bad_call: type[Rul
     assert expected.count("bad-call") == 99
     for jobs in (2, 4):
         assert text(Means(jobs)) == expected
-    counts: list[tuple[int, int]] = []
+    counts: list[tuple[int, int, float]] = []
     run(Discovery(Configurations()).files([Path(".")]), lambda *count: counts.append(count), means=Means(3))
-    assert counts == [(number, 100) for number in range(1, 101)]
+    assert [count[:2] for count in counts] == [(number, 100) for number in range(1, 101)]
+    shares = [share for *_, share in counts]
+    assert shares == sorted(shares) and shares[-1] == 1
 
 
 @pytest.mark.slow

@@ -64,6 +64,7 @@ class _Options:
     exit_zero: bool
     quiet: bool
     verbose: bool
+    watch: bool
     show_files: bool
     show_settings: bool
     stdin_filename: Path | None
@@ -89,6 +90,18 @@ class _Options:
         found = replace(self, output_format=self.output_format or settings.output_format, baseline=baseline)
         found.adoption.check_baseline(origin)
         return found
+
+    def _writes(self, stdin: bool) -> str:
+        """What is to be done only once, if anything is."""
+        once = {
+            "`-`": stdin,
+            "fixes": self.fixing,
+            "--add-ignores": self.add_ignores,
+            "--update-baseline": self.update_baseline,
+            "--show-files": self.show_files,
+            "--show-settings": self.show_settings,
+        }
+        return next((name for name, is_given in once.items() if is_given), "")
 
     @property
     def fixing(self) -> Fixing | None:
@@ -123,6 +136,8 @@ class _Options:
             raise click.UsageError("--show-files and --show-settings exclude each other")
         if self.quiet and self.verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
+        if self.watch and (writes := self._writes(stdin)):
+            raise click.UsageError(f"--watch looks again and again: it cannot be used with {writes}")
         if stdin and (self.show_files or self.show_settings):
             raise click.UsageError("--show-files and --show-settings are about files: leave out `-`")
         if self.fixing:
@@ -186,17 +201,31 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
     options = _Options(Choosing(**chosen, said=origins(ctx)), **values)
     options.check(stdin=Path("-") in paths)
     paths = paths or (Path("."),)
+    ctx.exit(_watch(paths, options) if options.watch else _run(paths, options))
+
+
+def _run(paths: tuple[Path, ...], options: _Options) -> int:
+    """Lint once, and do what was asked for; the exit code."""
     with errors_of_the_user():
         configurations = options.choosing.configurations()
         if options.show_files or options.show_settings:
             _show(paths, options, configurations)
-            ctx.exit(CLEAN)
+            return CLEAN
         options = options.configured(configurations.of_folder(Path.cwd()))
         outcome = _outcome(paths, options, configurations)
-    if options.fixing is None:
-        _report(outcome, options)
-        ctx.exit(_exit_code(outcome, options.exit_zero))
-    ctx.exit(_fix(outcome, options, from_stdin=paths == (Path("-"),)))
+    if options.fixing is not None:
+        return _fix(outcome, options, from_stdin=paths == (Path("-"),))
+    _report(outcome, options)
+    return _exit_code(outcome, options.exit_zero)
+
+
+def _watch(paths: tuple[Path, ...], options: _Options) -> int:
+    """Lint whenever something changes that decides about what is found."""
+    from torchlint.cli.watching import state_of, watch
+
+    named = [item for item in (options.baseline, *options.choosing.config) if isinstance(item, Path)]
+    tell = (lambda text: None) if options.quiet else say
+    return watch(lambda: _run(paths, options), lambda: state_of(paths, options.choosing.configurations, named), tell)
 
 
 def _report(outcome: Outcome, options: _Options, *, err: bool = False) -> None:

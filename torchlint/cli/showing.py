@@ -24,6 +24,12 @@ _OPTIONS = (
         help="Show the settings of PATH, where each comes from, and which rules that makes; lint nothing.",
     ),
     click.option(
+        "--watch",
+        is_flag=True,
+        help="Lint again whenever a file or a configuration changes, until Ctrl-C; the exit code is that of the last "
+        "run.",
+    ),
+    click.option(
         "-v", "--verbose", is_flag=True, help="Say which configuration is used, and why files and folders are skipped."
     ),
 )

@@ -37,7 +37,7 @@ MAX_EXTENDED = 20
 ONLY_OPTIONS = frozenset(
     "add-ignores color config diff executor exit-zero fix fix-only isolated jobs no-baseline no-cache no-follow "
     "output-file quiet reason show-files show-settings since statistics stdin-filename unsafe-fixes update-baseline "
-    "verbose".split()
+    "verbose watch".split()
 )
 """Options of the command line that are no keys, but may be taken for some."""
 

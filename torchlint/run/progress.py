@@ -8,21 +8,29 @@ from typing import TextIO
 
 _PATIENCE = 1.0
 _INTERVAL = 0.1
+_ENOUGH = 0.02
+"""The share of the work from which on the rest can be guessed."""
 
 
 class Progress:
-    """Called with files done and files in all; writes to a terminal only, and only after a second."""
+    """Called with files done, files in all, and the share of their bytes that is done.
+
+    Writes to a terminal only, and only after a second.
+    """
 
     def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
         self._stream = stream
-        self._next = float("inf") if quiet or not stream.isatty() else time.monotonic() + _PATIENCE
+        self._start = time.monotonic()
+        self._next = float("inf") if quiet or not stream.isatty() else self._start + _PATIENCE
         self._width = 0
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int, share: float) -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _INTERVAL
-            self._show(f"torchlint: {done:,} of {total:,} files")
+            passed = now - self._start
+            left = f", about {_shown(passed * (1 - share) / share)} left" if share >= _ENOUGH else ""
+            self._show(f"torchlint: {share:.0%}, {done:,} of {total:,} files, {_shown(passed)}{left}")
 
     def __enter__(self) -> Progress:
         return self
@@ -39,3 +47,9 @@ class Progress:
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()
         self._width = len(text)
+
+
+def _shown(seconds: float) -> str:
+    """`12 s`, or `3 min 20 s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # what a run in which nothing has changed does not need
     from torchlint.run.cache import Cache
     from torchlint.run.scheduler import Crew
 
-Progress = Callable[[int, int], None]
-"""Called with the number of files done, and of all."""
+Progress = Callable[[int, int, float], None]
+"""Called with the number of files done, and of all, and the share of bytes that is done of what had to be linted."""
 
 _WINDOW_OF_OTHERS = 64
 """Chunks that are under way with an executor of unknown size."""
@@ -86,7 +86,7 @@ _Task = tuple[int, Job]
 
 def run(
     targets: Iterable[Target],
-    progress: Progress = lambda done, total: None,
+    progress: Progress = lambda done, total, share: None,
     fixing: Fixing | None = None,
     means: Means = Means(),
 ) -> Outcome:
@@ -97,14 +97,37 @@ def run(
     targets = list(targets)
     found = [_known(target, fixing, means) for target in targets]
     left = [(index, _job(targets[index], fixing, means)) for index, known in enumerate(found) if known is None]
-    with closing(_lint_all(left, means)) as results:
-        for number, (index, done) in enumerate(results, len(targets) - len(left) + 1):
-            progress(number, len(targets))
+    counter = _Counter(progress, len(targets), {index: _size(job) for index, job in left})
+    with closing(_lint_all(left, means, counter)) as results:
+        for index, done in results:
+            counter.count(index)
             found[index] = done
             _remember(targets[index], done, means)
     every = [done for done in found if done is not None]
     looked_into = sum(done.looked_into for done in every)
     return outcome_of([done.linted for done in every if done.linted], len(targets), looked_into)
+
+
+class _Counter:
+    """How far a run is."""
+
+    def __init__(self, progress: Progress, total: int, sizes: Mapping[int, int]) -> None:
+        """`sizes` are those of the files that have to be linted, by their places in the order."""
+        self.sizes = sizes
+        self._progress = progress
+        self._total = total
+        self._files = total - len(sizes)
+        self._done = 0
+        self._bytes = max(sum(sizes.values()), 1)
+
+    def count(self, index: int) -> None:
+        self._files += 1
+        self._done += self.sizes[index]
+        self.tell()
+
+    def tell(self) -> None:
+        """Say it again, while nothing comes to its end, so that who watches sees that time passes."""
+        self._progress(self._files, self._total, self._done / self._bytes)
 
 
 def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
@@ -171,28 +194,28 @@ def _unread(job: Job, problem: Unread) -> LintedFile:
     return LintedFile(SourceFile(shown, b""), (unread_finding(shown, problem),))
 
 
-def _lint_all(tasks: Sequence[_Task], means: Means) -> Generator[tuple[int, Done], None, None]:
+def _lint_all(tasks: Sequence[_Task], means: Means, counter: _Counter) -> Generator[tuple[int, Done], None, None]:
     """The results as they come: in the order of `tasks` in this process, or else in any order."""
-    crew = _crew(tasks, means)
+    crew = _crew(tasks, means, sum(counter.sizes.values()))
     if crew is None:
         for index, job in tasks:
             yield index, _lint(job)
         return
     from torchlint.run.scheduler import chunks, dispatched
 
-    work = chunks(((task, _size(task[1])) for task in tasks), crew.window)
-    with closing(dispatched(work, crew)) as portions:
+    work = chunks(((task, counter.sizes[task[0]]) for task in tasks), crew.window)
+    with closing(dispatched(work, crew, counter.tell)) as portions:
         for chunk, results in portions:
             yield from zip((index for index, _ in chunk), results, strict=True)
 
 
-def _crew(tasks: Sequence[_Task], means: Means) -> Crew[_Task, Done] | None:
+def _crew(tasks: Sequence[_Task], means: Means, size: int) -> Crew[_Task, Done] | None:
     """Who lints; None: this process."""
     if means.executor is not None:
         return _crew_of(means.executor)
     jobs = means.jobs
     if jobs is None:
-        jobs = processes_that_pay(len(tasks), sum(_size(job) for _, job in tasks))
+        jobs = processes_that_pay(len(tasks), size)
     jobs = min(jobs, len(tasks))
     if jobs < 2 or not are_safe():
         return None

@@ -16,6 +16,8 @@ Result = TypeVar("Result")
 
 _CHUNK_BYTES = 128 * 1024
 _CHUNK_FILES = 32
+_INTERVAL = 0.5
+"""Seconds after which one who waits is told so."""
 
 
 class Refused(Exception):
@@ -55,12 +57,12 @@ def chunks(tasks: Iterable[tuple[Task, int]], portions: int) -> Iterator[list[Ta
 
 
 def dispatched(
-    work: Iterable[Sequence[Task]], crew: Crew[Task, Result]
+    work: Iterable[Sequence[Task]], crew: Crew[Task, Result], waited: Callable[[], None] = lambda: None
 ) -> Generator[tuple[Sequence[Task], list[Result]], None, None]:
-    """Each chunk with its results, as they come. Raises `Refused`."""
+    """Each chunk with its results, as they come. `waited` is called while there are none. Raises `Refused`."""
     waiting = deque(work)
     while waiting:
-        shift = _Shift(crew, waiting)
+        shift = _Shift(crew, waiting, waited)
         try:
             with crew.start() as executor:
                 yield from shift.results(executor)
@@ -78,12 +80,16 @@ class _Shift(Generic[Task, Result]):
 
     crew: Crew[Task, Result]
     waiting: deque[Sequence[Task]]
+    waited: Callable[[], None]
     pending: dict[Future[list[Result]], Sequence[Task]] = field(default_factory=dict)
     lost: list[Sequence[Task]] = field(default_factory=list)
 
     def results(self, executor: Executor) -> Iterator[tuple[Sequence[Task], list[Result]]]:
         while self._fill(executor) and self.pending:
-            for future in wait(self.pending, return_when=FIRST_COMPLETED).done:
+            done = wait(self.pending, _INTERVAL, return_when=FIRST_COMPLETED).done
+            if not done:
+                self.waited()
+            for future in done:
                 chunk = self.pending.pop(future)
                 try:
                     result = future.result()
