@@ -17,6 +17,7 @@ from torchlint import Rule
 from torchlint.cli import cli, main
 from torchlint.cli.check import VARIABLES, check
 from torchlint.cli.completing import VARIABLE
+from torchlint.outputs import FORMATS
 from torchlint.project.config import read
 from torchlint.run.cache import folder as folders
 
@@ -303,6 +304,22 @@ def test_a_broken_key_is_said(folder: Path, home: Path, content: bytes) -> None:
     result = torchlint()
     assert result.exit_code == 1
     assert result.stderr.startswith("warning: cache-dir ") and "cannot be used: " in result.stderr
+
+
+def test_the_table_of_ruff_names_options_that_there_are() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "compared-with-ruff.md").read_text("utf-8")
+    commands, formats = text.partition("## Formats")[0], text.partition("## Formats")[2].partition("## ")[0]
+    known = {name for param in check.params for name in param.opts}
+    rows = [row.split(" | ") for row in commands.splitlines() if row.startswith("| ") and "---" not in row][1:]
+    for ruff, ours, *_ in rows:
+        for option in re.findall(r"`(--[a-z-]+)", ours if ours.strip("= ") else ruff):
+            assert option in known or ours == "left out", option
+        for command in re.findall(r"`torchlint (\w+)", ours):
+            assert command in cli.commands, command
+    named = {name for row in formats.splitlines() if " = " in row for name in re.findall(r"`([a-z]+)`", row)}
+    assert named <= FORMATS.keys() and len(named) == 8
+    variables = [param for param in check.params if param.envvar]
+    assert f"{len(variables) + 1} options have one" in text
 
 
 # -- rules, completion ----------------------------------------------------------------------------------

@@ -130,7 +130,8 @@ def test_any_number_of_processes_finds_the_same(folder: Path, bad_call: type[Rul
         assert text(Means(jobs)) == expected
     counts: list[tuple[int, int, float]] = []
     run(Discovery(Configurations()).files([Path(".")]), lambda *count: counts.append(count), means=Means(3))
-    assert [count[:2] for count in counts] == [(number, 100) for number in range(1, 101)]
+    steps = dict.fromkeys(count[:2] for count in counts if count[0])  # said again while nothing ends
+    assert list(steps) == [(number, 100) for number in range(1, 101)]
     shares = [share for *_, share in counts]
     assert shares == sorted(shares) and shares[-1] == 1
 
@@ -160,7 +161,7 @@ def test_an_interrupt_ends_all_processes_without_a_word(folder: Path, driver: Dr
     workers = pids(folder, 2)
     os.killpg(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=20)
-    assert (output, errors.strip()) == ("", "torchlint: interrupted")
+    assert (output, errors.strip()) == ("", "error: interrupted")
     assert process.returncode == 130
     assert all(is_gone(pid) for pid in workers)
 

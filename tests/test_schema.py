@@ -1,11 +1,12 @@
 """The JSON Schema of the configuration says what the reader of files says; the committed one is up to date.
 
-`python tests/test_schema.py` writes it anew.
+`python tests/test_schema.py` writes it anew, and the table of keys in docs/settings.md.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ else:
     import tomli as tomllib
 
 FILE = Path(__file__).parent.parent / "docs" / "torchlint.schema.json"
+GUIDE = FILE.with_name("settings.md")
 
 
 def written(found: dict[str, Any]) -> str:
@@ -35,6 +37,23 @@ def written(found: dict[str, Any]) -> str:
 def test_the_committed_schema_is_up_to_date() -> None:
     assert [rule for rule in registry.rules() if not rule.__module__.startswith("torchlint.rules.")] == []
     assert FILE.read_text("utf-8") == written(schema()), "run `python tests/test_schema.py`"
+
+
+def documented(page: str) -> str:
+    """docs/settings.md with the table of keys as they are now."""
+    rows = [f"| `{name}` | {_type(key.kind.schema())} | {key.meaning} |" for name, key in KEYS.items()]
+    table = "\n".join(["| Key | | |", "| --- | --- | --- |", *rows])
+    return re.sub(r"(?<=<!-- keys -->\n).*?(?=<!-- /keys -->)", lambda _: f"{table}\n", page, flags=re.DOTALL)
+
+
+def _type(found: dict[str, Any]) -> str:
+    """What a value is, in a word or two."""
+    names = {"array": "list", "object": "table", "boolean": "true or false"}
+    return "one of the formats" if "enum" in found else names.get(found["type"], found["type"])
+
+
+def test_every_key_is_in_the_guide() -> None:
+    assert GUIDE.read_text("utf-8") == documented(GUIDE.read_text("utf-8")), "run `python tests/test_schema.py`"
 
 
 def test_it_is_a_schema_that_knows_every_key() -> None:
@@ -94,3 +113,4 @@ def test_it_says_what_the_reader_says(bad_call: type[Rule], tmp_path: Path, text
 
 if __name__ == "__main__":
     FILE.write_text(written(schema()), "utf-8")
+    GUIDE.write_text(documented(GUIDE.read_text("utf-8")), "utf-8")

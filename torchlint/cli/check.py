@@ -161,6 +161,7 @@ Variables, instead of options that are not given:
     **variable("output-format"),
 )
 @click.option(
+    "-o",
     "--output-file",
     type=PathType(dir_okay=False),
     help="Write the findings to this file.",
@@ -173,7 +174,7 @@ Variables, instead of options that are not given:
 )
 @showing_options
 @color_option
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("-e", "--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings only: no summary, warnings or progress.")
 @click.option(
     "--stdin-filename", type=PathType(), metavar="PATH", help="The name of what `-` reads, for its configuration."

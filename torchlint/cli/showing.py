@@ -24,6 +24,7 @@ _OPTIONS = (
         help="Show the settings of PATH, where each comes from, and which rules that makes; lint nothing.",
     ),
     click.option(
+        "-w",
         "--watch",
         is_flag=True,
         help="Lint again whenever a file or a configuration changes, until Ctrl-C; the exit code is that of the last "

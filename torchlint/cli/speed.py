@@ -36,6 +36,7 @@ _OPTIONS = (
         **variable("jobs"),
     ),
     click.option(
+        "-n",
         "--no-cache",
         is_flag=True,
         help="Neither use nor write what earlier runs have found.",
