@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, prefilter
-from torchlint.model import dataflow, events, program, values
+from torchlint.model import dataflow, definitions, events, program, values
 from torchlint.pytorch import triggers
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     Pending = tuple[events.Backward | None, events.Event | None]
     """The backward whose gradients wait for the step, and what cleared them; no backward but an event: unknown."""
+
+_SETS_HOOK = "register_step_pre_hook"
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,14 @@ class ClearedGradients:
     clear: events.Clear
     backward: events.Backward
     step: events.Step
+
+
+@dataclass(frozen=True)
+class ClearingStep:
+    """`clear` is the first thing that the step of an optimizer does, by its class or by a hook that is set `at`."""
+
+    clear: events.Clear
+    at: python_ast.Site
 
 
 class ClearedBeforeStep(Rule):
@@ -80,11 +92,51 @@ class ClearedBeforeStep(Rule):
     def is_worth_a_parse(cls, data: bytes) -> bool:
         return prefilter.goes_backward(data)
 
-    def ask(self) -> Iterator[ClearedGradients]:
+    def ask(self) -> Iterator[ClearedGradients | ClearingStep]:
         """Steps that every path reaches with the fresh gradients just cleared."""
+        yield from self._clearing_steps()
         for trace in self.model.program.traces:
             for optimizer in self.model.ownership.optimizers(trace):
                 yield from self._cleared_in(trace, optimizer)
+
+    def _clearing_steps(self) -> Iterator[ClearingStep]:
+        """Steps that clear before they step, whoever has gone backward: of a class of this file, or by a hook."""
+        hooks = dict(self._hooks())
+        for trace in self.model.program.traces:
+            clear = self._first_clear(trace)
+            if clear is None or trace.root is None:
+                continue
+            if trace.root in hooks:
+                yield ClearingStep(clear, hooks[trace.root])
+            after = next((event for event in trace.of(events.Call) if event.order > clear.order), None)
+            if after is not None and self._is_step_of_base(after, trace.root):
+                yield ClearingStep(clear, after.site)
+
+    def _first_clear(self, trace: program.Trace) -> events.Clear | None:
+        """The clearing that a function begins with: of its first parameter, on every path, before anything else."""
+        root = trace.root
+        first = next(iter(trace.of_kinds(events.Clear, events.Backward, events.Call, events.Step)), None)
+        if root is None or not root.parameters or not isinstance(first, events.Clear) or first.target is None:
+            return None
+        is_own = values.resolved(first.target) is trace.frame.locals.get(root.parameters[0])
+        return first if is_own and first.explicit and not (first.path or first.loops or first.passed) else None
+
+    def _is_step_of_base(self, call: events.Call, function: definitions.FunctionInfo) -> bool:
+        """Whether a call is the `super().step(...)` of an optimizer's `step`."""
+        node, callee = self.model.tree.node(call.site), call.value.callee
+        if not isinstance(node, ast.Call) or not isinstance(callee, values.Unknown) or function.owner is None:
+            return False
+        is_step = callee.origin == "super" and python_ast.called_name(node) == function.name == "step"
+        return is_step and self.model.program.is_optimizer_class(function.owner)
+
+    def _hooks(self) -> Iterator[tuple[definitions.FunctionInfo, python_ast.Site]]:
+        """The functions that optimizers call before they step, and where they are told to."""
+        for trace in self.model.program.traces:
+            for event in trace.of(events.Call):
+                callee, given = event.value.callee, event.value.parents
+                hook = values.resolved(given[-1]) if len(given) == 2 else None
+                if callee is not None and callee.label == _SETS_HOOK and isinstance(hook, values.Function):
+                    yield hook.info, event.site
 
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[ClearedGradients]:
         """A state is the backward whose gradients are pending, and what cleared them; or that nobody knows."""
@@ -123,6 +175,14 @@ class ClearedBeforeStep(Rule):
         if clear.order < step.order:
             return any(clear.order < order < step.order for order in orders)
         return any(order > clear.order or order < step.order for order in orders)
+
+    def report_ClearingStep(self, step: ClearingStep) -> None:
+        self.report(
+            step.clear.site,
+            "gradients are cleared as the first thing of each step: it sees none",
+            related=[(step.at, "the step that would use them")],
+            help="clear them after the step",
+        )
 
     def report_ClearedGradients(self, cleared: ClearedGradients) -> None:
         name = cleared.step.name

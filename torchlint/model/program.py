@@ -140,6 +140,10 @@ class Program:
         """Whether objects of a class are modules."""
         return self.interpreter.classes.is_module_class(info)
 
+    def is_optimizer_class(self, info: ClassInfo) -> bool:
+        """Whether objects of a class are optimizers."""
+        return self.interpreter.classes.is_optimizer_class(info)
+
     def attributes_of(self, info: ClassInfo) -> dict[str, Value]:
         """What `__init__` of a class of this module stores in an object, by name."""
         template = self.interpreter.classes.template(info)

@@ -15,6 +15,11 @@ def may_repeat(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
     return _may_reach_end(loop.body) or any(isinstance(node, ast.Continue) for node in _own_nodes(loop.body))
 
 
+def leaves_only_by_its_end(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Whether no iteration of a loop is cut short by `break` or `continue`."""
+    return not any(isinstance(node, (ast.Break, ast.Continue)) for node in _own_nodes(loop.body))
+
+
 def _may_reach_end(block: Sequence[ast.stmt]) -> bool:
     """Whether what follows a block may be reached."""
     return all(map(_may_be_passed, block))

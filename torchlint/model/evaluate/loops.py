@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from torchlint.model.evaluate.leaving import may_repeat
+from torchlint.model.evaluate.leaving import leaves_only_by_its_end, may_repeat
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Loop
 from torchlint.model.state import LoopScope
-from torchlint.model.values import Parameters, Phi, Unknown, Value, resolved
+from torchlint.model.values import Container, Instance, Parameters, Phi, Unknown, Value, resolved
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import is_literal, site_of
 
+MAX_OBJECTS = 8
+"""Objects in a list for each of which the body of a loop is interpreted."""
 LoopNode = ast.For | ast.AsyncFor | ast.While
 
 
@@ -22,6 +24,10 @@ class Loops(Part):
     def run_for(self, node: ast.For | ast.AsyncFor) -> None:
         """Run a loop over what an iterable yields."""
         iterable = self.expressions.value(node.iter)
+        objects = objects_in(iterable) if may_repeat(node) and leaves_only_by_its_end(node) else []
+        if objects:
+            self._run_each(node, objects)
+            return
 
         def begin() -> None:
             self.assignments.assign_target(node.target, self.elements.iterate(iterable, node))
@@ -29,6 +35,14 @@ class Loops(Part):
         with self.state.block():
             self.state.mode, _ = self.observations.suspended.get(iterable, (self.state.mode, None))
             self._loop(node, begin, iterable, certain=holds_parameters(iterable))
+
+    def _run_each(self, node: ast.For | ast.AsyncFor, objects: Sequence[Value]) -> None:
+        """Run the body for each of a few objects in turn: callbacks, hooks."""
+        for item in objects:
+            if self.state.alive:
+                self.assignments.assign_target(node.target, item)
+                self.statements.run(node.body)
+        self.statements.run(node.orelse)
 
     def run_while(self, node: ast.While) -> None:
         """Run a loop that begins with its test."""
@@ -74,6 +88,16 @@ class Loops(Part):
             _close(phi, self.state.frame.locals.get(name))
         for key, phi in scope.heap_phis.items():
             _close(phi, self.state.heap.get(key))
+
+
+def objects_in(iterable: Value) -> Sequence[Value]:
+    """The objects of this program's own that a list surely holds, in order; none where there may be others, or many."""
+    iterable = resolved(iterable)
+    if not isinstance(iterable, Container) or iterable.kind not in ("list", "tuple") or iterable.grown:
+        return []
+    objects = [resolved(item) for item in iterable.parents]
+    few = 0 < len(objects) <= MAX_OBJECTS and not iterable.known_parts
+    return objects if few and all(isinstance(item, Instance) for item in objects) else []
 
 
 def holds_parameters(value: Value) -> bool:
