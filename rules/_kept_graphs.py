@@ -25,7 +25,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch.api import GradMode
-from torchlint.syntax.python_ast import Site, dotted, site_of
+from torchlint.syntax.python_ast import Site, dotted, site_of, walk
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,10 @@ class KeptGraphs:
         """Whether the tensor is made anew in each iteration."""
         if loop is None:
             return not isinstance(value, Unknown) or value.origin == "call"
-        if loop in value.loops:
+        if _repeats(loop, value.loops):
             return True
-        return isinstance(value, Phi) and any(loop in item.loops for item in value.parents)
+        parts = value.elements() if isinstance(value, Container) else value.parents if isinstance(value, Phi) else ()
+        return any(_repeats(loop, item.loops) for item in parts)
 
     def _drained(self, container: Value, loop: Loop | None, trace: Trace) -> bool:
         if container.has_use(*_EMPTYING):
@@ -192,7 +193,7 @@ class KeptGraphs:
         """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""
         graph = self.tracking.graph(keep.value, carried=False)
         for event in trace.of(Backward):
-            if loop is None or loop in event.loops:
+            if loop is None or _repeats(loop, event.loops):
                 through = self.tracking.pass_through(event.loss, carried=False)
                 if keep.value in through or event.loss in graph or _shares_result(graph & through, loop):
                     return event
@@ -204,15 +205,35 @@ class KeptGraphs:
         """Whether a backward pass goes through what has been kept: after the loop, or where none does in it."""
         for event in trace.of_kinds(Backward, Grad):
             graph = self.tracking.pass_through(event.outputs)
-            if container in graph or (keep.how == "add" and self._continues(keep, event.outputs)):
+            if container in graph and not self._piles_up(keep, container, loop, event):
+                return True
+            if keep.how == "add" and self._continues(keep, event.outputs):
                 return True
             if _is_made_of_what_was_kept(graph, keep.value, container):
                 return True
             if backward is None and (keep.value in graph or not graph.isdisjoint(keep.value.parents)):
                 return True
-            if loop is not None and loop not in event.loops and keep.value in graph:
+            if loop is not None and not _repeats(loop, event.loops) and keep.value in graph:
                 return True
         return False
+
+    def _piles_up(self, keep: Keep, container: Value, loop: Loop | None, used: Backward | Grad) -> bool:
+        """Whether a list that each iteration goes backward through keeps what it holds: nothing ever empties it."""
+        if loop is None or loop not in used.loops or keep.how != "append":
+            return False
+        return isinstance(container, Container) and container.kind == "list" and not self._is_cut_off(keep)
+
+    def _is_cut_off(self, keep: Keep) -> bool:
+        """Whether what has this last name is made more than once, or something is deleted from it or set in it:
+        `del model.saved[:]`; of a local name in its function."""
+        last, tree = keep.name.rpartition(".")[2], self.program.tree
+        function = self.program.definitions.function_around(tree.node(keep.site))
+        root = function.node if function is not None and "." not in keep.name else tree.module
+        nodes = [node for node in walk(root) if isinstance(node, (ast.Assign, ast.Delete))]
+        targets = [item for node in nodes for target in node.targets for item in _targets(target)]
+        made = [item for item in targets if dotted(item).rpartition(".")[2] == last]
+        cut = (item.value for item in targets if isinstance(item, ast.Subscript))
+        return len(made) > 1 or any(dotted(item).rpartition(".")[2] == last for item in cut)
 
     def _continues(self, keep: Keep, outputs: Value) -> bool:
         """Whether the sum itself, at any iteration, is in the graph of a pass."""
@@ -237,12 +258,13 @@ class KeptGraphs:
         return (keep.site, site_of(node.value)) if isinstance(node, ast.Assign) else (keep.site,)
 
     def _made_from_data(self, value: Value, loop: Loop) -> bool:
-        """Whether a module made the tensor of what the loop's own iteration over a loader yields."""
+        """Whether a module made the tensor of what the loop's own iteration over a loader, or over a list, yields."""
         graph = self.tracking.graph(value)
-        inputs = [item for made in graph if is_forward(made) for item in made.parents]
-        return any(
-            isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site
-            for item in ancestry(inputs)
+        inputs = ancestry([item for made in graph if is_forward(made) for item in made.parents])
+        over = resolved(loop.over) if loop.over is not None else None
+        listed = _unpacked(over) if isinstance(over, Container) else set()
+        return any(isinstance(item, Tensor) and item in listed for item in inputs) or any(
+            isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site for item in inputs
         )
 
     def _stays_unseen(self, trace: Trace, keep: Keep, container: Value) -> bool:
@@ -344,8 +366,39 @@ def _is_leaf(value: Value) -> bool:
     return bool(ends) and all(isinstance(item, Parameters) or (isinstance(item, Tensor) and item.leaf) for item in ends)
 
 
+def _targets(target: ast.expr) -> list[ast.expr]:
+    """What is assigned or deleted: each element of a tuple."""
+    return [*target.elts] if isinstance(target, ast.Tuple) else [target]
+
+
 def _trains(loop: Loop, trace: Trace) -> bool:
-    return any(loop in backward.loops for backward in trace.of(Backward))
+    return any(_repeats(loop, event.loops) for event in trace.of_kinds(Backward, Step))
+
+
+def _unpacked(container: Container) -> set[Value]:
+    """What is in a list, or in the tuples in it."""
+    found: set[Value] = set()
+    stack: list[Value] = [container]
+    while stack:
+        for item in inputs_of(stack.pop()):
+            if item not in found:
+                found.add(item)
+                stack.extend(item.elements() if isinstance(item, Container) else ())
+    return found
+
+
+def _repeats(loop: Loop, loops: tuple[object, ...]) -> bool:
+    """Whether something in these loops happens in each iteration of a loop: of its own, or of the generator's that it
+    goes over."""
+    return loop in loops or not _loops_of_generator(loop).isdisjoint(loops)
+
+
+def _loops_of_generator(loop: Loop) -> set[object]:
+    """The loops of a generator of this program that yield what a loop goes over."""
+    over = resolved(loop.over) if loop.over is not None else None
+    if not isinstance(over, Container) or over.kind != "generator":
+        return set()
+    return {inner for item in over.elements() for inner in item.loops} - set(over.loops)
 
 
 def _shares_result(shared: set[Value], loop: Loop | None) -> bool:

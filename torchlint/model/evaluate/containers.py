@@ -7,7 +7,7 @@ import ast
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Keep
-from torchlint.model.values import Container, External, Module, Phi, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Container, External, Instance, Module, Phi, Plain, Tensor, Unknown, Value, resolved
 from torchlint.syntax.python_ast import dotted, site_of
 
 
@@ -60,8 +60,20 @@ class Containers(Part):
         known = isinstance(receiver, Container) or called_attribute(node) != "add"
         if known and isinstance(receiver, (Container, Unknown, Phi)):
             assert isinstance(node.func, ast.Attribute)
-            self.state.emit(Keep(site_of(node), receiver, value, "append", dotted(node.func.value)))
+            kept = self._contents(value, node)
+            self.state.emit(Keep(site_of(node), receiver, kept, "append", dotted(node.func.value)))
         return Plain(node, None)
+
+    def _contents(self, value: Value, node: ast.Call) -> Value:
+        """What an object of a class of this program holds: its attributes, or, without an `__init__`, what it was
+        given; any other value."""
+        made = resolved(value)
+        if not isinstance(made, Instance):
+            return value
+        held = [part for (owner, _), part in self.state.heap.items() if owner is made]
+        if not held and made.info.method("__init__") is None:
+            held = list(made.parents)
+        return self.state.stamp(Container(node, "object", tuple(held)))
 
     def _extend(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
