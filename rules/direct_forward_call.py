@@ -76,7 +76,6 @@ class DirectForwardCall(Rule):
 
     code = "TL306"
     category = Category.PEDANTIC
-    preview = True
     triggers = ((b"forward",), (b"torch",))
     calls = frozenset({"forward"})
 
