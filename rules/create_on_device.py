@@ -1,0 +1,170 @@
+"""Tensors that are made on the CPU and copied, step after step."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, Safety, edits
+from torchlint.pytorch import naming
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_MADE = frozenset(f"torch.{name}" for name in ("zeros", "ones", "full", "eye", "arange", "linspace", "empty"))
+"""What makes the same values on every device; random numbers come from another generator there."""
+_OTHERWISE = frozenset({"device", "out", "pin_memory", "requires_grad", None})
+"""Arguments with which `device` would be a second one, or mean something else."""
+_DEVICE = re.compile(r"(?:^|_)(?:device|dev)\d?$", re.IGNORECASE)
+_ACCELERATOR = re.compile(r"(?:cuda|mps|xpu)(?::\d+)?$")
+_STEPS = frozenset({"forward", "training_step", "validation_step"})
+_SET_UP = re.compile(r"^_*(?:init|reset|build|make|create|set_?up|load|register|precompute|alloc)")
+
+
+@dataclass(frozen=True)
+class CopiedToDevice:
+    """What `made` makes is copied to a device by the call at `site`, in every `when`."""
+
+    site: Site
+    made: Site
+    name: str
+    device: str
+    when: str
+
+
+class CreateOnDevice(Rule):
+    """A tensor is made on the CPU and copied to the device, in every step anew.
+
+    ## What it does
+    Finds `torch.zeros(...).to(device)`, `.cuda()`, and the same of `ones`, `full`, `eye`, `arange`, `linspace` and
+    `empty`, in a loop, in `forward`, and in the steps of a Lightning module. Random numbers are left alone, since each
+    device has a generator of its own, and so are functions that set something up, tests, and a move to a type.
+
+    ## Why is this bad?
+    Each step allocates and fills the tensor on the CPU, and then copies it, for which the CPU waits. With `device=` it
+    is made where it is needed. One such line costs little; in a small model that is called often it shows.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    class Embedding(nn.Module):
+        def forward(self, tokens):
+            positions = torch.arange(tokens.shape[1]).to(tokens.device)
+            return self.words(tokens) + self.positions(positions)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch import nn
+
+    class Embedding(nn.Module):
+        def forward(self, tokens):
+            positions = torch.arange(tokens.shape[1], device=tokens.device)
+            return self.words(tokens) + self.positions(positions)
+    ```
+
+    ## Fix safety
+    Safe: the values and their type are the same.
+
+    ## References
+    - [Performance tuning guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html): "Create tensors
+      directly on the target device"
+    """
+
+    code = "TL406"
+    category = Category.PERFORMANCE
+    preview = True
+    triggers = ((b"torch",), (b"zeros", b"ones", b"full", b"eye", b"arange", b"linspace", b"empty"), (b".to", b".cuda"))
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        return super().may_fire(data) and _COPY.search(data) is not None
+
+    def ask(self) -> Iterator[CopiedToDevice]:
+        if naming.TEST_PATH.search(self.model.tree.source.path):
+            return
+        for call in self.model.tree.of_type(ast.Call):
+            device = _device_of(call, self.model.tree.code)
+            made = call.func.value if device and isinstance(call.func, ast.Attribute) else None
+            if device and isinstance(made, ast.Call) and self._is_made(made):
+                when = self._when(call)
+                if when:
+                    name = self.model.tree.code(made.func)
+                    yield CopiedToDevice(python_ast.site_of(call), python_ast.site_of(made), name, device, when)
+
+    def _is_made(self, made: ast.Call) -> bool:
+        """Whether a call makes a tensor whose values are the same on every device."""
+        if any(item.arg in _OTHERWISE for item in made.keywords) or not made.args:
+            return False
+        return self.model.definitions.qualified(python_ast.dotted(made.func), made) in _MADE
+
+    def _when(self, call: ast.Call) -> str:
+        """How often a call happens: in every iteration, or every call of `forward`; empty if only once."""
+        for above in self.model.tree.ancestors(call):
+            if isinstance(above, python_ast.LOOPS) and _is_below(call, above, self.model.tree):
+                function = self.model.definitions.function_around(above)
+                return "" if function is not None and _SET_UP.match(function.name) else "iteration"
+            if isinstance(above, python_ast.FUNCTIONS):
+                is_method = isinstance(self.model.tree.parent(above), ast.ClassDef)
+                return f"`{above.name}`" if is_method and above.name in _STEPS else ""
+        return ""
+
+    def report_CopiedToDevice(self, answer: CopiedToDevice) -> None:
+        self.report(
+            answer.site,
+            f"`{answer.name}` makes its tensor on the CPU, and copies it to the device in every {answer.when}",
+            help=f"make it there: `device={answer.device}`",
+            fix=self._fix(answer),
+        )
+
+    def _fix(self, answer: CopiedToDevice) -> edits.Change | None:
+        copied = self.nodes.at(answer.site) if self.nodes is not None else None
+        made = self.model.tree.code(self.model.tree.node(answer.made))
+        if copied is None or "\n" in made + answer.device:
+            return None
+        text = f"{made[:-1].rstrip().removesuffix(',')}, device={answer.device})"
+        return edits.Change(f"add `device={answer.device}`", [edits.Replace(copied, text)], Safety.SAFE)
+
+
+_COPY = re.compile(
+    rb"(?:\b(?:zeros|ones|full|eye|arange|linspace|empty)\s*\(|from\s+torch\s+import\b)[\s\S]{0,1000}?\)\s*\.\s*(?:to|cuda)\s*\("
+)
+
+
+def _device_of(call: ast.Call, code: Callable[[ast.AST], str]) -> str:
+    """The device that a call of `to` or `cuda` copies to and nothing else, as it is written; else empty."""
+    given = [*call.args, *(item.value for item in call.keywords if item.arg == "device")]
+    is_plain = len(call.args) + len(call.keywords) == len(given)
+    if not isinstance(call.func, ast.Attribute) or not is_plain or len(given) > 1:
+        return ""
+    if call.func.attr == "cuda" and not given:
+        return '"cuda"'
+    if call.func.attr not in ("to", "cuda") or not given or not _is_device(given[0]):
+        return ""
+    return code(given[0])
+
+
+def _is_device(node: ast.expr) -> bool:
+    """Whether an expression stands for a device, rather than for a type or another tensor."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and _ACCELERATOR.match(node.value) is not None
+    if isinstance(node, ast.Call):
+        return python_ast.dotted(node.func) == "torch.device"
+    return _DEVICE.search(python_ast.dotted(node).rpartition(".")[2]) is not None
+
+
+def _is_below(node: ast.AST, loop: ast.AST, tree: python_ast.PythonTree) -> bool:
+    """Whether a node stands in the body of a loop, rather than in what it goes over."""
+    inside = node
+    for above in tree.ancestors(node):
+        if above is loop:
+            break
+        inside = above
+    return any(inside is item for item in getattr(loop, "body", ()))
