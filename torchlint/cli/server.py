@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import click
 
 from torchlint.cli.errors import UserError
 from torchlint.cli.options import HELP
-
-_INSTALL = 'the language server needs pygls: pip install "torchlint[lsp]"'
+from torchlint.server.installation import MISSING, is_installed
 
 
 def _address(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
@@ -34,8 +31,8 @@ def server(stdio: bool, tcp: tuple[str, int] | None) -> None:
     """
     if stdio and tcp:
         raise click.UsageError("--stdio and --tcp exclude each other")
-    if not find_spec("pygls"):
-        raise UserError(_INSTALL)
+    if not is_installed():
+        raise UserError(MISSING)
     from torchlint.server import features
 
     if tcp:
