@@ -30,7 +30,7 @@ LAYERS = (
     {"outputs"},
     {"run", "adoption", "trace"},
     {"verify"},
-    {"server", "testing"},
+    {"server", "testing", "jupyter"},
     {"cli"},
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
