@@ -42,9 +42,9 @@ test("the server is handed its own settings only", () => {
 
 test("paths may start at home or in the folder that is open", () => {
   const values = { path: " ~/bin/torchlint ", interpreter: "${workspaceFolder}/.venv/bin/python", importStrategy: "?" };
-  assert.deepEqual(wishOf(configuration(values), "/work/$&", "/home/$1"), {
+  assert.deepEqual(wishOf(configuration(values), "/project/$&", "/home/$1"), {
     path: "/home/$1/bin/torchlint",
-    interpreter: "/work/$&/.venv/bin/python",
+    interpreter: "/project/$&/.venv/bin/python",
     importStrategy: "fromEnvironment",
   });
   assert.equal(wishOf(configuration({ path: "~user/x" }), undefined, "/home/me").path, "~user/x");
