@@ -92,8 +92,14 @@ class KeptGraphs:
             if not self._made_in(keep.value, loop):
                 return None
             if number == len(loops) or self._computes(trace, keep, loop):
-                return self._kept_over(trace, keep, container, loop)
+                around = [outer for outer in loops[number:] if self._fills(keep, container, outer, trace)]
+                found = (self._kept_over(trace, keep, container, each) for each in (loop, *around))
+                return next((kept for kept in found if kept is not None), None)
         return None
+
+    def _fills(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
+        """Whether each iteration of a loop adds to a list that it goes backward through, and that nothing empties."""
+        return any(self._piles_up(keep, container, loop, backward) for backward in trace.of(Backward))
 
     def _computes(self, trace: Trace, keep: Keep, loop: Loop | None) -> bool:
         """Whether what is kept is computed in each iteration of a loop, rather than handed on from a dictionary."""
