@@ -42,6 +42,8 @@ class KeptGraph:
     loop: Loop | None
     backward: Backward | None
     framework: bool = False
+    is_drawn_from: bool = False
+    """Whether a backward pass goes through what the list holds."""
 
     @property
     def is_used_inside(self) -> bool:
@@ -125,7 +127,8 @@ class KeptGraphs:
             over_data = loop is not None and (self._made_from_data(keep.value, loop) or _trains(loop, trace))
             if not over_data or not self._stays_unseen(trace, keep, container):
                 return None
-        return KeptGraph(keep, self._site(keep, loop), loop, backward)
+        is_drawn_from = self._fills(keep, container, loop, trace) and backward is not None
+        return KeptGraph(keep, self._site(keep, loop), loop, backward, is_drawn_from=is_drawn_from)
 
     def _is_cut_in_place(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
         """`hidden[i] = repackage(hidden[i])` before the entry is set again: what it held lets its graph go."""
@@ -225,6 +228,8 @@ class KeptGraphs:
 
     def _piles_up(self, keep: Keep, container: Value, loop: Loop | None, used: Backward | Grad) -> bool:
         """Whether a list that each iteration goes backward through keeps what it holds: nothing ever empties it."""
+        if container not in self.tracking.pass_through(used.outputs):
+            return False
         if loop is None or loop not in used.loops or keep.how != "append":
             return False
         return isinstance(container, Container) and container.kind == "list" and not self._is_cut_off(keep)

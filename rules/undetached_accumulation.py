@@ -106,10 +106,14 @@ class UndetachedAccumulation(Rule):
             kept.site,
             f"this {verb} `{place}`: {cost}",
             related=related,
-            help="use `.item()` for a number"
-            if kept.keep.how == "add"
-            else "use `.detach()`, or `.item()` for a number",
+            help=_help(kept),
             severity=Severity.ERROR if kept.holds_activations else Severity.WARNING,
             confidence=Confidence.HIGH if kept.backward is not None or kept.framework else Confidence.MEDIUM,
-            fix=None if kept.is_used_inside else repairs.detach(self.model, self.nodes, kept),
+            fix=None if kept.is_used_inside or kept.is_drawn_from else repairs.detach(self.model, self.nodes, kept),
         )
+
+
+def _help(kept: KeptGraph) -> str:
+    if kept.is_drawn_from:
+        return f"empty `{kept.keep.name}` once `backward` has gone through it"
+    return "use `.item()` for a number" if kept.keep.how == "add" else "use `.detach()`, or `.item()` for a number"
