@@ -1,17 +1,21 @@
-"""docs/recipes.md names rules that there are, and says which are previews."""
+"""Pages that answer by rules name rules that there are, and say which are previews."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
 from torchlint.engine import registry
 
-RECIPES = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text("utf-8")
+DOCS = Path(__file__).parent.parent / "docs"
 
 
-def test_rules_are_named_as_they_are() -> None:
+@pytest.mark.parametrize(("page", "least"), [("recipes.md", 30), ("from-other-linters.md", 15)])
+def test_rules_are_named_as_they_are(page: str, least: int) -> None:
     previews = {rule.rule_name(): rule.preview for rule in registry.rules()}
-    named = {name: bool(mark) for name, mark in re.findall(r"`([a-z]+(?:-[a-z]+)+)`( \(p\))?", RECIPES)}
-    assert len(named) > 30
+    text = (DOCS / page).read_text("utf-8")
+    named = {name: bool(mark) for name, mark in re.findall(r"`([a-z]+(?:-[a-z]+)+)`( \(p\))?", text)}
+    assert len(named) > least
     assert named == {name: previews[name] for name in named}
