@@ -31,6 +31,13 @@ def test_a_fix_needs_a_replacement_in_the_lowest_release() -> None:
     assert found(code, "removed-api", (1, 7)) == [("removed-api", False)]
 
 
+def test_loading_is_unsafe_in_old_releases() -> None:
+    code = b"import torch\nstate = torch.load(path, map_location='cpu')\n"
+    assert found(code, "unsafe-load", (2, 5)) == [("unsafe-load", True)]
+    assert found(code, "unsafe-load", (2, 6)) == []
+    assert found(b"import torch\nstate = torch.load(path, None, pickle)\n", "unsafe-load", (2, 5)) == []
+
+
 @pytest.mark.parametrize("argument", [".", "sub", "sub/a.py"])
 def test_the_files_named_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str) -> None:
     monkeypatch.chdir(tmp_path)

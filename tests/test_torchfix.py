@@ -30,7 +30,10 @@ ALIASES = {alias for meta in registry.metas() for alias in meta.aliases}
         ("TOR101", "import torch\nq, r = torch.qr(a)\n"),
         ("TOR101", "import torch\nx = torch.range(0, 3)\n"),
         ("TOR101", "import torch\nwith torch.cuda.amp.autocast():\n    pass\n"),
+        ("TOR102", "import torch\nx = torch.load(path, weights_only=False)\n"),
         ("TOR103", "from functorch import vmap\nf = vmap(g)\n"),
+        ("TOR201", "from torchvision import models\nnet = models.resnet50(pretrained=True)\n"),
+        ("TOR202", "from torchvision.transforms import v2\nmake = v2.ToTensor()\n"),
     ],
 )
 def test_what_it_found_is_found(code: str, program: str) -> None:
