@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, edits, repairs
 from torchlint.model import events, values
 from torchlint.model.queries import changed_api, version_guards
-from torchlint.pytorch import changes
+from torchlint.pytorch import changes, losses
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -99,7 +99,9 @@ class DeprecatedApi(Rule):
     def may_fire(cls, data: bytes) -> bool:
         if not super().may_fire(data):
             return False
-        return _may_use_old_scheduler(data) or any(pattern.search(data) for pattern in _SIGNS)
+        if _may_use_old_scheduler(data) or _may_lack_argument(data) or any(sign.search(data) for sign in _SIGNS):
+            return True
+        return any(one.search(data) and other.search(data) for one, other in _TOGETHER)
 
     def ask(self) -> Iterator[changed_api.Use | NumberFirst | OldScheduler]:
         counted = [change for change in changes.DEPRECATIONS if self._counts(change)]
@@ -213,37 +215,65 @@ def _scheduler_of(event: events.Event) -> values.Value | None:
 
 _COMMON = frozenset("range qr lu cross cholesky Container".split())
 """Last names that say little by themselves."""
+_UPSAMPLE = frozenset("upsample upsample_nearest upsample_bilinear".split())
+"""Functions whose names many modules give to their parts."""
+_AMP = frozenset("autocast GradScaler custom_fwd custom_bwd".split())
+"""Names that `torch.amp` has as well."""
 _INIT = frozenset(change.last_name for change in changes.DEPRECATIONS if change.name.startswith("torch.nn.init."))
 _MODULES = (
     *("functorch.", "torch.ao.quantization.", "torch.distributed.checkpoint.", "torch.nn.init.", "torch.profiler."),
-    *("torch.testing.", "torchvision.transforms."),
+    "torch.testing.",
 )
 """Modules whose name says more than those in them, which many others have."""
-_NAMES = frozenset(
-    change.last_name
+_CALLED = [
+    change
     for change in changes.DEPRECATIONS
     if change.status is changes.Status.WARNS and not change.keyword and not change.name.startswith(_MODULES)
-)
-_NAMES -= _COMMON | {"step", "get_lr", "add_", "addcmul_", "addcdiv_"}
+]
+_LACKING = {change.last_name: change.lacks for change in _CALLED if change.lacks and change.last_name not in _COMMON}
+"""The argument that a call must lack, by the last name of the function."""
+_NAMES = {change.last_name for change in _CALLED} - _COMMON - _UPSAMPLE - _AMP - _LACKING.keys()
+_NAMES -= {"step", "get_lr", "add_", "addcmul_", "addcdiv_", "is_compiling"}
 
 
 def _any(names: Iterable[str]) -> bytes:
     return "|".join(sorted(names)).encode()
 
 
+_LACKS = [
+    re.compile(rb"%s\b(?!\s*\([^()]{0,400}\b%s\s*=)" % (name.encode(), argument.encode()))
+    for name, argument in sorted(_LACKING.items())
+]
+"""Names, unless they are called with the argument and no other call in between."""
+
+
+def _may_lack_argument(data: bytes) -> bool:
+    found = (match.start() for pattern in _LACKS for match in pattern.finditer(data))
+    return any(not data[max(0, start - 6) : start].endswith((b"np.", b"numpy.")) for start in found)
+
+
 _NUMBER_FIRST = re.compile(rb"\badd(?:c(?:mul|div))?_\s*\((?:(?![^\n]*\b(?:alpha|value))[^\n]*,|\s*\n)")
 _SCHEDULER = re.compile(rb"\.\s*get_lr\s*\(|(?:sched|LR)\w*\s*\.\s*step\s*\(\s*[^)\s]")
+_IMPORT = rb"\s+import\b(?:\s*\([^()]{0,4000}?|(?:\\\n|[^\n;]){0,400}?)\b(?:%s)\b"
 _SIGNS = (
-    re.compile(rb"\b(?:size_average|reduce)\s*=|gumbel_softmax[^\n]*eps|\b(?:%s)\b" % _any(_NAMES)),
+    re.compile(rb"\bsize_average\s*=|gumbel_softmax[^\n]*eps|\b(?:%s)\b" % _any(_NAMES)),
     re.compile(rb"\b(?:functorch|ao\W{1,9}quantization|distributed\W{1,9}checkpoint)\b|profile[^\n]*use_cuda"),
-    re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b"),
-    re.compile(rb"\btorchvision\b[\s\S]*\bpretrained\w*\s*="),
-    re.compile(rb"\bv2\b[\s\S]*\bToTensor\b"),
-    re.compile(rb"\.\s*(?:%s)\s*\(" % _any(_COMMON)),
-    re.compile(rb"from\s+torch[\w.]*\s+import\b[^;=]{0,400}?\b(?:%s)\b" % _any(_COMMON | _INIT)),
+    re.compile(rb"(?<!linalg)\.\s*(?:%s)\s*\(|(?<!self)\.\s*(?:%s)\b" % (_any(_COMMON), _any(_UPSAMPLE))),
+    re.compile(rb"from\s+torch[\w.]*" + _IMPORT % _any(_COMMON | _UPSAMPLE)),
+    re.compile(rb"from\s+torch\.nn\.init" + _IMPORT % _any(_INIT)),
     re.compile(rb"\binit\b[\s\S]{0,9}\b(?:%s)\s*\(" % _any(_INIT)),
     _NUMBER_FIRST,
 )
+_TOGETHER = (
+    (re.compile(rb"\breduce\s*="), re.compile(rb"\b(?:%s)\b" % _any({*losses.OLD, *losses.OLD.values()}))),
+    (
+        re.compile(rb"\b(?:%s)\b" % _any(_AMP)),
+        re.compile(rb"\b(?:cuda|cpu)[\s.\\]{1,9}(?:amp|as)\b|\b(?:cuda|cpu)\s+import\b[^;=]{0,400}?\bamp\b"),
+    ),
+    (re.compile(rb"\bis_compiling\b"), re.compile(rb"\b_utils\b")),
+    (re.compile(rb"\bassert_allclose\b"), re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
+)
+"""Signs of which one says nothing without the other."""
 
 
 def _may_use_old_scheduler(data: bytes) -> bool:

@@ -156,7 +156,7 @@ class DropoutIgnoresMode(Rule):
             return python_ast.site_of(call.func) if self._is_layer(call.func) else None
         if not isinstance(call.func, ast.Name):
             return None
-        uses = [node for node in ast.walk(method.node) if isinstance(node, ast.Name) and node.id == call.func.id]
+        uses = self._variables_of(method)[call.func.id]
         statements = [self.model.tree.parent(node) for node in uses if isinstance(node.ctx, ast.Store)]
         assigned = statements[0] if len(statements) == 1 else None
         if not isinstance(assigned, ast.Assign) or not self._is_layer(assigned.value):
@@ -164,6 +164,19 @@ class DropoutIgnoresMode(Rule):
         reads = [(node, self.model.tree.parent(node)) for node in uses if isinstance(node.ctx, ast.Load)]
         is_only_called = all(isinstance(around, ast.Call) and around.func is node for node, around in reads)
         return python_ast.site_of(assigned.value) if is_only_called else None
+
+    def _variables_of(self, method: definitions.FunctionInfo) -> dict[str, list[ast.Name]]:
+        """Where each name stands in a method."""
+        if method not in self._variables:
+            found = self._variables[method] = {}
+            for node in ast.walk(method.node):
+                if isinstance(node, ast.Name):
+                    found.setdefault(node.id, []).append(node)
+        return self._variables[method]
+
+    @cached_property
+    def _variables(self) -> dict[definitions.FunctionInfo, dict[str, list[ast.Name]]]:
+        return {}
 
     def _is_layer(self, node: ast.expr) -> bool:
         """Whether an expression makes a dropout layer of PyTorch that drops something."""

@@ -91,11 +91,11 @@ class SchedulerNeverStepped(Rule):
         variables = _Variables(self.model.tree, self._is_local)
         for statement in self.model.tree.of_type(ast.Assign, ast.AnnAssign):
             variable, calls = _variable(statement), _scheduler_calls(statement.value)
-            if variable is None or not calls or not variables.are_left_alone(variable):
+            if variable is None or not calls or not all(map(self._makes_scheduler, calls)):
                 continue
-            if self._is_switched_off(variable.id):
+            if not variables.are_left_alone(variable) or self._is_switched_off(variable.id):
                 continue
-            if all(map(self._makes_scheduler, calls)) and self._is_for_here(statement):
+            if self._is_for_here(statement):
                 for call in calls:
                     yield NeverStepped(site_of(call), variable.id, self._step_of(call, statement))
 

@@ -182,7 +182,9 @@ def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
 
 
 def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> list[type[Rule]]:
-    """The rules that look at a file of these bytes: those that may fire, if it has to be parsed for one of them.
+    """The rules that look at a file of these bytes: those that may fire.
+
+    If no rule that reads functions first finds one that is worth it, none of these looks: to ask the model is dear.
 
     What trains in a module that the file imports is `imported`.
     """
@@ -191,9 +193,10 @@ def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> 
         together = data + b"\n" + imported
         return [rule for rule in rules if rule.may_fire(together)]
     able = [rule for rule in rules if rule.may_fire(data)]
-    quick_first = sorted(able, key=lambda rule: "is_worth_a_parse" in vars(rule))
+    readers = [rule for rule in able if "is_worth_a_parse" in vars(rule)]
     with collector_paused():
-        return able if any(rule.is_worth_a_parse(data) for rule in quick_first) else []
+        trains = any(rule.is_worth_a_parse(data) for rule in readers)
+    return able if trains else [rule for rule in able if rule not in readers]
 
 
 def unread_finding(path: str, problem: Unread) -> Finding:

@@ -123,6 +123,8 @@ class Definitions:
         self.scopes = Scopes(tree)
         self._around: dict[ast.AST, FunctionInfo | None] = {}
         """The innermost function that holds each node that was asked for."""
+        self._names: dict[ast.expr, str] = {}
+        """The qualified name of each expression that was asked for: most rules ask for all that is called."""
         self._collect_definitions()
         self._collect_attributes()
 
@@ -312,7 +314,10 @@ class Definitions:
 
     def named(self, node: ast.expr) -> str:
         """The qualified name that an expression is where it stands: `torch.no_grad`; empty of what is no name."""
-        return self.qualified(dotted(node), node)
+        known = self._names.get(node)
+        if known is None:
+            known = self._names[node] = self.qualified(dotted(node), node)
+        return known
 
 
 _BINDING = (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor, ast.comprehension, ast.NamedExpr)

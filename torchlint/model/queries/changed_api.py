@@ -38,6 +38,13 @@ class ChangedApi:
         for change in changes:
             self._by_name.setdefault(change.name, []).append(change)
         self._last_names = {name.rpartition(".")[2] for name in self._by_name}
+        imported = {target.partition(".")[0] for target in definitions.scopes.anywhere().values()}
+        self._whole_modules = {
+            last
+            for module, _, last in (name.rpartition(".") for name in self._by_name)
+            if last in (_CLASS, _FUNCTION) and module.partition(".")[0] in imported
+        }
+        """`<Class>` or `<function>`, where all those of a module that the file may name have changed."""
         self._missing = {name for name, found in self._by_name.items() if found[0].status is Status.MISSING}
 
     def uses(self) -> Iterator[Use]:
@@ -58,11 +65,19 @@ class ChangedApi:
 
     def _calls(self) -> Iterator[Use]:
         for call in self._tree.of_type(ast.Call):
-            name = self._qualified(call.func)
+            name = self._qualified(call.func) if self._may_name_change(call.func) else ""
             for change in self._changes(name):
                 keyword = next((item for item in call.keywords if item.arg == change.keyword), None)
                 if change.name not in self._missing and _applies(change, call, keyword):
                     yield Use(change, name, call, keyword)
+
+    def _may_name_change(self, node: ast.expr) -> bool:
+        """Whether the last part of a name allows it to be one of these: it is the same in the qualified name."""
+        if not isinstance(node, ast.Attribute):
+            return isinstance(node, ast.Name)
+        return (
+            node.attr in self._last_names or (_CLASS if node.attr[:1].isupper() else _FUNCTION) in self._whole_modules
+        )
 
     def _decorators(self) -> Iterator[Use]:
         """`@custom_fwd`, which is called with the function."""
