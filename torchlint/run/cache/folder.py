@@ -76,16 +76,16 @@ def _of_user() -> Place | None:
 
 
 def _key(folder: Path) -> bytes:
-    """The key of the user, kept in the user's own folder; raises `OSError`."""
+    """The key of the user, kept in the user's own folder; raises `OSError`.
+
+    Of two processes that make one the last one wins: what the other signs is linted once more.
+    """
     path = folder / _KEY
-    with suppress(FileExistsError):
+    if not os.path.lexists(path):
         new = folder / f"{os.urandom(16).hex()}.{os.urandom(8).hex()}.tmp"
         with open(new, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(os.urandom(_KEY_BYTES))
-        try:
-            os.link(new, path)  # whole or not at all, and never over one that is there
-        finally:
-            os.unlink(new)
+        os.replace(new, path)
     key = regular.read(path, _KEY_BYTES, links=False, own=True)
     if len(key) != _KEY_BYTES:
         raise OSError(errno.EINVAL, "the key of the cache is broken", str(path))
