@@ -31,6 +31,7 @@ PLAIN = {
     "%%time\nx = 1\n": "\nx = 1\n",
     "%%timeit -n 1\nx = 1\n!ls\n": "\nx = 1\npass\n",
     "\n%%capture out\n%%time\nx\n": "\n\n\nx\n",
+    "%%torchlint --run\nx\n": "\nx\n",
     "%%bash\nrm -rf x\n": "\n\n",
     "%%html\n<b>\n": "\n\n",
     "%%writefile a.py\nbad()\n": "\n\n",

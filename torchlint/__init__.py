@@ -47,6 +47,7 @@ _HOMES = {
     "engine.registry": ("Selection", "select"),
     "rule": ("Rule",),
     "files.source": ("SourceFile",),
+    "jupyter.magics": ("load_ipython_extension", "unload_ipython_extension"),
 }
 
 if not TYPE_CHECKING:  # a type checker takes the imports above, and refuses any other name

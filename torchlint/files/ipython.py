@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from torchlint.files.python import UNREADABLE, python_tree
 
-_CODE_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%mprun", "%%heat", "%%scalene", "%%python3")
+_CODE_CELLS = frozenset(
+    f"%%{name}" for name in "time timeit capture prun memit mprun heat scalene python3 torchlint".split()
+)
 """Cell magics whose cell is Python of the same program."""
 _LINE_MAGICS = frozenset(
     "alias alias_magic autoawait autocall automagic autosave bookmark cat cd clear code_wrap colors conda config "
