@@ -162,7 +162,7 @@ def test_tables_are_written_between_the_markers(tmp_path: Path) -> None:
     readme.write_text("a\n", "utf-8")
     with pytest.raises(SystemExit, match="needs one"):
         speed.write(readme, "new\n")
-    assert len(speed.BLOCK.findall((speed.ROOT / "README.md").read_text("utf-8"))) == 1
+    assert len(speed.BLOCK.findall(speed.PAGE.read_text("utf-8"))) == 1
 
 
 def test_parts_are_chosen_by_name() -> None:

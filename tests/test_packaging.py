@@ -32,10 +32,10 @@ def modules() -> set[str]:
 def built(run: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an sdist, and a wheel that was built from it."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("torchlint", "rules", "tests", "fixtures"):
+    for name in ("torchlint", "rules", "tests", "fixtures", "docs", ".ci", ".github"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
-        shutil.copy(ROOT / file, source)
+    for file in filter(Path.is_file, ROOT.iterdir()):
+        shutil.copy(file, source)
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", source / "dist", source)
     return source / "dist"
 
@@ -55,8 +55,33 @@ def test_sdist(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert {f"rules/{path.name}" for path in (ROOT / "rules").glob("*.py")} <= names
-    assert {"torchlint/py.typed", "LICENSE", "README.md", "pyproject.toml"} <= names
-    assert not [name for name in names if name.startswith(("tests/", "fixtures/"))]
+    assert {"torchlint/py.typed", "LICENSE", "README.md", "pyproject.toml", "CHANGELOG.md", "mkdocs.yml"} <= names
+    tests = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
+    assert tests | {".ci/run", "docs/architecture.md", "fixtures/missing_zero_grad/bad.py"} <= names
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_sdist_can_be_tested(run: Callable[..., str], built: Path, tmp_path: Path) -> None:
+    """Its tests pass on what is installed from it, without a repository around them."""
+    with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        wheel.extractall(installed)
+    few = [unpacked / "tests" / f"test_{name}.py" for name in ("globs", "recipes", "edits", "rule_docs")]
+    options = (
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        "--rootdir",
+        unpacked,
+        "-c",
+        unpacked / "pyproject.toml",
+    )
+    assert " passed" in run(sys.executable, "-m", "pytest", *options, *few, path=unpacked, cwd=installed)
 
 
 def test_installed_wheel(run: Callable[..., str], built: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The README says what the program does: its commands, outputs and rule table are real.
+"""The README and the guides say what the program does: commands, outputs, tables and links are real.
 
-`python tests/test_readme.py` writes outputs and table anew.
+`python tests/test_readme.py` writes the outputs anew.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from torchlint import Rule
+from torchlint import addresses
 from torchlint.engine import registry
+from torchlint.engine.documentation import TOPICS, topic
 from torchlint.outputs import FORMATS
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 TORCHLINT = Path(sys.executable).with_name("torchlint")
-TABLE = re.compile(r"(?<=\| --- \| --- \| --- \| --- \|\n)(\|.*\n)*")
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 CONSOLE = re.compile(r"^```console\n\$ torchlint (.*)\n((?:.*\n)*?)```$", re.M)
 EXAMPLE = re.compile(r"^```python\n# (\w+\.py)\n((?:.*\n)*?)```$", re.M)
 
@@ -30,43 +31,81 @@ def torchlint(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([TORCHLINT, *arguments], cwd=cwd, capture_output=True, encoding="utf-8", timeout=60)
 
 
-def rendered(readme: str) -> str:
-    """The README with the rule table and the output of every `$ torchlint ...` as they are now."""
-    table = "".join(map(row, registry.rules()))
+def rendered(text: str) -> str:
+    """A document with the output of every `$ torchlint ...` as it is now; its examples are those of all documents."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, code in EXAMPLE.findall(readme):
-            Path(folder, name).write_text(f"# {name}\n{code}", "utf-8")
+        for document in (README, *GUIDES):
+            for name, code in EXAMPLE.findall(document.read_text("utf-8")):
+                Path(folder, name).write_text(f"# {name}\n{code}", "utf-8")
 
         def console(match: re.Match[str]) -> str:
             done = torchlint(*match[1].split(), cwd=Path(folder))
             assert not done.stderr, done.stderr
             return f"```console\n$ torchlint {match[1]}\n{done.stdout}```"
 
-        return CONSOLE.sub(console, TABLE.sub(lambda _: table, readme))
+        return CONSOLE.sub(console, text)
 
 
-def row(rule: type[Rule]) -> str:
-    """A built-in rule's line of the table."""
-    meta = rule.meta()
-    category = meta.category.value + ", preview" * meta.preview
-    line = f"| {meta.code} | `{meta.name}` | {category} | {meta.summary} |\n"
-    return line if rule.__module__.startswith("torchlint.rules.") else ""
+def guide(name: str) -> str:
+    return (ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8")
 
 
-def commands() -> list[str]:
-    """The blocks of shell commands, the first two of which set everything up."""
-    return re.findall(r"^```sh\n(.*?)\n```$", README.read_text("utf-8"), re.M | re.S)
+def commands(text: str) -> list[str]:
+    """The blocks of shell commands of a document."""
+    return re.findall(r"^```sh\n(.*?)\n```$", text, re.M | re.S)
 
 
 @pytest.mark.slow
-def test_outputs_and_table_are_real() -> None:
+def test_outputs_are_real() -> None:
+    assert sum(len(CONSOLE.findall(path.read_text("utf-8"))) for path in GUIDES) >= 4
+    for path in GUIDES:
+        text = path.read_text("utf-8")
+        assert not CONSOLE.search(text) or text == rendered(text), f"{path.name}: run `python tests/test_readme.py`"
+
+
+def test_topics_are_those_of_the_rules() -> None:
+    table = README.read_text("utf-8").partition("| Topic |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| (\w[^|]*) \|", table, re.M) == [
+        title for title in TOPICS.values() if title != TOPICS["TL0"]
+    ]
+    own = [meta for meta in registry.metas() if registry.address(meta.name) == addresses.rule_page(meta.name)]
+    assert {topic(meta) for meta in own} == set(TOPICS.values())
+
+
+def test_links_of_the_readme_work_everywhere() -> None:
+    """On the package index there is no folder that they could be relative to."""
     readme = README.read_text("utf-8")
-    assert len(CONSOLE.findall(readme)) >= 2
-    assert readme == rendered(readme), "run `python tests/test_readme.py`"
+    links = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", readme)
+    raw = f"{addresses.REPOSITORY.replace('https://github.com/', 'https://raw.githubusercontent.com/')}/main/"
+    made = {"rules/", "changelog/", "contributing/"}
+    for link in (first or second for first, second in links):
+        assert link.startswith("https://"), link
+        if link.startswith(f"{addresses.SITE}/"):
+            page = link.removeprefix(f"{addresses.SITE}/")
+            assert page in made or (ROOT / "docs" / f"{page.rstrip('/')}.md").is_file(), link
+        for home in (raw, f"{addresses.REPOSITORY}/blob/main/"):
+            assert not link.startswith(home) or (ROOT / link.removeprefix(home)).is_file(), link
+
+
+def test_figures_are_those_of_the_guides() -> None:
+    """Who finds how many bugs, and in what time."""
+    rows = re.findall(r"^\| (\w.*?) \| (.*) \|$", README.read_text("utf-8").partition("## How it compares")[2], re.M)
+    compared = (ROOT / "docs" / "compared.md").read_text("utf-8")
+    total, found = re.findall(r"^\| \*\*of (\d+)\*\* \| (.*) \|$", compared, re.M)[0]
+    torchlint, ruff, torchfix, _, lightning = found.replace("*", "").split(" | ")
+    assert rows[0] == (
+        f"says so, of {total} programs with one bug each",
+        " | ".join((torchlint, ruff, torchfix, lightning)),
+    )
+    speed = guide("speed")
+    for label, figures in rows[1:3]:
+        table = speed.partition("the 68 files")[2] if "68 files" in label else speed
+        cpu = dict(re.findall(r"^\| (torchlint|ruff|TorchFix) \| ([\d.]+) \|", table, re.M)[::-1])
+        assert [figure.strip() for figure in figures.split("|")][:2] == [cpu["torchlint"], cpu["ruff"]], label
 
 
 def test_two_commands_are_the_ones_in_use() -> None:
-    lint, test = commands()[:2]
+    lint, test = commands(README.read_text("utf-8"))
     script = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
     assert [line for line in script if lint in line]
     assert test in script
@@ -76,7 +115,7 @@ def test_two_commands_are_the_ones_in_use() -> None:
 
 @pytest.mark.slow
 def test_lint_command_finds_something() -> None:
-    program, *arguments = commands()[0].rpartition("&& ")[2].split()
+    program, *arguments = commands(README.read_text("utf-8"))[0].rpartition("&& ")[2].split()
     assert program == ".venv/bin/torchlint"
     done = torchlint(*arguments, cwd=ROOT)
     assert done.returncode == 1, done.stderr
@@ -85,15 +124,14 @@ def test_lint_command_finds_something() -> None:
 
 @pytest.mark.slow
 def test_other_commands_and_configuration(tmp_path: Path) -> None:
-    """With the README's configuration, each line of its third block of commands runs."""
-    readme = README.read_text("utf-8")
-    configuration = re.search(r"^```toml\n(.*?)^```$", readme, re.M | re.S)
+    """With the configuration of its guide, each line of the first block of commands runs."""
+    configuration = re.search(r"^```toml\n(.*?)^```$", guide("configuration"), re.M | re.S)
     assert configuration
     (tmp_path / "pyproject.toml").write_text(configuration[1], "utf-8")
     (tmp_path / "src").mkdir()
     (tmp_path / "train.py").write_text("loss.backward()\n", "utf-8")
     environment = {**os.environ, "PATH": os.pathsep.join([str(TORCHLINT.parent), os.environ["PATH"]])}
-    for line in commands()[2].splitlines():
+    for line in commands(guide("first-steps"))[0].splitlines():
         done = subprocess.run(
             line, shell=True, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=60
         )
@@ -101,7 +139,7 @@ def test_other_commands_and_configuration(tmp_path: Path) -> None:
 
 
 def test_all_formats_are_listed() -> None:
-    listed = re.findall(r"^\| `(\w+)` \|", README.read_text("utf-8").partition("### Output formats")[2], re.M)
+    listed = re.findall(r"^\| `(\w+)` \|", guide("ci").partition("## Output formats")[2], re.M)
     assert listed[: len(FORMATS)] == list(FORMATS)
 
 
@@ -125,4 +163,5 @@ def test_changelog() -> None:
 
 
 if __name__ == "__main__":
-    README.write_text(rendered(README.read_text("utf-8")), "utf-8")
+    for path in GUIDES:
+        path.write_text(rendered(path.read_text("utf-8")), "utf-8")

@@ -135,5 +135,5 @@ def ratio(value: float, reference: float) -> str:
 
 
 def paragraph(*sentences: str) -> str:
-    """Text in lines of the width that the README has."""
+    """Text in lines of the width that the guides have."""
     return "\n".join(textwrap.wrap(" ".join(sentences), 120, break_long_words=False, break_on_hyphens=False)) + "\n"

@@ -1,7 +1,7 @@
 """What torchlint costs beside ruff, TorchFix and LibCST's bare parse on the same files, measured in one run.
 
 `python tests/benchmarks/speed.py` fetches pinned packages once, runs everything in turn for five rounds, and prints
-Markdown tables of the medians; `--write` puts them into the README, except for that of the rules.
+Markdown tables of the medians; `--write` puts them into docs/guides/speed.md, except for that of the rules.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.benchmarks import corpus, costs, linters
 from tests.benchmarks.costs import Command
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "guides" / "speed.md"
 PARTS = ("torchlint", "ruff", "parse", "torchfix", "growth", "rules")
 COPIES = (1, 10)
 LINES = (1_000, 5_000, 20_000)
@@ -186,7 +187,7 @@ def main() -> None:
     print("\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
     if arguments.write:
         sections.pop("rules", None)
-        write(ROOT / "README.md", "\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
+        write(PAGE, "\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
@@ -196,7 +197,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--tree", type=Path, help="measure on this folder instead of the pinned packages")
     parser.add_argument("--only", type=parts, default=PARTS, help=f"some of {','.join(PARTS)}")
     parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured")
-    parser.add_argument("--write", action="store_true", help="write the tables into the README")
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/guides/speed.md")
     return parser.parse_args(arguments)
 
 

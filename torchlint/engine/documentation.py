@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from torchlint.colours import Paint, painter
 from torchlint.engine import registry
 from torchlint.finding import Meta
 
+TOPICS: Mapping[str, str] = {
+    "TL1": "The training step",
+    "TL2": "Graphs and memory",
+    "TL3": "Autograd and modules",
+    "TL4": "Wasted time",
+    "TL5": "Losses",
+    "TL6": "Reproducible runs",
+    "TL7": "Dimensions",
+    "TL8": "Versions of PyTorch",
+    "TL0": "Files and comments",
+}
+"""What the hundreds of the codes stand for, in the order in which they are shown."""
 _SEVERITY = re.compile(r"^## Severity$", re.MULTILINE)
 """The section of a rule that does not always report with the severity of its category."""
 _FENCE = re.compile(r"\s*```")
@@ -18,16 +30,21 @@ _INLINE = re.compile(r"`([^`\n]+)`")
 
 def markdown(meta: Meta) -> str:
     """The documentation as a Markdown page that ends with a newline."""
-    return f"# {meta.name} ({meta.code})\n\n{_standing(meta)}\n\n{meta.documentation.strip()}\n"
+    return f"# {meta.name} ({meta.code})\n\n{standing(meta)}\n\n{meta.documentation.strip()}\n"
 
 
 def terminal(meta: Meta, paint: Paint = _PLAIN) -> str:
     """The documentation as it is read in a terminal: Markdown's marks give way to colour and indentation."""
-    lines = [f"{paint(meta.name, 'title')} ({meta.code})", paint(_standing(meta), "dim"), ""]
+    lines = [f"{paint(meta.name, 'title')} ({meta.code})", paint(standing(meta), "dim"), ""]
     lines += _rendered(meta.documentation.strip().splitlines(), paint)
     if link := registry.address(meta.name):
         lines += ["", paint(link, "dim")]
     return "\n".join(lines) + "\n"
+
+
+def topic(meta: Meta) -> str:
+    """What a built-in rule is about, by the hundred of its code."""
+    return TOPICS[meta.code[:3]]
 
 
 def listing(metas: Iterable[Meta], paint: Paint = _PLAIN) -> str:
@@ -47,7 +64,7 @@ def _state(meta: Meta) -> str:
     return "on" if meta.category.on_by_default else "off"
 
 
-def _standing(meta: Meta) -> str:
+def standing(meta: Meta) -> str:
     """Category, severity and whether the rule is on, in words."""
     if meta.preview:
         state = "in preview: on with `--preview`, or when selected by name"

@@ -9,7 +9,7 @@ from html import escape
 from importlib.metadata import version
 
 from torchlint.files.source import SourceError
-from torchlint.outputs.page import page
+from torchlint.outputs.page import DARK, page
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.proof import Outcome
@@ -34,6 +34,15 @@ body:has(#show-inconclusive:not(:checked)) article.inconclusive,
 body:has(#show-not-reached:not(:checked)) article.not-reached { display: none; }
 table { border-collapse: collapse; } td, th { padding: .1rem .8rem .1rem 0; text-align: left; }
 """
+_DARK_PLOTS = """
+@media (prefers-color-scheme: dark) {
+  svg text { fill: var(--text); } svg [style*="#000000"] { stroke: var(--dim) !important; }
+  svg [style*="#b3261e"] { stroke: var(--red) !important; } svg [style*="#2e7d32"] { stroke: var(--green) !important; }
+  svg [style*="#1f6feb"] { stroke: var(--blue) !important; }
+  svg use[style*="#b3261e"] { fill: var(--red) !important; } svg use[style*="#1f6feb"] { fill: var(--blue) !important; }
+}
+"""
+"""Matplotlib writes colours into each element, for a light page."""
 
 
 def render(verification: Verification) -> str:
@@ -47,7 +56,7 @@ def render(verification: Verification) -> str:
             _foot(),
         ]
     )
-    return page("torchlint verify", body, _CSS)
+    return page("torchlint verify", body, DARK + _CSS + _DARK_PLOTS)
 
 
 def _head(verification: Verification) -> str:
