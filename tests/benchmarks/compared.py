@@ -205,7 +205,7 @@ def torchlint(path: Path) -> Counter[str]:
 def ruff(path: Path) -> Counter[str]:
     """All rules, previews included, but for calls of `print` and missing annotations, which some bugs bring along."""
     command = [
-        Path(sys.executable).with_name("ruff"),
+        str(Path(sys.executable).with_name("ruff")),
         "check",
         "--isolated",
         "--no-cache",
