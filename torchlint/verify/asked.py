@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,7 +31,7 @@ _NAMES = 40
 class Place:
     """Where a finding is in its file."""
 
-    statements: list[ast.stmt]
+    statements: Sequence[ast.stmt]
     flagged: ast.stmt | None
     everything: list[ast.stmt]
     """The flagged statement and those it is about."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torchlint.files.python import python_tree
 from torchlint.finding import Finding, Severity
 from torchlint.verify.asked import Place, asked_of
 from torchlint.verify.paths import AccessPath
@@ -54,7 +53,7 @@ class Claim:
 
 def claim(index: int, finding: Finding, file: str, source: bytes) -> Claim:
     """The claim of a finding in a file with this text; raises `SyntaxError` and `ValueError` as `ast.parse` does."""
-    statements = list(statements_of(python_tree(source)))
+    statements = statements_of(source)
     flagged = statement_at(statements, finding.span.start)
     related = [statement_at(statements, item.span.start) for item in finding.related]
     everything = [statement for statement in (flagged, *related) if statement is not None]

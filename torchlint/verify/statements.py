@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
+from torchlint.files.python import python_tree
 from torchlint.finding import Position, Span
 
 Lines = tuple[int, int]
@@ -32,9 +34,10 @@ def span_lines(span: Span) -> Lines:
     return (span.start.line, max(span.start.line, span.end.line))
 
 
-def statements_of(tree: ast.AST) -> Iterator[ast.stmt]:
-    """All statements of a program."""
-    return (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+@lru_cache(maxsize=4)  # a file may have many findings
+def statements_of(source: bytes) -> tuple[ast.stmt, ...]:
+    """All statements of a program; raises `SyntaxError` and `ValueError` as `ast.parse` does."""
+    return tuple(node for node in ast.walk(python_tree(source)) if isinstance(node, ast.stmt))
 
 
 def first_line(statement: ast.stmt) -> int:

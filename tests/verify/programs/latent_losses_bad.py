@@ -14,7 +14,7 @@ class Sampled(nn.Module):
 
     def forward(self, x):
         mean, log_scale = self.encoder(x).chunk(2, dim=1)
-        with torch.no_grad():
+        with torch.no_grad():  # verify: training-under-no-grad confirmed, unseen by the linter
             latent = mean + log_scale.exp() * torch.randn_like(mean)
         return self.decoder(latent), (mean.pow(2) + log_scale.pow(2)).mean()
 

@@ -51,7 +51,9 @@ def _untrained(forwards: list[Forward], reads: list[str], steps: int) -> Verdict
 
 
 def _is_about(claim: Claim, evidence: Evidence, cut: Cut) -> bool:
-    return evidence.is_at(cut.at, claim.file, claim.blocks) or evidence.is_at(cut.site, claim.file, (claim.statement,))
+    return evidence.is_at(cut.at, claim.file, (*claim.blocks, *claim.lines)) or evidence.is_at(
+        cut.site, claim.file, (claim.statement,)
+    )
 
 
 def _count(cut: Cut) -> int:
