@@ -239,6 +239,13 @@ def test_wrong_values(tree: Path, text: str, message: str) -> None:
     assert error(write(tree / "torchlint.toml", text)).startswith(message)
 
 
+def test_a_rule_is_named_once_however_it_is_spelled(tree: Path) -> None:
+    """There are millions of spellings of a name in small and capital letters, and each is looked up."""
+    text = "select = ['XX001', 'xx001', ' xX001']\n[severity]\nBAD-CALL = 'hint'\nbad-call = 'error'\n"
+    settings = settings_of(write(tree / "torchlint.toml", text))
+    assert (settings.select, settings.severity) == ((" xX001",), (("bad-call", "error"),))
+
+
 # -- the command line -----------------------------------------------------------------------------------
 
 

@@ -174,10 +174,10 @@ class Selectors:
     """Rules by name, code, prefix of codes or category, or `all`."""
 
     def read(self, value: object, place: Place) -> tuple[str, ...]:
-        selectors = tuple(dict.fromkeys(Strings().read(value, place)))
-        for selector in selectors:
+        selectors = {selector.strip().lower(): selector for selector in Strings().read(value, place)}
+        for selector in selectors.values():
             check_selector(selector, place)
-        return selectors
+        return tuple(selectors.values())
 
     def schema(self) -> Schema:
         return {"type": "array", "items": selector_schema()}
@@ -199,11 +199,11 @@ class Severities:
 
     def read(self, value: object, place: Place) -> tuple[tuple[str, str], ...]:
         known = Choice([severity.value for severity in Severity])
-        found = []
-        for selector, severity in table(value, place).items():
+        found = {key.strip().lower(): (key, item) for key, item in table(value, place).items()}
+        for selector, severity in found.values():
             check_selector(selector, place.at(selector))
-            found.append((selector, known.read(severity, place.at(selector))))
-        return tuple(found)
+            known.read(severity, place.at(selector))
+        return tuple((selector, str(severity)) for selector, severity in found.values())
 
     def schema(self) -> Schema:
         names = Choice([severity.value for severity in Severity]).schema()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from torchlint.addresses import SITE
 from torchlint.project.keys import KEYS
 from torchlint.project.kinds import Schema, closed
 from torchlint.project.settings import Settings
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 """The one that editors of TOML know."""
+
+
+ADDRESS = f"{SITE}/torchlint.schema.json"
+"""Where editors find it, as `docs/` is published."""
 
 
 def schema() -> Schema:
@@ -18,4 +23,4 @@ def schema() -> Schema:
         default = defaults.get(name.replace("-", "_"))
         shown = {"default": default} if isinstance(default, bool | str) else {}
         properties[name] = {"description": key.meaning, **key.kind.schema(), **shown}
-    return {"$schema": _DRAFT, "title": "Configuration of torchlint", **closed(properties)}
+    return {"$schema": _DRAFT, "$id": ADDRESS, "title": "Configuration of torchlint", **closed(properties)}

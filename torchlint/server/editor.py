@@ -9,11 +9,10 @@ from lsprotocol import types
 
 from torchlint.engine import registry
 from torchlint.project.settings import Overrides
+from torchlint.server.schema import SETTINGS
 from torchlint.suggest import hint
 
 Complain = Callable[[str], None]
-
-_SETTINGS = ("select", "ignore", "preview", "unsafeFixes", "debounce")
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class EditorSettings:
         if isinstance(table.get("torchlint"), dict):
             table = table["torchlint"]
         for key in _unknown(table):
-            complain(f"there is no setting `{key}` of the editor{hint(key, _SETTINGS)}")
+            complain(f"there is no setting `{key}` of the editor{hint(key, SETTINGS)}")
         default = cls()
         return cls(
             tuple(_selectors(table, "select", complain)),
@@ -53,7 +52,7 @@ class EditorSettings:
 
 def _unknown(table: dict[str, object]) -> list[str]:
     """The settings that there are not. A table is the section of somebody else, of which clients send all."""
-    return [key for key, value in table.items() if key not in _SETTINGS and not isinstance(value, dict)]
+    return [key for key, value in table.items() if key not in SETTINGS and not isinstance(value, dict)]
 
 
 def _selectors(table: dict[str, object], key: str, complain: Complain) -> Iterator[str]:
