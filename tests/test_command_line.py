@@ -122,7 +122,7 @@ def test_show_settings(folder: Path) -> None:
         'baseline = "known.json" # pyproject.toml:3',
         "# cache-dir is not set # default",
         "follow = true # default",
-        "# 1 rules: bad-call",
+        "# 1 rule: bad-call",
     ):
         assert line in lines, line
     (folder / "again.toml").write_text(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from torchlint.project.discovery import Discovery, Target
     from torchlint.project.settings import Settings
 
+_WIDTH = 100
 _OPTIONS = (
     click.option("--show-files", is_flag=True, help="List the files that would be linted, and lint none."),
     click.option(
@@ -83,7 +85,8 @@ def _toml(value: Any, field: str = "") -> str:
     if isinstance(value, Path):
         return json.dumps(shown_path(value))
     if isinstance(value, dict) or field in ("severity", "per_file_ignores"):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in dict(value).items()) + " }"
+        items = ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in dict(value).items())
+        return f"{{ {items} }}" if items else "{}"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
@@ -92,7 +95,8 @@ def _toml(value: Any, field: str = "") -> str:
 def _rules(path: Path, found: Settings) -> Iterator[str]:
     selection = found.selection(path)
     names = [rule.rule_name() for rule in selection.rules]
-    yield f"# {len(names)} rules: {', '.join(names)}"
+    listed = f"{len(names)} rule{'s' * (len(names) != 1)}: {', '.join(names)}"
+    yield from wrap(listed, _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
     if found.torch is not None:
         releases = [".".join(map(str, release)) for release in (found.torch.lowest, found.torch.highest)]
         yield f"# PyTorch {' to '.join(dict.fromkeys(releases))}, by the requirements of the project"

@@ -29,7 +29,7 @@ class Progress:
         if now >= self._next:
             self._next = now + _INTERVAL
             passed = now - self._start
-            left = f", about {_shown(passed * (1 - share) / share)} left" if share >= _ENOUGH else ""
+            left = f", about {_shown(passed * (1 - share) / share)} left" if _ENOUGH <= share < 1 else ""
             self._show(f"torchlint: {share:.0%}, {done:,} of {total:,} files, {_shown(passed)}{left}")
 
     def __enter__(self) -> Progress:
