@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -320,6 +321,20 @@ def test_the_table_of_ruff_names_options_that_there_are() -> None:
     assert named <= FORMATS.keys() and len(named) == 8
     variables = [param for param in check.params if param.envvar]
     assert f"{len(variables) + 1} options have one" in text
+
+
+def guide() -> list[str]:
+    """The commands of the guide."""
+    text = (Path(__file__).parent.parent / "docs" / "guides" / "command-line.md").read_text("utf-8")
+    return [line for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("line", guide())
+def test_the_commands_of_the_guide_are_understood(line: str) -> None:
+    _, *arguments = shlex.split(line, comments=True)
+    name = arguments.pop(0) if arguments[0] in cli.commands else "check"
+    if "ci.toml" not in arguments:  # a file that is somebody's own
+        assert cli.commands[name].make_context(name, arguments).params
 
 
 # -- rules, completion ----------------------------------------------------------------------------------
