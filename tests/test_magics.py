@@ -60,7 +60,7 @@ def found(printed: str) -> list[str]:
 def test_a_cell_is_linted_with_those_before_it_and_not_run(cell: Cell, shell: Any) -> None:
     cell(SETUP)
     printed = cell(f"%%torchlint\n{WRONG}never = 1\n")
-    assert found(printed) == ["session.ipynb:cell 3:1:8"]
+    assert found(printed) == ["session.ipynb:cell 3:2:8"]
     assert "TL501 softmax-before-cross-entropy" in printed
     assert printed.endswith("\n1 finding.\n")
     assert "never" not in shell.user_ns
@@ -95,7 +95,7 @@ def test_a_cell_that_ran_again_counts_in_its_last_form(cell: Cell) -> None:
     assert found(cell("%torchlint", "lint")) == ["session.ipynb:cell 3:1:8"]
     cell(RIGHT, "loop")
     assert cell("%torchlint", "lint") == "No findings.\n"
-    assert found(cell(f"%%torchlint\n{WRONG}", "loop")) == ["session.ipynb:cell 8:1:8"]
+    assert found(cell(f"%%torchlint\n{WRONG}", "loop")) == ["session.ipynb:cell 8:2:8"]
 
 
 def test_a_cell_runs_where_nothing_is_found(cell: Cell, shell: Any) -> None:
@@ -161,7 +161,7 @@ def test_the_notebook_is_linted_as_it_was_saved(
 
 def test_a_cell_that_is_no_python(cell: Cell) -> None:
     cell("for for")
-    assert found(cell("%%torchlint\nx = = 1\n")) == ["session.ipynb:cell 3:1:5"]
+    assert found(cell("%%torchlint\nx = = 1\n")) == ["session.ipynb:cell 3:2:5"]
     assert cell("%%torchlint\nx = 1\n") == "No findings.\n"
 
 

@@ -46,9 +46,14 @@ class Session:
         return _notebook(self._ran())
 
     def program_with(self, cell: str) -> tuple[SourceFile, int]:
-        """The cells that ran before the current one, then `cell` under its number; and that number."""
+        """The cells that ran before the current one, then `cell` under its number; and that number.
+
+        Where `cell` is what follows the line of its magic, that line counts too, as it does in the notebook.
+        """
         number = self._number
-        return _notebook([*self._ran()[: number - 1], cell]), number
+        typed = next(iter(self._texts[number - 1 :]), "")
+        shown = typed if typed.rstrip().endswith(cell.rstrip()) else cell
+        return _notebook([*self._ran()[: number - 1], shown]), number
 
     @property
     def _texts(self) -> list[str]:
