@@ -211,6 +211,8 @@ def ruff(path: Path) -> Counter[str]:
         "--no-cache",
         "--select",
         "ALL",
+        "--ignore",
+        "T201,ANN",
         "--preview",
         "--output-format",
         "json",
@@ -232,7 +234,7 @@ def lightning(path: Path) -> Counter[str]:
     warned = re.findall(r"^\S+\.py:\d+: (?:\w+Warning: )?(\w.*)$", done.stderr, re.M)
     raised = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception))\b", done.stderr, re.M)
     assert bool(raised) == bool(done.returncode), done.stderr
-    said = [f"warns: {' '.join(text.split()[:9])} ..." for text in warned if "deprecated" not in text]
+    said = [f"warns: {' '.join(text.split()[:6])} ..." for text in warned if "deprecated" not in text]
     return Counter(said + [f"raises {name}" for name in raised[-1:]])
 
 
