@@ -91,13 +91,23 @@ class NonscalarBackward(Rule):
 
     def _has_batches_of_one(self) -> bool:
         """Whether a loader of this file, or an option, may yield samples one by one."""
-        named = [node for node in self.model.tree.of_type(ast.keyword) if node.arg in ("batch_size", "default")]
+        named = [node for node in self.model.tree.of_type(ast.keyword) if self._may_be_size(node)]
         assigned = [
             node
             for node in self.model.tree.of_type(ast.Assign)
             if "batch" in self.model.tree.code(site_of(node.targets[0])).lower()
         ]
         return any(_is(node.value, 1) for node in (*named, *assigned))
+
+    def _may_be_size(self, node: ast.keyword) -> bool:
+        """Whether an argument is the size of a batch, or the default of an option of that name."""
+        option = self.model.tree.parent(node)
+        if node.arg != "default" or not isinstance(option, ast.Call):
+            return node.arg == "batch_size"
+        return not option.args or any("batch" in self._code(item).lower() for item in option.args)
+
+    def _code(self, node: ast.AST) -> str:
+        return self.model.tree.code(site_of(node))
 
     def _is_bare(self, backward: events.Backward) -> bool:
         """Whether a backward is told of the loss only, and nobody waits for its error."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, program, tracking, values
+from torchlint.model.queries import losses
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import dotted
 
@@ -136,8 +137,9 @@ class SecondBackward(Rule):
         return not loop.implicit and isinstance(self.model.tree.node(loop.site), (ast.For, ast.AsyncFor, ast.While))
 
     def _savers(self, loss: values.Value) -> set[values.Value]:
+        """The parts of a graph that surely keep what a backward pass frees: trained modules, and PyTorch's losses."""
         graphs = self.model.sure_graphs
-        return {item for item in graphs.of(loss) if graphs.is_trained_call(item)}
+        return {item for item in graphs.of(loss) if graphs.is_trained_call(item) or losses.loss_function(item)}
 
     # -- report --------------------------------------------------------------------------------------------
 
