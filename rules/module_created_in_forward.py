@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, prefilter
-from torchlint.model.queries import torch_classes
+from torchlint.model.queries import moved_modules, torch_classes
 from torchlint.pytorch import api, stateful_modules
 from torchlint.syntax import python_ast
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _OF_DATA = frozenset("tensor from_numpy as_tensor load from_dlpack frombuffer asarray".split())
 """Functions that make a tensor of what is there."""
-_SAME_MODULE = frozenset("to cuda cpu half float double bfloat16 train eval".split())
 _SAME_DATA = frozenset("to cuda cpu half float double bfloat16 view reshape unsqueeze".split())
 _OTHER_TRAINING = frozenset("backward grad step".split())
 """Calls that say that what is made here is optimized here."""
@@ -138,7 +137,7 @@ class ModuleCreatedInForward(Rule):
             return
         owned = stateful_modules.owned(last, call)
         whole = self._in_sequential(call)
-        if owned and self._is_called(self._moved(whole), function):
+        if owned and self._is_called(moved_modules.moved(whole, self.model.tree), function):
             name = python_ast.called_name(whole) if whole is not call else last
             yield MadeInForward(python_ast.site_of(whole), name, owned, function.name)
 
@@ -150,16 +149,6 @@ class ModuleCreatedInForward(Rule):
         if isinstance(parent, ast.Call) and call in parent.args and self._is_sequential(parent):
             return self._in_sequential(parent)
         return call
-
-    def _moved(self, node: ast.expr) -> ast.expr:
-        """`layer.cuda()` of `layer`, `nn.Linear(2, 3).to(x.device)` of `nn.Linear(2, 3)`."""
-        tree = self.model.tree
-        while isinstance(parent := tree.parent(node), ast.Attribute) and parent.attr in _SAME_MODULE:
-            call = tree.parent(parent)
-            if not isinstance(call, ast.Call) or call.func is not parent:
-                break
-            node = call
-        return node
 
     def _is_sequential(self, call: ast.Call) -> bool:
         return self.model.definitions.named(call.func) == "torch.nn.Sequential"
@@ -176,7 +165,7 @@ class ModuleCreatedInForward(Rule):
 
     def _use_of_layer(self, load: ast.Name) -> str:
         tree = self.model.tree
-        node = self._moved(load)
+        node = moved_modules.moved(load, self.model.tree)
         parent = tree.parent(node)
         if isinstance(parent, ast.Call) and parent.func is node:
             return "call"

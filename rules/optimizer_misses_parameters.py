@@ -10,6 +10,7 @@ from functools import cached_property
 
 from torchlint import Category, Rule, prefilter
 from torchlint.model import events, program, tracking, values
+from torchlint.model.queries import moved_modules
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, dotted
 
@@ -150,7 +151,8 @@ class OptimizerMissesParameters(Rule):
         """What the call that makes a value is assigned to: `net`, `model.fc`."""
         value = values.resolved(value)
         node = self.model.tree.node(value.site)
-        parent = self.model.tree.parent(node) if isinstance(node, ast.Call) else None
+        node = moved_modules.moved(node, self.model.tree) if isinstance(node, ast.Call) else None
+        parent = self.model.tree.parent(node) if node is not None else None
         is_alone = isinstance(parent, ast.Assign) and parent.value is node and len(parent.targets) == 1
         return dotted(parent.targets[0]) if is_alone and isinstance(parent, ast.Assign) else ""
 

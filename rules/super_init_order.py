@@ -187,12 +187,15 @@ def _may_come_too_early(method: prefilter.Initializer | None) -> bool:
 def _first_child(
     function: ast.AST, receiver: str, makes_child: Callable[[ast.Call], bool]
 ) -> tuple[ast.Attribute | None, ast.AST | None]:
-    """The first module or parameter that is assigned before something may initialize, and what does, if anything."""
+    """The first module or parameter that is assigned before something may initialize, and the first that does.
+
+    Once there is such a child, only a call of `__init__` matters: any other comes after the error.
+    """
     child, nodes = None, list(_in_order(function))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
         is_handed_on = isinstance(node, ast.Attribute) and node.attr == "__init__" and id(node) not in called
-        if is_handed_on or (isinstance(node, ast.Call) and _may_initialize(node, receiver)):
+        if is_handed_on or (isinstance(node, ast.Call) and _ends_search(node, receiver, child)):
             return child, node
         if child is None and isinstance(node, (ast.Assign, ast.AnnAssign)):
             child = _own_target(node, receiver) if _calls(node.value, makes_child) else None
@@ -237,6 +240,10 @@ def _may_initialize(call: ast.Call, receiver: str) -> bool:
         return True
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     return (isinstance(owner, ast.Call) and _is_super(owner)) or (isinstance(owner, ast.Name) and owner.id == receiver)
+
+
+def _ends_search(call: ast.Call, receiver: str, child: ast.Attribute | None) -> bool:
+    return _is_init(call) if child is not None else _may_initialize(call, receiver)
 
 
 def _is_receiver(node: ast.expr, receiver: str) -> bool:

@@ -1,0 +1,19 @@
+"""Modules that are moved, cast or switched as soon as they are made: `nn.Linear(2, 3).to(device)` is the module."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.syntax.python_ast import PythonTree
+
+_SAME_MODULE = frozenset("to cuda cpu half float double bfloat16 train eval".split())
+
+
+def moved(node: ast.expr, tree: PythonTree) -> ast.expr:
+    """`layer.cuda()` of `layer`, `nn.Linear(2, 3).to(x.device)` of `nn.Linear(2, 3)`."""
+    while isinstance(parent := tree.parent(node), ast.Attribute) and parent.attr in _SAME_MODULE:
+        call = tree.parent(parent)
+        if not isinstance(call, ast.Call) or call.func is not parent:
+            break
+        node = call
+    return node
