@@ -117,17 +117,23 @@ class ParameterLostByMove(Rule):
             return False
         if not isinstance(target, ast.Attribute) or python_ast.dotted(target.value) not in method.parameters[:1]:
             return False
-        if any(item.arg == "requires_grad" for item in made.keywords) or len(made.args) != 1:
+        if any(not _is_trained(item) for item in made.keywords) or len(made.args) != 1:
             return False
         is_module = self.model.program.is_module_class(method.owner)
         return is_module and self._stored_in(method.owner)[target.attr] == 1
 
     def _stored_in(self, owner: definitions.ClassInfo) -> Counter[str]:
-        """How often methods of a class store an attribute of each name."""
+        """How often methods of a class store something, and not None, in an attribute of each name."""
         if owner not in self._stores:
             found = (node for node in ast.walk(owner.node) if isinstance(node, ast.Attribute))
-            self._stores[owner] = Counter(node.attr for node in found if isinstance(node.ctx, ast.Store))
+            stored = (node for node in found if isinstance(node.ctx, ast.Store) and not self._is_none(node))
+            self._stores[owner] = Counter(node.attr for node in stored)
         return self._stores[owner]
+
+    def _is_none(self, target: ast.Attribute) -> bool:
+        """Whether None is assigned, as where a layer does without a parameter."""
+        statement = self.model.tree.parent(target)
+        return isinstance(statement, ast.Assign) and python_ast.is_literal(statement.value, None)
 
     @cached_property
     def _stores(self) -> dict[definitions.ClassInfo, Counter[str]]:
@@ -208,3 +214,8 @@ def _is_moved(data: bytes, match: re.Match[bytes]) -> bool:
         if not depth:
             return bool(_MOVED.match(data, match.end() + bracket.end()))
     return True
+
+
+def _is_trained(keyword: ast.keyword) -> bool:
+    """Whether an argument of a parameter is what it is by default."""
+    return keyword.arg == "requires_grad" and python_ast.is_literal(keyword.value, True)
