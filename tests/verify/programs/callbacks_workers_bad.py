@@ -22,7 +22,7 @@ class Hook:
 
 class GradReset(Hook):
     def after_backward(self, engine):
-        engine.optimizer.zero_grad()  # verify: cleared-before-step confirmed, unseen by the linter
+        engine.optimizer.zero_grad()  # verify: cleared-before-step confirmed
 
 
 class Log(Hook):
@@ -50,7 +50,7 @@ class Engine:
                 self.emit("after_backward")
                 self.optimizer.step()
                 self.step += 1
-                self.emit("after_step")
+                self.emit("after_step")  # verify: undetached-accumulation confirmed
 
 
 if __name__ == "__main__":

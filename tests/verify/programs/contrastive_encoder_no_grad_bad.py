@@ -28,7 +28,7 @@ for step in range(25):
     clean = torch.randn(24, 12)
     view1, view2 = augment(clean), augment(clean)
     with torch.no_grad():  # verify: training-under-no-grad confirmed, unseen by the linter
-        h1, h2 = encoder(view1), encoder(view2)
+        h1, h2 = encoder(view1), encoder(view2)  # verify: training-under-no-grad confirmed
     loss = nt_xent(projector(h1), projector(h2))
     optimizer.zero_grad()
     loss.backward()

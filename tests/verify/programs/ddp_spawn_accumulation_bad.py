@@ -25,7 +25,7 @@ def worker(rank, world_size, port):
     for i in range(32):
         x = torch.randn(12, 6, generator=generator)
         loss = nn.functional.mse_loss(model(x), x.mean(dim=1, keepdim=True)) / ACCUMULATE
-        loss.backward()  # verify: missing-zero-grad confirmed, unseen by the linter
+        loss.backward()  # verify: missing-zero-grad confirmed
         if (i + 1) % ACCUMULATE == 0:
             optimizer.step()
         if (i + 1) % CLEAR_EVERY == 0:

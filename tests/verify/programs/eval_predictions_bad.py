@@ -10,7 +10,7 @@ def collect(model, batches):
     model.eval()
     predictions, targets = [], []
     for x, y in batches:
-        predictions.append(model(x))  # verify: undetached-accumulation confirmed, unseen by the linter
+        predictions.append(model(x))  # verify: undetached-accumulation confirmed
         targets.append(y)
     return torch.cat(predictions), torch.cat(targets)
 

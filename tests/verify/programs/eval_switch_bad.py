@@ -28,7 +28,7 @@ for epoch in range(3):
         loss = crit(model(x), x[:, :1])
         optim.zero_grad()
         try:
-            loss.backward()
+            loss.backward()  # verify: training-under-no-grad confirmed
         except RuntimeError:
             # seen once on the cluster, just go on with the next batch
             history["skipped"] += 1

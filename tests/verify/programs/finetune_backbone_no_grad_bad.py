@@ -36,7 +36,7 @@ def main():
         label = torch.randint(0, 3, (16,))
         signal[:, 0] += label.unsqueeze(1)
         torch.set_grad_enabled(False)  # verify: training-under-no-grad confirmed, unseen by the linter
-        features = backbone(signal)
+        features = backbone(signal)  # verify: training-under-no-grad confirmed
         torch.set_grad_enabled(True)
         logits = head(features)
         loss = nn.functional.cross_entropy(logits, label)

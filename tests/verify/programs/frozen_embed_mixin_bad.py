@@ -6,7 +6,7 @@ from torch import nn
 class EmbedMixin:
     @torch.no_grad()  # verify: training-under-no-grad confirmed, unseen by the linter
     def embed(self, x):
-        z = self.encoder(x)
+        z = self.encoder(x)  # verify: training-under-no-grad confirmed
         return z / z.norm(dim=1, keepdim=True).clamp_min(1e-6)
 
 

@@ -23,7 +23,7 @@ class Service:
 
     def __call__(self, x):
         with torch.set_grad_enabled(False):  # verify: training-under-no-grad confirmed, unseen by the linter
-            return self.net(x)
+            return self.net(x)  # verify: training-under-no-grad confirmed
 
 
 class Auto(nn.Module):

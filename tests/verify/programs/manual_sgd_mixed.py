@@ -42,7 +42,7 @@ y = (x[:, 0] * x[:, 1] > 0).float().unsqueeze(1)
 for step in range(30):
     idx = torch.randint(0, 200, (40,))
     loss = torch.nn.functional.binary_cross_entropy_with_logits(forward(params, x[idx]), y[idx])
-    loss.backward()  # verify: missing-zero-grad confirmed, unseen by the linter
+    loss.backward()  # verify: missing-zero-grad confirmed
     update()
     if step % 10 == 0:
         print(step, loss.item())

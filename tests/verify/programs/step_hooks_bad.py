@@ -7,7 +7,7 @@ torch.set_num_threads(1)
 
 
 def before(optimizer, args, kwargs):
-    optimizer.zero_grad()  # verify: cleared-before-step confirmed, unseen by the linter
+    optimizer.zero_grad()  # verify: cleared-before-step confirmed
 
 
 def after(optimizer, args, kwargs):
@@ -16,7 +16,7 @@ def after(optimizer, args, kwargs):
 
 class Forgetful(torch.optim.SGD):
     def step(self, closure=None):
-        self.zero_grad()  # verify: cleared-before-step confirmed, unseen by the linter, says inconclusive
+        self.zero_grad()  # verify: cleared-before-step confirmed, says inconclusive
         return super().step(closure)
 
 
