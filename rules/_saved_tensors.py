@@ -206,10 +206,10 @@ class SavedTensors:
         module = resolved(module)
         if not isinstance(module, Module) or not inputs:
             return
+        if "result" in MODULES.get(_last_layer(module), ()):
+            yield result, True
         for item in MODULES.get(module.name.rpartition(".")[2], ()):
-            if item == "result":
-                yield result, True
-            elif has_parameters(module) or self.tracking.tracked(inputs[0]) is Answer.YES:
+            if item != "result" and (has_parameters(module) or self.tracking.tracked(inputs[0]) is Answer.YES):
                 yield inputs[0], False
 
     def _needed(self, trace: Trace, saver: Event, mutate: Mutate) -> bool:
@@ -272,7 +272,17 @@ def _operator(saver: Event) -> str:
     if saver.value.op != "module":
         return saver.value.op
     module = resolved(saver.value.parents[0])
-    return module.name.rpartition(".")[2] if isinstance(module, Module) else module.label
+    return _last_layer(module) if isinstance(module, Module) else module.label
+
+
+def _last_layer(module: Module) -> str:
+    """The class of a module, or of the last one of a `Sequential`."""
+    while module.name.endswith(".Sequential") and module.info is None and module.parents:
+        last = resolved(module.parents[-1])
+        if not isinstance(last, Module):
+            break
+        module = last
+    return module.name.rpartition(".")[2]
 
 
 def _asked_for(test: ast.expr) -> str:
