@@ -40,7 +40,8 @@ class ClearedBeforeStep(Rule):
     """Gradients are cleared between the backward and the step that needs them.
 
     ## What it does
-    Finds a `zero_grad` that stands, on every path, between a `backward` and the `step` of the same optimizer.
+    Finds a `zero_grad` that stands, on every path, between a `backward` and the `step` of the same optimizer; also in
+    callbacks, in a hook that runs before the step, and in a `step` that the program defines.
 
     ## Why is this bad?
     The step sees no gradient: with SGD the weights do not move at all, with momentum or weight decay they move

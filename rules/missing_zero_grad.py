@@ -19,6 +19,8 @@ class MissingZeroGrad(Rule):
     ## What it does
     Follows every path from one `step` of an optimizer to its next. When at least one of them has a `backward`
     and none of them clears the gradients, the `backward` adds to gradients that were already used.
+    Where only some of what the optimizer holds is cleared, it follows each module and parameter; where conditions such
+    as `(i + 1) % 4 == 0` decide, with numbers that the file says, each iteration.
     Nothing is said of a loop that is timed on constants and leaves nothing: it trains nothing.
 
     ## Why is this bad?

@@ -41,7 +41,8 @@ class TrainingUnderNoGrad(Rule):
 
     ## What it does
     Follows the grad mode (`no_grad`, `inference_mode`, `enable_grad`, `set_grad_enabled`, as block, decorator or
-    statement, through calls in the module) to the loss that a `backward` is called on.
+    statement, through calls in the module) to the loss that a `backward` is called on. It also finds modules, and parts
+    of a module in its `forward`, that only run with gradients off, though an optimizer is to train them.
 
     ## Why is this bad?
     A loss that was computed with gradients off has no graph: `backward` raises, or, where only a part of the
@@ -82,6 +83,9 @@ class TrainingUnderNoGrad(Rule):
     trained gets gradients and moves.
 
     ## Known limits
+    A sample that is drawn without gradients inside of a `forward` is not reported where its operands also reach the
+    loss in another way: a score-function estimator is written so, and only a run tells. A part of a module that is held
+    with all others is not reported if the file loads or freezes weights, or names it as what stands still.
     `enable_grad()` inside `inference_mode()` is taken to switch gradients on, which it does not.
 
     ## References
