@@ -228,7 +228,8 @@ class Tracking:
 
     def _component_tracks(self, value: Tensor) -> Answer:
         whole = value.parents[0]
-        if self.tracked(whole) is Answer.NO:
+        returned = _returned_component(value)
+        if self.tracked(whole) is Answer.NO or (returned is not None and self.tracked(returned) is Answer.NO):
             return Answer.NO
         if (
             isinstance(whole, Tensor)
@@ -316,6 +317,18 @@ class Tracking:
             else:
                 stack.extend(graph_inputs(item) if isinstance(item, Tensor) else item.parents)
         return found
+
+
+def _returned_component(value: Tensor) -> Value | None:
+    """What the `forward` of a module's class, if that is known, returns where one of its results is taken."""
+    whole = value.parents[0]
+    body = whole.body if isinstance(whole, Tensor) else None
+    if not isinstance(body, Container):
+        return None
+    key = whole.key_of(value)
+    if isinstance(key, int):
+        return body.parents[key] if key < len(body.parents) else None
+    return body.part(key)
 
 
 def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
