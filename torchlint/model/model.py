@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.imports import Imports
@@ -17,6 +18,9 @@ from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.releases import Releases
 from torchlint.syntax.python_ast import PythonTree
+
+if TYPE_CHECKING:
+    from torchlint.model.shapes.shapes import Shapes
 
 
 class Model:
@@ -83,3 +87,10 @@ class Model:
     def sure_graphs(self) -> SureGraphs:
         """The parts of graphs that are sure."""
         return SureGraphs(self.tracking, self.ownership, self.program.observations.frozen)
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """Shapes and element types of tensors."""
+        from torchlint.model.shapes.shapes import Shapes  # most files have none to ask of
+
+        return Shapes(self.program)

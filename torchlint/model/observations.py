@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Loop
 from torchlint.model.values import Function, Module, Tensor, Unknown, Utility, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
+
+if TYPE_CHECKING:
+    from torchlint.model.evaluate.arguments import Arguments
 
 
 @dataclass
@@ -60,5 +64,9 @@ class Observations:
     """What an attribute is assigned to, by the site of the target."""
     indexed: list[tuple[Site, Tensor]] = field(default_factory=list)
     """Where a tensor is asked for an element by a literal number."""
+    calls: dict[Value, tuple[str, Arguments, Value | None]] = field(default_factory=dict)
+    """What makes a tensor or a layer: the name that is called, its arguments, and the receiver of a method."""
+    numbers: dict[Value, tuple[str, tuple[Value, ...], object]] = field(default_factory=dict)
+    """What gives a number or a shape: the operator or attribute, its operands, and a literal key or index."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
     """Values that are layers of PyTorch, and in which arms of branches."""

@@ -44,7 +44,7 @@ class Attributes(Part):
             return self.state.stamp(Tensor(node, "data", (owner,), self.state.mode, base=owner))
         if isinstance(owner, Tensor):
             if name in PLAIN_ATTRIBUTES:
-                return Plain(node)
+                return self.tensors.number(name, (owner,), node)
             if name in ("T", "mT", "H", "real", "imag"):
                 return self.state.stamp(Tensor(node, "t", (owner,), self.state.mode, base=owner))
             if owner.op == "module":
@@ -55,7 +55,7 @@ class Attributes(Part):
         if isinstance(owner, Module) and owner.info is None and name.startswith(("weight", "bias")):
             return self._leaf_parameter(owner, name, node)
         if name in ("shape", "ndim", "device", "dtype"):
-            return Plain(node)
+            return self.tensors.number(name, (owner,), node)
         return self.lookup(owner, name, node)
 
     def lookup(self, owner: Value, name: str, node: ast.AST | None) -> Value:

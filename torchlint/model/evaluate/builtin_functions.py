@@ -38,7 +38,7 @@ class BuiltinFunctions(Part):
             inside = tuple(first.elements()) if isinstance(first, Container) else (self.elements.iterate(first, node),)
             return self.state.stamp(Container(node, name if name == "tuple" else "list", inside))
         if name in _PLAIN_BUILTINS:
-            return Plain(node)
+            return self.tensors.number(name, tuple(arguments.positional), node)
         return self.state.stamp(Unknown(node, "call", arguments.all(), name, None, self.state.mode))
 
     def _call_sum(self, arguments: Arguments, node: ast.Call) -> Value | None:

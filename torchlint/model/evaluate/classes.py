@@ -106,6 +106,7 @@ class Classes(Part):
     def instantiate(self, info: ClassInfo, arguments: Arguments, node: ast.AST) -> Value:
         """`SomeClass(...)`: an object, with `__init__` run on it where that says more than the template."""
         made = self.new_object(info, node, arguments.all())
+        self.observations.calls[made] = info.name, arguments, None
         if isinstance(made, Instance):
             init = info.method("__init__")
             if init is not None and self.functions.can_inline(init):

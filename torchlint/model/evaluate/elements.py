@@ -74,7 +74,7 @@ class Elements(Part):
                 return self.state.stamp(Tensor(node, "argmax", (owner,), self.state.mode))
             return self.state.stamp(Tensor(node, "getitem", (owner,), self.state.mode, base=owner if basic else None))
         if isinstance(owner, Plain):
-            return Plain(node)
+            return self.tensors.number("getitem", (owner,), node, key)
         if isinstance(owner, Parameters):
             return self._parameter(owner, node)
         if isinstance(owner, Module) and owner.info is None:

@@ -114,7 +114,7 @@ class Methods(Part):
             return None
         if isinstance(receiver, (Tensor, Unknown, Phi)) and called_attribute(node) == "numpy":
             return self.state.stamp(Tensor(node, "numpy", (receiver,), self.state.mode, base=receiver))
-        return Plain(node)
+        return self.tensors.number(called_attribute(node), (receiver, *arguments.positional), node)
 
     def _tensor_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if name in INPLACE:
@@ -122,7 +122,9 @@ class Methods(Part):
         if name in api.CREATOR_METHODS:
             return self.tensors.create(name, arguments, node)
         base = receiver if name in VIEWS else None
-        return self.tensors.compute(name, arguments.operands(name, node, receiver), node, base)
+        made = self.tensors.compute(name, arguments.operands(name, node, receiver), node, base)
+        self.observations.calls[made] = name, arguments, receiver
+        return made
 
     def _of_distribution(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """What a distribution computes of its parameters, or draws without a graph."""

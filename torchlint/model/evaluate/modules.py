@@ -74,6 +74,7 @@ class Modules(Part):
         result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))
         if info is not None and (known := self.classes.forward_of(info)) is not None:
             result.body = known.returned
+        self.observations.calls[result] = "module", arguments, None
         self.state.emit(Compute(site_of(node), result))
         return result
 

@@ -38,7 +38,7 @@ class Tensors(Part):
     def operate(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
         """The result of a binary operator; of two numbers a number, of two lists a list."""
         if isinstance(left, Plain) and isinstance(right, Plain):
-            return Plain(node)
+            return self.number(op, (left, right), node)
         containers = [item for item in (left, right) if isinstance(item, Container)]
         if containers and op in ("add", "mul"):
             inside = tuple(value for item in containers for value in item.elements())
@@ -48,6 +48,12 @@ class Tensors(Part):
             self.state.emit(Compute(site_of(node), result))
         return result
 
+    def number(self, how: str, operands: tuple[Value, ...], node: ast.AST, key: object = None) -> Plain:
+        """A number, or a shape, that an operator or attribute gives."""
+        made = Plain(node)
+        self.observations.numbers[made] = how, operands, key
+        return made
+
     def create(self, name: str, arguments: Arguments, node: ast.AST) -> Tensor:
         """A new tensor without history, or a leaf where it is told to require a gradient."""
         flag = arguments.keywords.get("requires_grad")
@@ -56,6 +62,7 @@ class Tensors(Part):
         else:
             op = "new" if flag is None or is_false(flag) else "unknown"
             made = self.state.stamp(Tensor(node, op, () if op == "new" else arguments.all()))
+        self.observations.calls[made] = name, arguments, None
         if name in api.COPIERS:
             self.observations.copied[made] = tuple(arguments.positional[:1])
         return made

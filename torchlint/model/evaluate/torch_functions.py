@@ -59,6 +59,7 @@ class TorchFunctions(Part):
         flag = arguments.bind(api.MODULES_IN_PLACE[name]).get("inplace") if name in INPLACE_MODULES else None
         inplace = is_true(flag) and not self._drops_nothing(name, arguments)
         made = self.state.stamp(Module(node, f"torch.nn.{name}", arguments.all(), inplace=inplace))
+        self.observations.calls[made] = name, arguments, None
         self.state.emit(Fresh(site_of(node), made))
         return made
 
@@ -85,4 +86,6 @@ class TorchFunctions(Part):
         if all(isinstance(resolved(item), Plain) for item in parents):
             return self.state.stamp(Tensor(node, "new"))
         base = first if operator in VIEWS else None
-        return self.tensors.compute(operator, parents, node, base)
+        made = self.tensors.compute(operator, parents, node, base)
+        self.observations.calls[made] = operator, arguments, None
+        return made

@@ -1,0 +1,108 @@
+"""Which files write out sizes that may not fit: those of layers in the order of the file, and those of tensors."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+
+LAYERS = frozenset(
+    "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d BatchNorm1d BatchNorm2d BatchNorm3d "
+    "LayerNorm GroupNorm Embedding LSTM GRU RNN Sequential".split()
+)
+"""Layers that take a certain size, or pass one on."""
+CREATORS = frozenset("randn rand zeros ones empty full eye randint".split())
+"""Functions that make a tensor of a size."""
+CALLS = LAYERS | CREATORS
+TRIGGERS = (
+    b"Linear", b"Conv", b"Norm", b"Embedding", b"LSTM", b"GRU", b"RNN", b"rand", b"zeros", b"ones", b"empty", b"full",
+)  # fmt: skip
+_NUMBER = rb"\d+(?:\s*[*+]\s*\d+)*"
+_SIZES = (
+    rb"\s*\(\s*(?:\w+\s*=\s*)?(%s|[\w.]+)\s*[,)](?:\s*(?:\w+\s*=\s*)?(%s)\s*[,)])?" % (_NUMBER, _NUMBER)
+)
+_LAYERS = [
+    re.compile(b"(%s)%s" % (name, _SIZES))
+    for name in (b"Linear", rb"Conv(?:Transpose)?[123]d", b"LSTM", b"GRU", b"RNN", b"BatchNorm[123]d", b"LayerNorm")
+]
+"""Layers, with the sizes that they take and give; each pattern begins with letters, which is found fast."""
+_VIEWS = [re.compile(rb"%s\s*\([^()\n]*?[, ]\s*(%s)\s*\)" % (name, _NUMBER)) for name in (b"view", b"reshape")]
+_TENSORS = [
+    re.compile(rb"%s\s*\([^()]{0,12}[(\[]?\s*\d+\s*,\s*\d" % name)
+    for name in (b"rand", b"randn", b"zeros", b"ones", b"empty", b"full", b"randint")
+]
+_MEETING = (b"@", b"matmul", b"cat(", b"stack(", b".view(", b".mm(", b"bmm(")
+
+
+@lru_cache(maxsize=1)
+def may_not_fit(data: bytes) -> bool:
+    """Whether sizes that a file writes out may meet others: not where each layer takes what one before it gives."""
+    if b"torch" not in data:
+        return False
+    layers = sorted((found for layer in _LAYERS for found in layer.finditer(data)), key=re.Match.start)
+    has_meeting = len(layers) > 1 or any(word in data for word in _MEETING)
+    tensors = sum(len(tensor.findall(data)) for tensor in _TENSORS) if has_meeting else 0
+    if tensors > 1 or (tensors and len(layers) > 1):
+        return True
+    return len(layers) > 1 and not _all_fit(data, layers)
+
+
+def _all_fit(data: bytes, layers: list[re.Match[bytes]]) -> bool:
+    """Whether each layer takes what one before it in its class, or its function, gives or takes."""
+    taken, seen, end = set[int](), dict[int, bytes](), 0
+    for layer in layers:
+        if data.find(b"\nclass ", end, layer.start()) >= 0 or data.find(b"def __init__", end, layer.start()) >= 0:
+            seen = {}
+        end, kind, takes, gives = layer.end(), layer[1], _value(layer[2]), _value(layer[3] or b"")
+        if takes is not None and seen and not _is_given(takes, seen):
+            return False
+        for size in (takes, gives):
+            if size is not None:
+                seen[size] = kind
+        taken |= {takes} if takes is not None else set()
+    views = {_value(found[1]) for view in _VIEWS for found in view.finditer(data)} if taken else set()
+    return views <= taken
+
+
+def _is_given(size: int, seen: dict[int, bytes]) -> bool:
+    """Whether a size is one that was seen, the sum of two, what `flatten` makes of channels, or both directions."""
+    return any(
+        one == size
+        or size - one in seen
+        or (kind.startswith(b"Conv") and one > 1 and size % one == 0)
+        or (kind in _BOTH_WAYS and size == 2 * one)
+        for one, kind in seen.items()
+    )
+
+
+_BOTH_WAYS = (b"LSTM", b"GRU", b"RNN")
+
+
+def _value(text: bytes) -> int | None:
+    """The number that is written `16 * 5 * 5`."""
+    if not text[:1].isdigit():
+        return None
+    total = 0
+    for term in text.split(b"+"):
+        product = 1
+        for factor in term.split(b"*"):
+            product *= int(factor)
+        total += product
+    return total
+
+
+def called(node: ast.AST) -> str:
+    """What is called, or which operator is applied, for a message."""
+    if isinstance(node, ast.Call):
+        func = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+        is_own = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "self"
+        return f"`self.{func}`" if is_own else f"`{func}`"
+    if isinstance(node, ast.BinOp):
+        return f"`{_OPERATORS.get(type(node.op), 'this')}`"
+    return f"`{ast.unparse(node)}`" if isinstance(node, (ast.Subscript, ast.Attribute)) else "this"
+
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@", ast.Pow: "**", ast.Mod: "%",
+    ast.FloorDiv: "//",
+}  # fmt: skip

@@ -1,0 +1,65 @@
+"""Operations that are given elements of a type that they do not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule
+
+from . import _written_sizes as written_sizes
+
+if TYPE_CHECKING:
+    from torchlint.model.shapes.tensor_type import Misfit
+
+
+class DtypeMismatch(Rule):
+    """An operation is given integers where it takes floating point numbers, or the other way round.
+
+    ## What it does
+    Follows element types from where they are sure (`randint`, `.long()`, comparisons, layers) to what does not take
+    them: `mean` of integers or booleans, layers and products of matrices with integers, `Embedding` and `one_hot` with
+    floating point numbers.
+
+    ## Why is this bad?
+    The line raises as soon as it runs: "mean(): could not infer output dtype", "mat1 and mat2 must have the same dtype".
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    def accuracy(x, y):
+        logits = nn.Linear(16, 10)(x)
+        return (logits.argmax(dim=1) == torch.zeros(4, 1).long()).mean()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch import nn
+
+    def accuracy(x, y):
+        logits = nn.Linear(16, 10)(x)
+        return (logits.argmax(dim=1) == torch.zeros(4, 1).long()).float().mean()
+    ```
+
+    ## References
+    - [torch.mean](https://docs.pytorch.org/docs/stable/generated/torch.mean.html)
+    """
+
+    code = "TL707"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), written_sizes.TRIGGERS)
+    calls = written_sizes.CALLS
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        return super().may_fire(data) and written_sizes.may_not_fit(data)
+
+    def ask(self) -> Iterator[Misfit]:
+        yield from (misfit for misfit in self.model.shapes.misfits if misfit.what == "dtype")
+
+    def report_Misfit(self, misfit: Misfit) -> None:
+        name = written_sizes.called(self.model.tree.node(misfit.site))
+        self.report(misfit.site, f"{name} {misfit.reason}: it raises", related=list(misfit.related))

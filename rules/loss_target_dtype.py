@@ -1,0 +1,110 @@
+"""Targets of losses whose elements are of a type that the loss does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule
+from torchlint.model import values
+from torchlint.model.queries import losses
+
+if TYPE_CHECKING:
+    from torchlint.model.shapes.tensor_type import TensorType
+    from torchlint.syntax.python_ast import Site
+
+_BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
+_CLASSES = ("cross_entropy", "nll_loss")
+
+
+@dataclass(frozen=True)
+class WrongTarget:
+    """The loss at `loss` does not take targets of the element type `dtype`."""
+
+    loss: Site
+    function: str
+    dtype: str
+
+
+class LossTargetDtype(Rule):
+    """A loss is given targets of an element type that it does not take.
+
+    ## What it does
+    Finds `binary_cross_entropy`, `binary_cross_entropy_with_logits`, `BCELoss` and `BCEWithLogitsLoss` with integers or
+    booleans as targets, `nll_loss` and `NLLLoss` with other class indices than `int64`, and `cross_entropy` and
+    `CrossEntropyLoss` with class indices of type `int32` or `bool`, or with floating point numbers of one dimension for
+    an input of two: where the target surely is of that type (`.long()`, `.int()`, a comparison, `randint`, `argmax`).
+
+    ## Why is this bad?
+    The loss raises: "result type Float can't be cast to the desired output type Long", "expected target dtype to be
+    Long or Byte".
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+
+    def loss(model, x, y):
+        return F.binary_cross_entropy_with_logits(model(x), y.long())
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def loss(model, x, y):
+        return F.binary_cross_entropy_with_logits(model(x), y.float())
+    ```
+
+    ## References
+    - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html)
+    - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html)
+    """
+
+    code = "TL509"
+    category = Category.CORRECTNESS
+    triggers = (
+        (b"cross_entropy", b"CrossEntropy", b"nll_loss", b"NLLLoss", b"BCE"),
+        (b"long", b"int", b"bool", b"==", b">", b"<", b"float", b"argmax", b"ones", b"zeros", b"rand", b"full"),
+    )
+    calls = frozenset(
+        "binary_cross_entropy binary_cross_entropy_with_logits BCELoss BCEWithLogitsLoss nll_loss NLLLoss "
+        "cross_entropy CrossEntropyLoss".split()
+    )
+
+    def ask(self) -> Iterator[WrongTarget]:
+        for function in (*_BINARY, *_CLASSES):
+            for event, loss in self.model.endings.losses(function):
+                operands = losses.operands(loss)
+                dtype = self._wrong(function, operands[0], operands[1]) if len(operands) > 1 else None
+                if dtype is not None:
+                    yield WrongTarget(event.site, function, dtype)
+
+    def _wrong(self, function: str, first: values.Value, second: values.Value) -> str | None:
+        """The element type of a target that the loss does not take, whatever it is otherwise."""
+        types = self.model.shapes.types_of(second)
+        if not types or not all(_is_wrong(function, item, self._rank(first)) for item in types):
+            return None
+        return types[0].dtype
+
+    def _rank(self, value: values.Value) -> int | None:
+        ranks = {item.rank for item in self.model.shapes.types_of(value)}
+        return ranks.pop() if len(ranks) == 1 else None
+
+    def report_WrongTarget(self, answer: WrongTarget) -> None:
+        wanted = "floating point numbers, as `.float()` gives" if answer.function in _BINARY else "class indices, `.long()`"
+        self.report(
+            answer.loss,
+            f"`{answer.function}` is given targets of type `{answer.dtype}`: it raises",
+            help=f"give it {wanted}",
+        )
+
+
+def _is_wrong(function: str, target: TensorType, input_rank: int | None) -> bool:
+    if function in _BINARY:
+        return target.is_integral
+    if target.dtype in ("int32", "int16", "int8", "bool"):
+        return True
+    if not target.is_floating:
+        return False
+    return function == "nll_loss" or (input_rank is not None and target.rank is not None and input_rank != target.rank)

@@ -1,0 +1,77 @@
+"""Views of tensors whose elements lie in another order in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, Safety, edits
+
+from . import _written_sizes as written_sizes
+
+if TYPE_CHECKING:
+    from torchlint.model.shapes.tensor_type import Misfit
+
+
+class ViewOfTransposed(Rule):
+    """`view` merges dimensions that a `transpose` or `permute` has taken apart.
+
+    ## What it does
+    Finds `view` of a tensor with sizes that are known, after `transpose`, `permute`, `t` or `.T`, where no strides give
+    the sizes that are asked for.
+
+    ## Why is this bad?
+    A view shares the memory of its tensor. Dimensions that do not follow each other there cannot be merged, and `view`
+    raises "view size is not compatible with input tensor's size and stride".
+
+    ## Example
+    ```python
+    import torch
+
+    x = torch.randn(8, 3, 32)
+    y = x.transpose(1, 2).view(8, 96)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    x = torch.randn(8, 3, 32)
+    y = x.transpose(1, 2).reshape(8, 96)
+    ```
+
+    ## Fix safety
+    `reshape` copies where `view` raises, and does the same else: the fix is safe.
+
+    ## References
+    - [torch.Tensor.view](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.view.html)
+    """
+
+    code = "TL706"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"view",), (b"transpose", b"permute", b"t(", b".T", b"swap"), written_sizes.TRIGGERS)
+    calls = written_sizes.CALLS
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        return super().may_fire(data) and written_sizes.may_not_fit(data)
+
+    def ask(self) -> Iterator[Misfit]:
+        yield from (misfit for misfit in self.model.shapes.misfits if misfit.what == "view" and not misfit.related)
+
+    def report_Misfit(self, misfit: Misfit) -> None:
+        self.report(
+            misfit.site,
+            "`view` merges dimensions that do not follow each other in memory: it raises",
+            help="use `reshape`, which copies where it has to",
+            fix=self._fix(misfit),
+        )
+
+    def _fix(self, misfit: Misfit) -> edits.Change | None:
+        import libcst as cst
+
+        node = self.nodes.at(misfit.site) if self.nodes is not None else None
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.func.attr.value != "view":
+            return None
+        change = edits.Replace(node.func.attr, "reshape")
+        return edits.Change("use `reshape`", [change], Safety.SAFE)

@@ -1,0 +1,138 @@
+"""Operations: which way of making a result is asked, with the arguments by parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from torchlint.model.shapes import arithmetic, creation, joining, layers, rearranging, reducing
+from torchlint.model.shapes.case import Case, Operation, Stop
+from torchlint.model.shapes.scope import Scope
+from torchlint.model.shapes.tensor_type import ANY, TensorType
+from torchlint.model.values import Container, Module, Plain, Tensor, Value, resolved
+from torchlint.pytorch import shapes as table
+
+Handler = Callable[[Operation], TensorType]
+_HANDLERS: Mapping[str, Handler] = {
+    **arithmetic.HANDLERS,
+    **creation.HANDLERS,
+    **joining.HANDLERS,
+    **rearranging.HANDLERS,
+    **reducing.HANDLERS,
+    **layers.FUNCTIONS,
+}
+
+
+def type_of(case: Case, value: Tensor, scope: Scope) -> TensorType:
+    """The type of the result of an operator, a layer or a module."""
+    if value.op == "module":
+        return _of_call(case, value, scope)
+    if value.op == "component":
+        return _of_component(case, value, scope)
+    if value.op in ("new", "leaf", "parameter"):
+        return _of_creation(case, value, scope)
+    if value.op == "argmax" and value not in case.observations.calls:
+        return part_of_extremum(case, resolved(value.parents[0]), 1, scope) or ANY
+    if _is_change(value):
+        return arithmetic.changed_in_place(case, value, scope)
+    transfer = table.OPERATORS.get(value.op)
+    return _HANDLERS[transfer.kind](operation(case, value, transfer, scope)) if transfer is not None else ANY
+
+
+def _is_change(value: Tensor) -> bool:
+    """Whether a value is what a change in place made of its first operand: `x += y`, `x.add_(y)`, `x[0] = y`."""
+    if not value.parents or value.base is not value.parents[0]:
+        return False
+    if value.op.endswith("_") or value.op == "setitem" or value.op[:1].isupper():
+        return value.op not in table.IN_PLACE_SHAPES
+    return value.op in ("add", "sub", "mul", "div", "pow", "remainder", "floor_divide", "bitwise")
+
+
+def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope) -> Operation:
+    """An operation with its arguments."""
+    made = case.observations.calls.get(value)
+    if made is None:
+        given = dict(zip(transfer.parameters.positional, value.parents, strict=False))
+        rest = value.parents[len(given) :]
+        return Operation(case, value, scope, transfer, given, rest, not transfer.rest or bool(rest))
+    bound = made[1].bind(transfer.parameters, made[2])
+    rest = tuple(bound.rest) if not made[1].starred else ()
+    named = [given for option in transfer.rest.split("|") if (given := made[1].keywords.get(option)) is not None]
+    return Operation(case, value, scope, transfer, bound.values, named or rest, bound.complete)
+
+
+def part_of_extremum(case: Case, owner: Value, part: int, scope: Scope) -> TensorType | None:
+    """The values, or the indices, that `max(dim)` gives; None of anything else."""
+    transfer = table.OPERATORS.get(owner.op) if isinstance(owner, Tensor) else None
+    if not isinstance(owner, Tensor) or transfer is None or transfer.kind != "extremum":
+        return None
+    return reducing.part_of_extremum(operation(case, owner, transfer, scope), part)
+
+
+def made_with(case: Case, module: Value, layer: table.Transfer) -> dict[str, Value]:
+    """The arguments that a layer is made with, by parameter; empty if some are not known."""
+    seen = 0
+    while module not in case.observations.calls and module.parents and seen < 3:
+        module, seen = resolved(module.parents[0]), seen + 1  # a copy of another
+    made = case.observations.calls.get(module)
+    if made is None or made[1].starred or not isinstance(module, Module):
+        return {}
+    return made[1].bind(layer.parameters).values
+
+
+def _of_creation(case: Case, value: Tensor, scope: Scope) -> TensorType:
+    made = case.observations.calls.get(value)
+    if made is None:
+        first = value.parents[0] if value.op == "leaf" and value.parents else None
+        is_copy = isinstance(first, Value) and isinstance(resolved(first), Tensor)
+        return case.type_of(first, scope) if first is not None and is_copy else ANY
+    transfer = table.CREATORS.get(made[0])
+    return _HANDLERS[transfer.kind](operation(case, value, transfer, scope)) if transfer is not None else ANY
+
+
+# -- modules --------------------------------------------------------------------------------------------
+
+
+def _of_call(case: Case, value: Tensor, scope: Scope) -> TensorType:
+    """The type of what a layer, or a module of the program, returns."""
+    module = resolved(value.parents[0])
+    made = case.observations.calls.get(value)
+    if not isinstance(module, Module) or made is None:
+        return ANY
+    if module.info is not None:
+        return _of_body(case, value, module, scope)
+    given, transfer = made[1].get(0, "input"), case.layer(module)
+    if transfer is None or given is None:
+        return ANY
+    call = Operation(case, value, scope, transfer, {"self": given}, (), not made[1].starred)
+    return layers.apply(call, module, call.operand())
+
+
+def _of_body(case: Case, value: Tensor, module: Module, scope: Scope) -> TensorType:
+    """The type of what the `forward` of a module of this file returns, for what it is given."""
+    inner = case.inside(value, module, scope)
+    if inner is None or value.body is None:
+        return ANY
+    found = case.evaluate(value.body, inner)
+    if isinstance(found, TensorType):
+        return found
+    raise Stop(layers.seen_from(value, found))
+
+
+def _of_component(case: Case, value: Tensor, scope: Scope) -> TensorType:
+    """One of several results of a module."""
+    whole = resolved(value.parents[0])
+    key = whole.key_of(value)
+    if not isinstance(whole, Tensor) or not isinstance(key, int):
+        return ANY
+    module = resolved(whole.parents[0])
+    layer = case.layer(module)
+    if layer is not None and layer.kind == "recurrent" and key == 0:
+        return case.type_of(whole, scope)
+    if not isinstance(module, Module) or module.info is None or whole.body is None:
+        return ANY
+    inner, body = case.inside(whole, module, scope), resolved(whole.body)
+    if inner is None or not isinstance(body, Container) or body.grown or not key < len(body.parents):
+        return ANY
+    if any(isinstance(item, Plain) for item in body.parents):
+        return ANY
+    return case.type_of(body.parents[key], inner)

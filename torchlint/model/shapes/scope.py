@@ -1,0 +1,50 @@
+"""Scopes: what the parameters of a class's `__init__` and `forward` are at one call of one of its objects."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from torchlint.model.definitions import FunctionInfo, all_parameters, defaults_of
+from torchlint.model.values import Value
+from torchlint.syntax.python_ast import Site, site_of
+
+if TYPE_CHECKING:
+    from torchlint.model.evaluate.arguments import Arguments
+
+MAX_DEPTH = 6
+"""Modules that are looked into inside of one another."""
+
+Key = tuple[Site, str]
+
+
+@dataclass(eq=False)
+class Scope:
+    """The parameters that are known; each stands for a value of another scope, or for a default as it is written."""
+
+    depth: int = 0
+    parameters: dict[Key, tuple[Value | ast.expr, Scope]] = field(default_factory=dict)
+
+    def bind(self, function: FunctionInfo, arguments: Arguments, outer: Scope) -> None:
+        """Bind the parameters of a method but the first; those of a call with `*` or `**` stay unknown."""
+        if arguments.starred:
+            return
+        defaults = defaults_of(function.node)
+        annotated = {item.arg: item.annotation for item in all_parameters(function.node)}
+        for index, name in enumerate(function.parameters[1:]):
+            given: Value | ast.expr | None = arguments.get(index, name) or defaults.get(name)
+            if given is None:
+                continue
+            self.parameters[site_of(function.node), name] = given, outer
+            annotation = annotated.get(name)
+            if annotation is not None:
+                self.parameters[site_of(annotation), name] = given, outer
+
+    def get(self, value: Value) -> tuple[Value | ast.expr, Scope] | None:
+        """What a value stands for, if it is a bound parameter."""
+        return self.parameters.get((value.site, value.label)) if value.site is not None else None
+
+
+ROOT = Scope()
+"""Where nothing is known of parameters."""

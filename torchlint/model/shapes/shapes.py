@@ -1,0 +1,206 @@
+"""Questions about shapes and element types: the types of a value, and what must raise."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property
+
+from torchlint.model.events import Branch, Compute, Fresh
+from torchlint.model.program import Program, Trace
+from torchlint.model.shapes import layers
+from torchlint.model.shapes.case import Case, Operation, Stop
+from torchlint.model.shapes.scope import ROOT, Scope
+from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
+from torchlint.model.values import Module, Tensor, Unknown, Value, resolved
+from torchlint.pytorch import shapes as table
+from torchlint.syntax.python_ast import Site, dotted, site_of
+
+MAX_CASES = 24
+"""Cases of one value; with more, nothing is known of it."""
+_MEASURES = frozenset("shape size dim ndim ndimension numel len dtype is_floating_point".split())
+_TESTS = (ast.If, ast.IfExp, ast.While, ast.Match)
+_Question = Callable[[Case], Evaluated]
+
+
+class Shapes:
+    """Answers about the values of a program, each worked out when it is asked for."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._cases: dict[frozenset[tuple[Hashable, Hashable]], Case] = {}
+        self._scopes: dict[Hashable, Scope] = {}
+
+    def types_of(self, value: Value) -> list[TensorType]:
+        """The types that a value may have; empty where it surely cannot be computed."""
+        if self.is_unsure:
+            return [ANY]
+        return [item for item in self._results(value) if isinstance(item, TensorType)]
+
+    @cached_property
+    def misfits(self) -> list[Misfit]:
+        """Operations that must raise if they are run, each once, in the order of the file."""
+        if self.is_unsure:
+            return []
+        found: dict[Site, Misfit] = {}
+        for misfit in self._all_misfits():
+            known = found.get(misfit.site)
+            if known is None or (known.related and not misfit.related):
+                found[misfit.site] = misfit
+        own = {misfit.site for misfit in found.values() if not misfit.related}
+        sure = [misfit for misfit in found.values() if not misfit.related or misfit.related[0][0] not in own]
+        return sorted((misfit for misfit in sure if not self._is_handled(misfit.site)), key=lambda misfit: misfit.site)
+
+    # -- cases ----------------------------------------------------------------------------------------
+
+    def _results(self, value: Value) -> list[Evaluated]:
+        """What a value is in each case."""
+        return list(self._in_cases(lambda case: case.evaluate(value)))
+
+    def _in_cases(self, ask: _Question) -> Iterator[Evaluated]:
+        """The answers in each case; that nothing is known, where there are too many."""
+        pending: list[dict[Hashable, Hashable]] = [{}]
+        for _ in range(MAX_CASES):
+            if not pending:
+                return
+            choices = pending.pop()
+            answer = ask(self._case(choices))
+            if isinstance(answer, Choice):
+                pending += [{**choices, answer.key: option} for option in answer.options]
+            else:
+                yield answer
+        if pending:
+            yield ANY
+
+    def _case(self, choices: dict[Hashable, Hashable]) -> Case:
+        key = frozenset(choices.items())
+        known = self._cases.get(key)
+        if known is None:
+            known = self._cases[key] = Case(self._program, choices, self._scopes)
+        return known
+
+    def _misfit(self, ask: _Question) -> Misfit | None:
+        """Why there is no result in any case: the last thing that does not fit."""
+        last: Misfit | None = None
+        for answer in self._in_cases(ask):
+            if not isinstance(answer, Misfit):
+                return None
+            last = answer if last is None or answer.order > last.order else last
+        return last
+
+    # -- what must raise ------------------------------------------------------------------------------------
+
+    def _all_misfits(self) -> Iterator[Misfit]:
+        for trace in self._program.traces:
+            for value in self._computed(trace):
+                misfit = self._misfit(lambda case, value=value: case.evaluate(value))  # type: ignore[misc]
+                if misfit is not None:
+                    yield misfit
+            for event in trace.of(Fresh):
+                module = event.value
+                if isinstance(module, Module) and self._runs_in_order(module):
+                    misfit = self._misfit(_Chain(module))
+                    if misfit is not None:
+                        yield misfit
+
+    def _runs_in_order(self, module: Module) -> bool:
+        """Whether a module is a `Sequential` that is called as a whole: its elements are not called one by one."""
+        return module.name == "torch.nn.Sequential" and module.info is None and module.label not in self._taken_apart
+
+    @cached_property
+    def _taken_apart(self) -> set[str]:
+        """The names of what is iterated over, or called by element."""
+        tree = self._program.tree
+        calls = [node.func.value for node in tree.of_type(ast.Call) if isinstance(node.func, ast.Subscript)]
+        indexed = [node.value for node in tree.of_type(ast.Subscript) if not _is_literal_index(node.slice)]
+        iterated = [node.iter for node in tree.of_type(ast.For, ast.AsyncFor, ast.comprehension)]
+        unpacked = [node.value for node in tree.of_type(ast.Starred)]
+        mentioned = (item for node in (*calls, *indexed, *iterated, *unpacked) for item in ast.walk(node))
+        return {dotted(item).rpartition(".")[2] for item in mentioned if isinstance(item, (ast.Name, ast.Attribute))}
+
+    def _computed(self, trace: Trace) -> Iterator[Value]:
+        """The tensors of a trace, in the order in which they are made."""
+        values = {event.value for event in trace.of(Compute) if not self._measured(event)}
+        values |= {value for value in (*trace.frame.locals.values(), *trace.frame.returns)}
+        tensors = {item for value in values if isinstance(item := resolved(value), Tensor)}
+        yield from sorted(tensors, key=lambda item: item.order)
+
+    def _measured(self, event: Compute) -> bool:
+        """Whether shapes or types decide if an event happens."""
+        branches = (branch for branch, _ in (*event.path, *event.passed))
+        return any(isinstance(branch, Branch) and self._asks(branch.site) for branch in branches)
+
+    def _asks(self, site: Site) -> bool:
+        """Whether the condition at a site asks for shapes or types."""
+        node = self._program.tree.node(site)
+        test = getattr(node, "test", None) or getattr(node, "subject", None)
+        return test is not None and any(
+            (isinstance(item, ast.Attribute) and item.attr in _MEASURES)
+            or (isinstance(item, ast.Name) and item.id in ("len", "isinstance"))
+            for item in ast.walk(test)
+        )
+
+    def _is_handled(self, site: Site) -> bool:
+        """Whether somebody waits for the error: a `try`, or a test that wants it."""
+        tree = self._program.tree
+        node = tree.node(site)
+        for item in tree.ancestors(node):
+            if isinstance(item, ast.Try) and item.handlers:
+                return True
+            if isinstance(item, (ast.With, ast.AsyncWith)) and any("aises" in tree.code(it) for it in item.items):
+                return True
+            if isinstance(item, _TESTS) and self._asks(site_of(item)):
+                return True
+        return False
+
+    # -- what nobody can follow ---------------------------------------------------------------------------
+
+    @cached_property
+    def is_unsure(self) -> bool:
+        """Whether the file changes shapes, or layers, in ways that are not followed."""
+        tree = self._program.tree
+        if b"register_forward" in tree.source.code or b"_pre_hook" in tree.source.code:
+            return True
+        names = {node.attr for node in tree.of_type(ast.Attribute)}
+        return bool(names & table.IN_PLACE_SHAPES) or any(map(self._replaces_layer, tree.of_type(ast.Assign)))
+
+    def _replaces_layer(self, node: ast.Assign) -> bool:
+        """`net.fc = nn.Linear(...)`, `net[0] = ...`, `layer.weight = ...`: a layer is not what it was made as."""
+        for target in node.targets:
+            if isinstance(target, ast.Subscript) and self._makes_layer(node.value):
+                return True
+            if isinstance(target, ast.Attribute) and target.attr in ("weight", "in_features", "out_features", "data"):
+                return True
+            if isinstance(target, ast.Attribute) and dotted(target.value) != "self" and self._is_assigned(target.attr):
+                return True
+        return False
+
+    def _makes_layer(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2][:1].isupper()
+
+    def _is_assigned(self, name: str) -> bool:
+        """Whether classes of the file have an attribute of this name that may be a layer."""
+        classes = self._program.definitions.classes.values()
+        return any(name in info.assigned and self._program.is_module_class(info) for info in classes)
+
+
+def _is_literal_index(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Constant, ast.UnaryOp))
+
+
+class _Chain:
+    """Asks whether the layers of a `Sequential` fit each other, whatever it is called with."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._input = Unknown(module.site, "parameter", (), "")
+        self._call = Tensor(module.site, "module", (module, self._input))
+
+    def __call__(self, case: Case) -> Evaluated:
+        self._call.order = self._module.order
+        transfer = table.LAYERS["Sequential"]
+        call = Operation(case, self._call, ROOT, transfer, {"self": self._input}, (), True)
+        try:
+            return layers.chained(call, self._module, call.operand())
+        except Stop as stop:
+            return stop.result
