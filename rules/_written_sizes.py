@@ -18,9 +18,7 @@ TRIGGERS = (
     b"Linear", b"Conv", b"Norm", b"Embedding", b"LSTM", b"GRU", b"RNN", b"rand", b"zeros", b"ones", b"empty", b"full",
 )  # fmt: skip
 _NUMBER = rb"\d+(?:\s*[*+]\s*\d+)*"
-_SIZES = (
-    rb"\s*\(\s*(?:\w+\s*=\s*)?(%s|[\w.]+)\s*[,)](?:\s*(?:\w+\s*=\s*)?(%s)\s*[,)])?" % (_NUMBER, _NUMBER)
-)
+_SIZES = rb"\s*\(\s*(?:\w+\s*=\s*)?(%s|[\w.]+)\s*[,)](?:\s*(?:\w+\s*=\s*)?(%s)\s*[,)])?" % (_NUMBER, _NUMBER)
 _LAYERS = [
     re.compile(b"(%s)%s" % (name, _SIZES))
     for name in (b"Linear", rb"Conv(?:Transpose)?[123]d", b"LSTM", b"GRU", b"RNN", b"BatchNorm[123]d", b"LayerNorm")
@@ -45,6 +43,11 @@ def may_not_fit(data: bytes) -> bool:
     if tensors > 1 or (tensors and len(layers) > 1):
         return True
     return len(layers) > 1 and not _all_fit(data, layers)
+
+
+def writes_tensor(data: bytes) -> bool:
+    """Whether a file makes a tensor of sizes that it writes out."""
+    return any(tensor.search(data) for tensor in _TENSORS)
 
 
 def _all_fit(data: bytes, layers: list[re.Match[bytes]]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,12 @@ from . import _written_sizes as written_sizes
 if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import Misfit
 
+_MEAN_OF_EQUAL = re.compile(rb"==[^\n()]*(?:\([^\n()]*\)[^\n()]*)*\)\s*\.\s*mean\s*\(")
+"""The mean of a comparison: `(predicted == labels).mean()`."""
+
 
 class DtypeMismatch(Rule):
-    """An operation is given integers where it takes floating point numbers, or the other way round.
+    """An operation is given elements of a type that it does not take.
 
     ## What it does
     Follows element types from where they are sure (`randint`, `.long()`, comparisons, layers) to what does not take
@@ -22,26 +26,25 @@ class DtypeMismatch(Rule):
     floating point numbers.
 
     ## Why is this bad?
-    The line raises as soon as it runs: "mean(): could not infer output dtype", "mat1 and mat2 must have the same dtype".
+    The line raises as soon as it runs: "mean(): could not infer output dtype", "mat1 and mat2 must have the same
+    dtype".
 
     ## Example
     ```python
-    import torch
     from torch import nn
 
-    def accuracy(x, y):
+    def accuracy(x, labels):
         logits = nn.Linear(16, 10)(x)
-        return (logits.argmax(dim=1) == torch.zeros(4, 1).long()).mean()
+        return (logits.argmax(dim=1) == labels).mean()
     ```
 
     Use instead:
     ```python
-    import torch
     from torch import nn
 
-    def accuracy(x, y):
+    def accuracy(x, labels):
         logits = nn.Linear(16, 10)(x)
-        return (logits.argmax(dim=1) == torch.zeros(4, 1).long()).float().mean()
+        return (logits.argmax(dim=1) == labels).float().mean()
     ```
 
     ## References
@@ -50,12 +53,12 @@ class DtypeMismatch(Rule):
 
     code = "TL707"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), written_sizes.TRIGGERS)
-    calls = written_sizes.CALLS
+    triggers = ((b"torch",), (*written_sizes.TRIGGERS, b"mean"))
+    calls = written_sizes.CALLS | {"mean"}
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and written_sizes.may_not_fit(data)
+        return super().may_fire(data) and (bool(_MEAN_OF_EQUAL.search(data)) or written_sizes.may_not_fit(data))
 
     def ask(self) -> Iterator[Misfit]:
         yield from (misfit for misfit in self.model.shapes.misfits if misfit.what == "dtype")

@@ -92,7 +92,7 @@ class LossTargetDtype(Rule):
         return ranks.pop() if len(ranks) == 1 else None
 
     def report_WrongTarget(self, answer: WrongTarget) -> None:
-        wanted = "floating point numbers, as `.float()` gives" if answer.function in _BINARY else "class indices, `.long()`"
+        wanted = "floating point numbers: `.float()`" if answer.function in _BINARY else "class indices: `.long()`"
         self.report(
             answer.loss,
             f"`{answer.function}` is given targets of type `{answer.dtype}`: it raises",

@@ -57,6 +57,10 @@ class ShapeMismatch(Rule):
             return self.fc(x.view(-1, 16 * 5 * 5))
     ```
 
+    ## Known limits
+    Only files are read in which a layer takes a size that no layer before it gives or takes, in the order of the file,
+    or in which tensors of literal sizes are made. Layers of other files, and sizes from data, are not known.
+
     ## References
     - [torch.nn.Linear](https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html)
     - [Broadcasting semantics](https://docs.pytorch.org/docs/stable/notes/broadcasting.html)

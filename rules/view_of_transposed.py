@@ -54,7 +54,7 @@ class ViewOfTransposed(Rule):
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and written_sizes.may_not_fit(data)
+        return super().may_fire(data) and written_sizes.writes_tensor(data)
 
     def ask(self) -> Iterator[Misfit]:
         yield from (misfit for misfit in self.model.shapes.misfits if misfit.what == "view" and not misfit.related)

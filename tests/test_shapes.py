@@ -18,9 +18,10 @@ from torchlint.syntax.python_ast import read
 
 torch: Any = pytest.importorskip("torch")
 
-PROGRAMS = int(os.environ.get("N", "300"))
+PROGRAMS = int(os.environ.get("SHAPE_PROGRAMS", "200"))
 STATEMENTS = 9
-SEED = int(os.environ.get("SEED", "20261122"))
+SEED = int(os.environ.get("SHAPE_SEED", "20261122"))
+"""More, and others, to try what is new."""
 _HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 
 
@@ -138,7 +139,9 @@ def _elementwise(g: Generator, x: str, value: Any, y: str, other: Any) -> str:
 
 def _unary(g: Generator, x: str, value: Any, y: str, other: Any) -> str:
     name = g.random.choice("relu sigmoid exp abs contiguous clone detach float double long int bool".split())
-    return g.random.choice([f"{x}.{name}()", f"{x}.to(torch.int64)", f"F.relu({x})", f"nn.ReLU()({x})", f"{x}.to('cpu')"])
+    return g.random.choice(
+        [f"{x}.{name}()", f"{x}.to(torch.int64)", f"F.relu({x})", f"nn.ReLU()({x})", f"{x}.to('cpu')"]
+    )  # fmt: skip
 
 
 def _view(g: Generator, x: str, value: Any, y: str, other: Any) -> str:
@@ -197,8 +200,8 @@ def _join(g: Generator, x: str, value: Any, y: str, other: Any) -> str:
     dim = g.dimension(value)
     return g.random.choice(
         [f"torch.cat([{x}, {y}], dim={dim})", f"torch.cat(({x}, {x}), {dim})", f"torch.stack([{x}, {x}], {dim})",
-         f"torch.stack(({x}, {y}))", f"torch.zeros_like({x})", f"torch.cat([{x}, {y}])", f"torch.where({x} > 0, {x}, {y})",
-         f"{x}.masked_fill({y} > 0, 0)", f"{x}.expand_as({y})"]
+         f"torch.stack(({x}, {y}))", f"torch.zeros_like({x})", f"torch.cat([{x}, {y}])",
+         f"torch.where({x} > 0, {x}, {y})",         f"{x}.masked_fill({y} > 0, 0)", f"{x}.expand_as({y})"]
     )  # fmt: skip
 
 
@@ -253,7 +256,7 @@ def test_what_must_raise_does(programs: list[Generated], model: Model) -> None:
     found = {misfit.site.line: misfit for misfit in model.shapes.misfits}
     wrong = [f"{misfit.reason}: {model.tree.code(misfit.site)}" for at, misfit in found.items() if at not in raising]
     assert wrong == []
-    assert len(found) > 0.8 * len(raising) > 50, [
+    assert len(found) > 0.8 * len(raising) > 30, [
         f"{made.lines[-1]}: {made.raises}" for at, made in raising.items() if at not in found
     ]
 
@@ -270,7 +273,7 @@ def test_types_are_those_of_torch(programs: list[Generated], model: Model) -> No
     assert known > 0.8 * sum(len(made.values) for made in programs)
 
 
-def test_forward_of_an_unknown_input(model: Model) -> None:
+def test_forward_of_an_unknown_input() -> None:
     """What runs for one shape is never said to raise for all; a call with that shape gives what torch gives."""
     generator = Generator(SEED + 1)
     made = [item for number in range(PROGRAMS) if (item := generator.forward(number)).values]
@@ -318,4 +321,5 @@ def _same_strides(type_: TensorType, value: Any) -> bool:
     """Whether the strides are those of a tensor, but for dimensions of size 1, whose strides mean nothing."""
     if type_.strides is None:
         return True
-    return all(left == right for left, right, size in zip(type_.strides, value.stride(), value.shape, strict=True) if size > 1)
+    steps = zip(type_.strides, value.stride(), value.shape, strict=True)
+    return all(left == right for left, right, size in steps if size > 1)

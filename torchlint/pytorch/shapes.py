@@ -16,9 +16,8 @@ from torchlint.pytorch.binding import Parameters
 class Transfer:
     """How a result is made of the arguments: `kind` names the way, `dtype` the element type of the result.
 
-    The last parameter takes all that is left where it has a star. `dtype` may be `same`, `floating` (integers become
-    floating point), `summed` (small integers become large) or the name of a type; `""` is not known, or a matter of `kind`.
-    `float` is any type of floating point numbers.
+    `dtype` may be `same`, `floating` (integers become floating point numbers), `summed` (small integers become large)
+    or the name of a type; `""` is not known, or a matter of `kind`. `float` is any type of floating point numbers.
     """
 
     kind: str

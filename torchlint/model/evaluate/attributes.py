@@ -14,7 +14,6 @@ from torchlint.model.values import (
     Module,
     Optimizer,
     Phi,
-    Plain,
     SourceModule,
     Tensor,
     Unknown,

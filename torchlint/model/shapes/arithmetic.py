@@ -217,11 +217,9 @@ def _matmul(call: Operation) -> TensorType:
 
 def _product(call: Operation, first: TensorType, second: TensorType) -> TensorType:
     if first.is_open or second.is_open:
-        is_matrix = second.rank == 2 or (second.is_open and len(second.sizes) > 1 and bool(first.sizes))
-        columns = (second.size(-1),) if is_matrix and second.rank == 2 else ()
-        return TensorType(columns, is_open=True)
-    rows = first.sizes[-2:-1] if len(first.sizes) > 1 else ()
-    columns = second.sizes[-1:] if len(second.sizes) > 1 else ()
+        return TensorType((second.size(-1),) if second.rank == 2 else (), is_open=True)
+    rows: tuple[Known, ...] = first.sizes[-2:-1] if len(first.sizes) > 1 else ()
+    columns: tuple[Known, ...] = second.sizes[-1:] if len(second.sizes) > 1 else ()
     batch = broadcast(call, TensorType(first.sizes[:-2]), TensorType(second.sizes[:-2]))
     return TensorType((*batch.sizes, *rows, *columns))
 

@@ -14,7 +14,6 @@ from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Unknow
 from torchlint.pytorch import shapes as table
 
 if TYPE_CHECKING:
-    from torchlint.model.evaluate.arguments import Arguments
     from torchlint.model.program import Program
 
 MAX_NESTED = 40

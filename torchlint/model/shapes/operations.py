@@ -51,9 +51,9 @@ def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope)
     """An operation with its arguments."""
     made = case.observations.calls.get(value)
     if made is None:
-        given = dict(zip(transfer.parameters.positional, value.parents, strict=False))
-        rest = value.parents[len(given) :]
-        return Operation(case, value, scope, transfer, given, rest, not transfer.rest or bool(rest))
+        operands = dict(zip(transfer.parameters.positional, value.parents, strict=False))
+        left = value.parents[len(operands) :]
+        return Operation(case, value, scope, transfer, operands, left, not transfer.rest or bool(left))
     bound = made[1].bind(transfer.parameters, made[2])
     rest = tuple(bound.rest) if not made[1].starred else ()
     named = [given for option in transfer.rest.split("|") if (given := made[1].keywords.get(option)) is not None]

@@ -120,8 +120,8 @@ class Shapes:
 
     def _computed(self, trace: Trace) -> Iterator[Value]:
         """The tensors of a trace, in the order in which they are made."""
-        values = {event.value for event in trace.of(Compute) if not self._measured(event)}
-        values |= {value for value in (*trace.frame.locals.values(), *trace.frame.returns)}
+        computed = [event.value for event in trace.of(Compute) if not self._measured(event)]
+        values: set[Value] = {*computed, *trace.frame.locals.values(), *trace.frame.returns}
         tensors = {item for value in values if isinstance(item := resolved(value), Tensor)}
         yield from sorted(tensors, key=lambda item: item.order)
 

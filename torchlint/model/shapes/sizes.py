@@ -80,6 +80,7 @@ class Size:
 Known = Size | None
 """A size, or None: nothing is known of it."""
 
+
 def _size(terms: dict[Monomial, int]) -> Size:
     return Size(frozenset((product, count) for product, count in terms.items() if count))
 
