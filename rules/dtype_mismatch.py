@@ -13,8 +13,22 @@ from . import _written_sizes as written_sizes
 if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import Misfit
 
-_MEAN_OF_EQUAL = re.compile(rb"==[^\n()]*(?:\([^\n()]*\)[^\n()]*)*\)\s*\.\s*mean\s*\(")
-"""The mean of a comparison: `(predicted == labels).mean()`."""
+_MEAN = re.compile(rb"\)\s*\.\s*mean\s*\(")
+
+
+def _means_comparison(data: bytes) -> bool:
+    """Whether a file takes the mean of a comparison in brackets: `(predicted == labels).mean()`."""
+    return any(b"==" in _in_brackets(data, found.start()) for found in _MEAN.finditer(data))
+
+
+def _in_brackets(data: bytes, end: int) -> bytes:
+    """What stands in the brackets that close here, on the same line."""
+    depth, start = 0, max(data.rfind(b"\n", 0, end), 0)
+    for place in range(end, start, -1):
+        depth += {b")": 1, b"(": -1}.get(data[place : place + 1], 0)
+        if depth == 0:
+            return data[place:end]
+    return b""
 
 
 class DtypeMismatch(Rule):
@@ -58,7 +72,7 @@ class DtypeMismatch(Rule):
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and (bool(_MEAN_OF_EQUAL.search(data)) or written_sizes.may_not_fit(data))
+        return super().may_fire(data) and (_means_comparison(data) or written_sizes.may_not_fit(data))
 
     def ask(self) -> Iterator[Misfit]:
         yield from (misfit for misfit in self.model.shapes.misfits if misfit.what == "dtype")

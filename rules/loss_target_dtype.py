@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _CLASSES = ("cross_entropy", "nll_loss")
+_INTEGERS = re.compile(rb"\.(?:long|int|bool)\s*\(|torch\.(?:long|int|bool)|randint")
+_NO_INDICES = re.compile(
+    rb"\.int\s*\(\)|torch\.(?:int\b|int32|bool)|\.bool\s*\(\)|"
+    rb"(?:loss\w*|crit\w*|entropy)\s*\([^\n]*\.(?:float|double)\s*\(\)"
+)
+"""Other types than that of class indices: floating point numbers where a loss is called."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +70,18 @@ class LossTargetDtype(Rule):
 
     code = "TL509"
     category = Category.CORRECTNESS
-    triggers = (
-        (b"cross_entropy", b"CrossEntropy", b"nll_loss", b"NLLLoss", b"BCE"),
-        (b"long", b"int", b"bool", b"==", b">", b"<", b"float", b"argmax", b"ones", b"zeros", b"rand", b"full"),
-    )
+    triggers = ((b"cross_entropy", b"CrossEntropy", b"nll_loss", b"NLLLoss", b"BCE"),)
     calls = frozenset(
         "binary_cross_entropy binary_cross_entropy_with_logits BCELoss BCEWithLogitsLoss nll_loss NLLLoss "
         "cross_entropy CrossEntropyLoss".split()
     )
+
+    @classmethod
+    def may_fire(cls, data: bytes) -> bool:
+        if not super().may_fire(data):
+            return False
+        is_binary = any(word in data for word in (b"BCE", b"binary_cross_entropy"))
+        return bool((is_binary and _INTEGERS.search(data)) or _NO_INDICES.search(data))
 
     def ask(self) -> Iterator[WrongTarget]:
         for function in (*_BINARY, *_CLASSES):

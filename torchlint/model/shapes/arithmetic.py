@@ -125,7 +125,7 @@ def _met(left: Known, right: Known) -> Known:
 
 def _broadcast(call: Operation) -> TensorType:
     values = [resolved(item) for item in (call.get("self"), call.get("other")) if item is not None]
-    if len(values) != 2 or not call.is_complete:
+    if len(values) != 2 or not call.is_complete or _is_membership(call):
         return ANY
     types = [_operand_type(call, item) for item in values]
     tensors = [item for item in types if item is not None]
@@ -133,6 +133,13 @@ def _broadcast(call: Operation) -> TensorType:
         return ANY
     shape = broadcast(call, tensors[0], tensors[1]) if len(tensors) == 2 else tensors[0].with_sizes(tensors[0].sizes)
     return shape.with_dtype(_promoted(call, types, values))
+
+
+def _is_membership(call: Operation) -> bool:
+    """Whether it is `is` or `in`, which Python answers, or several comparisons in a row."""
+    node = call.case.program.tree.node(call.value.site) if call.value.site is not None else None
+    simple = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+    return isinstance(node, ast.Compare) and not (len(node.ops) == 1 and isinstance(node.ops[0], simple))
 
 
 def _operand_type(call: Operation, value: Value) -> TensorType | None:

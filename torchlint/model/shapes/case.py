@@ -14,6 +14,7 @@ from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Unknow
 from torchlint.pytorch import shapes as table
 
 if TYPE_CHECKING:
+    from torchlint.model.evaluate.arguments import Arguments
     from torchlint.model.program import Program
 
 MAX_NESTED = 40
@@ -251,7 +252,13 @@ class Case:
         return layer if layer is not None else self._integer(value, scope)
 
     def _integer(self, value: Value, scope: Scope) -> Known:
-        if not isinstance(value, (Plain, Unknown)):
+        """A parameter or attribute as a symbol; what a list holds, or a loop counts, is another each time."""
+        is_annotated = isinstance(value, Plain) and bool(value.label) and value.site is not None
+        if isinstance(value, Unknown):
+            is_same = value.origin in ("parameter", "attribute")
+        else:
+            is_same = is_annotated and value.site is not None and value.site.kind == "Name"
+        if not is_same:
             return None
         return Size.symbol(Symbol((value, scope), None, not value.loops))
 
@@ -299,8 +306,8 @@ class Case:
         if len(values) == 1:
             first = resolved(values[0])
             if isinstance(first, Container):
-                is_fixed = not first.grown and not first.known_parts and first.kind in ("tuple", "list")
-                return tuple(self.number(item, scope) for item in first.parents) if is_fixed else None
+                elements = self.written_elements(first)
+                return tuple(self.number(item, scope) for item in elements) if elements is not None else None
             made = self.observations.numbers.get(first)
             if made is not None and _is_shape(made):
                 type_ = self.type_of(made[1][0], scope)
@@ -309,12 +316,30 @@ class Case:
                 return None
         return tuple(self.number(item, scope) for item in values)
 
+    def written_elements(self, container: Container) -> tuple[Value, ...] | None:
+        """The elements of a list or tuple that is written out, and that nothing changes."""
+        site = container.site
+        is_changed = container.grown or bool(container.known_parts) or bool(container.uses)
+        if is_changed or site is None or site.kind not in ("List", "Tuple"):
+            return None
+        node = self.program.tree.node(site)
+        elements = node.elts if isinstance(node, (ast.List, ast.Tuple)) else ()
+        is_plain = not any(isinstance(item, ast.Starred) for item in elements)
+        return container.parents if is_plain and len(elements) == len(container.parents) else None
+
+    def arguments_of(self, value: Value) -> Arguments | None:
+        """The arguments that made a value, unless some are handed over by a star: it is not sure how many these are."""
+        made = self.observations.calls.get(value)
+        node = self.program.tree.node(value.site) if made is not None and value.site is not None else None
+        starred = isinstance(node, ast.Call) and any(isinstance(item, ast.Starred) for item in node.args)
+        return None if made is None or starred else made[1]
+
     # -- modules of the program -----------------------------------------------------------------------
 
     def inside(self, call: Tensor, module: Module, scope: Scope) -> Scope | None:
         """The scope in which the `forward` of a module of this file runs at a call."""
         forward = module.info.method("forward") if module.info is not None else None
-        made = self.observations.calls.get(call)
+        made = self.arguments_of(call)
         if scope.depth >= MAX_DEPTH or forward is None or made is None or module.info is None:
             return None
         if module.info.definitions is not self.program.definitions:
@@ -322,16 +347,16 @@ class Case:
         known = self._scopes.get((call, module, scope))
         if known is None:
             known = self._scopes[call, module, scope] = Scope(scope.depth + 1)
-            known.bind(forward, made[1], scope)
+            known.bind(forward, made, scope)
             self._bind_initializer(known, module, scope)
         return known
 
     def _bind_initializer(self, inner: Scope, module: Module, scope: Scope) -> None:
         assert module.info is not None
-        init, made = module.info.method("__init__"), self.observations.calls.get(module)
+        init, made = module.info.method("__init__"), self.arguments_of(module)
         if init is not None and made is not None:
-            inner.bind(init, made[1], scope)
-        elif made is None:  # `self`: what its own parameters are is what they are around it
+            inner.bind(init, made, scope)
+        elif module not in self.observations.calls:  # `self`: what its own parameters are is what they are around it
             inner.parameters.update({**scope.parameters, **inner.parameters})
 
 

@@ -14,15 +14,8 @@ from torchlint.model.values import Container, resolved
 def _parts(call: Operation) -> list[TensorType] | None:
     """The types of the tensors that are joined, if it is known which these are."""
     tensors = resolved(given) if (given := call.get("tensors")) is not None else None
-    if not isinstance(tensors, Container) or tensors.grown or tensors.known_parts:
-        return None
-    is_written = tensors.site is not None and tensors.site.kind in ("List", "Tuple")
-    if not is_written or tensors.kind not in ("list", "tuple") or not tensors.parents:
-        return None
-    node = call.case.program.tree.node(tensors.site) if tensors.site is not None else None
-    if len(getattr(node, "elts", ())) != len(tensors.parents):
-        return None
-    return [call.type_of(item) for item in tensors.parents]
+    elements = call.case.written_elements(tensors) if isinstance(tensors, Container) else None
+    return [call.type_of(item) for item in elements] if elements else None
 
 
 def _cat(call: Operation) -> TensorType:

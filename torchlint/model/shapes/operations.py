@@ -55,9 +55,10 @@ def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope)
         left = value.parents[len(operands) :]
         return Operation(case, value, scope, transfer, operands, left, not transfer.rest or bool(left))
     bound = made[1].bind(transfer.parameters, made[2])
-    rest = tuple(bound.rest) if not made[1].starred else ()
+    is_sure = case.arguments_of(value) is not None and not made[1].starred
+    rest = tuple(bound.rest) if is_sure else ()
     named = [given for option in transfer.rest.split("|") if (given := made[1].keywords.get(option)) is not None]
-    return Operation(case, value, scope, transfer, bound.values, named or rest, bound.complete)
+    return Operation(case, value, scope, transfer, bound.values, named or rest, is_sure)
 
 
 def part_of_extremum(case: Case, owner: Value, part: int, scope: Scope) -> TensorType | None:
@@ -73,10 +74,10 @@ def made_with(case: Case, module: Value, layer: table.Transfer) -> dict[str, Val
     seen = 0
     while module not in case.observations.calls and module.parents and seen < 3:
         module, seen = resolved(module.parents[0]), seen + 1  # a copy of another
-    made = case.observations.calls.get(module)
-    if made is None or made[1].starred or not isinstance(module, Module):
+    made = case.arguments_of(module)
+    if made is None or made.starred or not isinstance(module, Module):
         return {}
-    return made[1].bind(layer.parameters).values
+    return made.bind(layer.parameters).values
 
 
 def _of_creation(case: Case, value: Tensor, scope: Scope) -> TensorType:
