@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _CLASSES = ("cross_entropy", "nll_loss")
-_INTEGERS = re.compile(rb"\.(?:long|int|bool)\s*\(|torch\.(?:long|int|bool)|randint")
-_NO_INDICES = re.compile(
-    rb"\.int\s*\(\)|torch\.(?:int\b|int32|bool)|\.bool\s*\(\)|"
-    rb"(?:loss\w*|crit\w*|entropy)\s*\([^\n]*\.(?:float|double)\s*\(\)"
-)
-"""Other types than that of class indices: floating point numbers where a loss is called."""
+_INTEGERS = (b".long(", b".int(", b".bool(", b"torch.long", b"torch.int", b"torch.bool", b"randint", b"full(")
+_NO_INDICES = (b".int()", b"torch.int32", b"torch.bool", b".bool()")
+"""Other types than that of class indices."""
+_FLOATING = re.compile(rb"\.(?:float|double)\s*\(\)")
+_LOSS = re.compile(rb"(?:loss\w*|crit\w*|entropy)\s*\(")
+
+
+def _converts_in_loss(data: bytes) -> bool:
+    """Whether a line calls a loss and makes floating point numbers behind it."""
+    found = ((data.rfind(b"\n", 0, item.start()) + 1, item.start()) for item in _FLOATING.finditer(data))
+    return any(_LOSS.search(data, start, end) for start, end in found)
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,9 @@ class LossTargetDtype(Rule):
     def may_fire(cls, data: bytes) -> bool:
         if not super().may_fire(data):
             return False
-        is_binary = any(word in data for word in (b"BCE", b"binary_cross_entropy"))
-        return bool((is_binary and _INTEGERS.search(data)) or _NO_INDICES.search(data))
+        if any(word in data for word in (b"BCE", b"binary_cross_entropy")):
+            return any(word in data for word in _INTEGERS)
+        return any(word in data for word in _NO_INDICES) or _converts_in_loss(data)
 
     def ask(self) -> Iterator[WrongTarget]:
         for function in (*_BINARY, *_CLASSES):
