@@ -42,6 +42,10 @@ from torchlint.pytorch.table import Api
 from torchlint.syntax.python_ast import site_of
 
 
+MANY = 10_000
+"""A bound that is as good as none: so many graphs are held until the run ends, or longer."""
+
+
 class KnownCall:
     """A call of something in the table."""
 
@@ -264,7 +268,9 @@ class Externals(Part):
 
     def _deque(self, arguments: Arguments, node: ast.Call) -> Value:
         limit = arguments.get(1, "maxlen")
-        return self.state.stamp(Container(node, "deque", bounded=limit is not None))
+        bound = resolved(limit) if limit is not None else None
+        large = isinstance(bound, Plain) and isinstance(bound.constant, int) and bound.constant >= MANY
+        return self.state.stamp(Container(node, "deque", bounded=limit is not None and not large))
 
     def _chain(self, arguments: Arguments, node: ast.Call) -> Value:
         """The elements of several iterables, such as the parameters of several modules."""
