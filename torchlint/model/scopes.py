@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain
 
-from torchlint.syntax.python_ast import FUNCTIONS, FunctionNode, PythonTree, children
+from torchlint.syntax.python_ast import FunctionNode, PythonTree, children
 
 LOCAL = "<local>"
 """What the qualified name of something begins with that a function binds itself."""
 _OWN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
+"""What binds the name that it has."""
 
 
 class Scopes:
@@ -45,6 +49,8 @@ class Scopes:
 
     def binding(self, name: str, at: ast.AST) -> str | None:
         """What a name is bound to by the functions around a node: an import, `LOCAL`, or (None) it is the module's."""
+        if name not in self._bound_anywhere:
+            return None
         for function in self._around(at):
             target = self.imports_of.get(function, {}).get(name)
             if target is not None:
@@ -62,12 +68,23 @@ class Scopes:
                     yield item
             inner = item
 
+    @cached_property
+    def _bound_anywhere(self) -> frozenset[str]:
+        """The names that anything but an import of the module binds: most that are asked for are none of them."""
+        imported = chain.from_iterable(self.imports_of.values())
+        return frozenset(imported).union(*map(_bound_by, self._tree.of_type(ast.Name, ast.arg, *_NAMED)))
+
     def _names_of(self, function: FunctionNode) -> frozenset[str]:
         """The names that a function binds, its parameters among them."""
         known = self._bound.get(function)
         if known is None:
-            declared = _declared(function, ast.Global, ast.Nonlocal)
-            known = self._bound[function] = frozenset(_bound_in(function)) - declared
+            bound, declared = set[str](), set[str]()
+            for node in _within(function):
+                if isinstance(node, (ast.Global, ast.Nonlocal)):
+                    declared.update(node.names)
+                else:
+                    bound.update(_bound_by(node))
+            known = self._bound[function] = frozenset(bound - declared)
         return known
 
 
@@ -101,13 +118,10 @@ def _declared(function: FunctionNode, *kinds: type[ast.Global] | type[ast.Nonloc
     return frozenset(name for node in _within(function) if isinstance(node, kinds) for name in node.names)
 
 
-def _bound_in(function: FunctionNode) -> Iterator[str]:
-    for node in _within(function):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)) or (
-            isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name is not None
-        ):
-            yield str(node.name)
+def _bound_by(node: ast.AST) -> tuple[str, ...]:
+    """The name that a node binds by itself."""
+    if isinstance(node, ast.Name):
+        return (node.id,) if isinstance(node.ctx, ast.Store) else ()
+    if isinstance(node, ast.arg):
+        return (node.arg,)
+    return (str(node.name),) if isinstance(node, _NAMED) and node.name is not None else ()

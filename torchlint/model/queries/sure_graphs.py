@@ -21,6 +21,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, naming
+from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import OPERATORS
 
 _PASSING = OPERATORS.keys() | api.PASSING_METHODS | frozenset("add sub mul div pow matmul neg scale getitem".split())
@@ -88,7 +89,12 @@ class SureGraphs:
         if isinstance(value, Unknown) and _is_loss(value):
             given = [item for item in value.parents if self.tracking.tracked(item) is not Answer.NO]
             return tuple(given) if len(given) == 1 else ()
-        if not isinstance(value, Tensor) or value.leaf or self.tracking.tracked(value) is not Answer.YES:
+        if not isinstance(value, Tensor) or value.leaf:
+            return ()
+        tracked = self.tracking.tracked(value)
+        if tracked is Answer.UNKNOWN and value.mode is GradMode.ON and value.op in _PASSING:
+            return graph_inputs(value)  # of a parameter of `forward`, say: what the caller gives may have a graph
+        if tracked is not Answer.YES:
             return ()
         if value.op == "module":
             return self._sources_of_module(value, value.body)
