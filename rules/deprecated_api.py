@@ -222,7 +222,7 @@ _AMP = frozenset("autocast GradScaler custom_fwd custom_bwd".split())
 _INIT = frozenset(change.last_name for change in changes.DEPRECATIONS if change.name.startswith("torch.nn.init."))
 _MODULES = (
     *("functorch.", "torch.ao.quantization.", "torch.distributed.checkpoint.", "torch.nn.init.", "torch.profiler."),
-    "torch.testing.",
+    *("torch.testing.", "torchvision.transforms."),
 )
 """Modules whose name says more than those in them, which many others have."""
 _CALLED = [
@@ -270,6 +270,8 @@ _TOGETHER = (
         re.compile(rb"\b(?:%s)\b" % _any(_AMP)),
         re.compile(rb"\b(?:cuda|cpu)[\s.\\]{1,9}(?:amp|as)\b|\b(?:cuda|cpu)\s+import\b[^;=]{0,400}?\bamp\b"),
     ),
+    (re.compile(rb"\btorchvision\b"), re.compile(rb"\bpretrained\w*\s*=")),
+    (re.compile(rb"\bv2\b"), re.compile(rb"\bToTensor\b")),
     (re.compile(rb"\bis_compiling\b"), re.compile(rb"\b_utils\b")),
     (re.compile(rb"\bassert_allclose\b"), re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
 )
