@@ -16,7 +16,7 @@ TOPICS: Mapping[str, str] = {
     "TL4": "Wasted time",
     "TL5": "Losses",
     "TL6": "Reproducible runs",
-    "TL7": "Dimensions",
+    "TL7": "Shapes and types",
     "TL8": "Versions of PyTorch",
     "TL0": "Files and comments",
 }
