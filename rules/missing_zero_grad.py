@@ -64,6 +64,10 @@ class MissingZeroGrad(Rule):
     earlier step has used and nobody has cleared, with the norm of the accumulated against that of the fresh gradient;
     refuted by steps that never do, and clearings that were seen, however they are written.
 
+    ## Known limits
+    A clearing by hand of parameters that were listed before the model grew is taken for one of all of them: which there
+    were by then, only a run knows.
+
     ## References
     - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
     """

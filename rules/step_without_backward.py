@@ -59,6 +59,10 @@ class StepWithoutBackward(Rule):
     `torchlint verify` confirms it by steps before which no backward gave any gradient, and refutes it by steps
     that all have gradients and move the parameters.
 
+    ## Known limits
+    A step behind the loop that ends each epoch is not reported where gradients are accumulated: whether batches are
+    left over for it, only a run knows.
+
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
     """

@@ -69,6 +69,10 @@ class UndetachedAccumulation(Rule):
     `torchlint verify` counts the autograd graphs of earlier iterations that are alive: confirmed if they pile up,
     with the bytes a step on a GPU; refuted if they do not outlive their iteration and the container holds none.
 
+    ## Known limits
+    A list that drops its oldest elements beyond a size is taken for bounded, however large the size is when it runs.
+    What a forward hook keeps is not reported: hooks are not run where the module is called.
+
     ## References
     - [My model reports out of memory](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
     """

@@ -41,7 +41,6 @@ from torchlint.pytorch.effects import (
 from torchlint.pytorch.table import Api
 from torchlint.syntax.python_ast import site_of
 
-
 MANY = 10_000
 """A bound that is as good as none: so many graphs are held until the run ends, or longer."""
 
