@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from torchlint.cli.errors import Unwritten, UserError, errors_of_the_user
-from torchlint.cli.options import HELP, PathType, check_folder_of, color_option, is_coloured, list_option, say, write
+from torchlint.cli.errors import UserError, errors_of_the_user
+from torchlint.cli.options import HELP, PathType, color_option, is_coloured, list_option, write
+from torchlint.cli.programs import announce, ask, budget_options, check_command, check_report, root_of, write_page
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
     from torchlint.results import LintedFile
-    from torchlint.verify.folder import Limits
-    from torchlint.verify.session import Subject, Verification
+    from torchlint.verify.session import Subject
 
 _EXIT_CODES = """\b
 Exit codes:
@@ -29,35 +28,11 @@ Exit codes:
   4    the program failed before anything could be seen
   130  interrupted (128 and the number of the signal)
 """
-_INSTALL = 'torch is not installed here: pip install "torchlint[verify]"'
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": False}, epilog=_EXIT_CODES)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option(
-    "--max-steps",
-    type=click.IntRange(0),
-    default=40,
-    show_default=True,
-    metavar="N",
-    help="Stop the program after N optimizer steps, or backwards if it has no optimizer; 0: no limit.",
-)
-@click.option(
-    "--max-seconds",
-    type=click.FloatRange(0),
-    default=120.0,
-    show_default=True,
-    metavar="S",
-    help="Stop the program after S seconds; 0: no limit.",
-)
-@click.option(
-    "--stop",
-    type=click.Choice(["soft", "hard"]),
-    default="soft",
-    show_default=True,
-    help="soft: by an exception, so that the program cleans up (and may save a checkpoint of a truncated "
-    "run); hard: at once.",
-)
+@budget_options
 @list_option("--select", "Verify findings of these rules only.")
 @click.option("--preview", is_flag=True, help="Take in rules that are not stable yet.")
 @click.option(
@@ -161,10 +136,10 @@ def verify(
         raise click.UsageError("--fixed makes fixes by linting the project: leave out --findings and --evidence")
     if bool(command) == bool(evidence):
         raise click.UsageError("give either the program to run, after `--`, or --evidence")
-    _check_report(report)
+    check_report(report)
     if command:
-        _check_command(command)
-    root = _root(command)
+        check_command(command)
+    root = root_of(command)
     with errors_of_the_user():
         subjects = _given(findings, select) if findings else _linted(root, select, preview, fixed)
     try:
@@ -172,51 +147,19 @@ def verify(
             verification = judge(evidence, subjects)
         else:
             limits = Limits(max_steps, max_seconds, stop)
-            _ask(command, subjects, limits, 2 * pairs if fixed else 1, yes)
+            often = "" if not fixed else f" {2 * pairs} times, with and without fixes, each"
+            ask(command, limits, f"{counted(len(subjects), 'finding')} to verify", yes, often)
             if fixed:
-                verification = verify_fixed(command, subjects, root, limits, _say, pairs)
+                verification = verify_fixed(command, subjects, root, limits, announce, pairs)
             else:
-                verification = run(command, subjects, root, limits, _say)
+                verification = run(command, subjects, root, limits, announce)
     except (LaunchError, FolderError) as error:
         raise UserError(str(error)) from None
     colour = is_coloured(color)
     write(render(output_format, verification, colour), None, colour)
     if report is not None:
-        _write_page(verification, report)
+        write_page(verification, report)
     ctx.exit(verification.exit_code)
-
-
-def _say(text: str) -> None:
-    say(f"torchlint: {text}")
-
-
-def _check_command(command: tuple[str, ...]) -> None:
-    """What can be known to go wrong before anything is run."""
-    from shutil import which
-
-    program = which(command[0])
-    if program is None:
-        raise UserError(f"cannot run {command[0]}: there is no such program")
-    own = Path(program).parent == Path(sys.executable).parent
-    if own and find_spec("torch") is None:
-        raise UserError(_INSTALL)
-
-
-def _check_report(report: Path | None) -> None:
-    if report is not None and find_spec("matplotlib") is None:
-        raise UserError('--report needs matplotlib: pip install "torchlint[verify]"')
-    check_folder_of(report)
-
-
-def _root(command: tuple[str, ...]) -> Path:
-    """The project of the program: the nearest folder above its script that looks like one, or the script's own."""
-    script = next((Path(word) for word in command[1:] if word.endswith(".py") and Path(word).is_file()), None)
-    start = Path.cwd() if script is None else script.resolve().parent
-    marks = ("pyproject.toml", "torchlint.toml", "setup.py", "setup.cfg", ".git")
-    for folder in (start, *start.parents):
-        if any((folder / mark).exists() for mark in marks):
-            return folder
-    return start
 
 
 def _given(path: Path, select: tuple[str, ...]) -> list[Subject]:
@@ -273,29 +216,3 @@ def _subjects(file: LintedFile) -> Iterator[Subject]:
         said = finding.name, finding.message
         is_fixed = finding.fix is not None and (said in gone or (*said, finding.fingerprint) in lines)
         yield Subject(finding, original.source, fixed=file.source if is_fixed else None)
-
-
-def _ask(command: tuple[str, ...], subjects: list[Subject], limits: Limits, runs: int, yes: bool) -> None:
-    """Show exactly what will be run; without a terminal only `--yes` is a consent."""
-    from shlex import join
-
-    steps, seconds = limits.max_steps, limits.max_seconds
-    ends = [f"{steps:,} steps"] * bool(steps) + [f"{seconds:g} seconds"] * bool(seconds)
-    until = f" until {' or '.join(ends)}" if ends else ""
-    often = "" if runs == 1 else f" {runs} times, with and without fixes, each"
-    _say(f"{counted(len(subjects), 'finding')} to verify; runs{often}{until}: {join(command)}")
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UserError("without a terminal to ask on, --yes is needed: it runs the program with your rights")
-    click.confirm("torchlint: run it?", abort=True, err=True)
-
-
-def _write_page(verification: Verification, path: Path) -> None:
-    from torchlint.files.atomic_write import WriteError, overwrite
-    from torchlint.verify.reports import html
-
-    try:
-        overwrite(path, html.render(verification).encode())
-    except WriteError as error:
-        raise Unwritten(str(error)) from None

@@ -1,0 +1,112 @@
+"""Running a program of the user's: its budget, its project, the consent to run it, and the page about it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from torchlint.cli.errors import Unwritten, UserError
+from torchlint.cli.options import check_folder_of, say
+
+if TYPE_CHECKING:
+    from torchlint.verify.folder import Limits
+    from torchlint.verify.session import Verification
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_INSTALL = 'torch is not installed here: pip install "torchlint[verify]"'
+
+
+def budget_options(command: Command) -> Command:
+    """The options that say when the program is stopped, and how."""
+    steps = click.option(
+        "--max-steps",
+        type=click.IntRange(0),
+        default=40,
+        show_default=True,
+        metavar="N",
+        help="Stop the program after N optimizer steps, or backwards if it has no optimizer; 0: no limit.",
+    )
+    seconds = click.option(
+        "--max-seconds",
+        type=click.FloatRange(0),
+        default=120.0,
+        show_default=True,
+        metavar="S",
+        help="Stop the program after S seconds; 0: no limit.",
+    )
+    stop = click.option(
+        "--stop",
+        type=click.Choice(["soft", "hard"]),
+        default="soft",
+        show_default=True,
+        help="soft: by an exception, so that the program cleans up (and may save a checkpoint of a truncated "
+        "run); hard: at once.",
+    )
+    return steps(seconds(stop(command)))
+
+
+def announce(text: str) -> None:
+    """Tell the user, beside the report."""
+    say(f"torchlint: {text}")
+
+
+def check_command(command: tuple[str, ...]) -> None:
+    """What can be known to go wrong before anything is run."""
+    from shutil import which
+
+    program = which(command[0])
+    if program is None:
+        raise UserError(f"cannot run {command[0]}: there is no such program")
+    own = Path(program).parent == Path(sys.executable).parent
+    if own and find_spec("torch") is None:
+        raise UserError(_INSTALL)
+
+
+def check_report(report: Path | None) -> None:
+    """Refuse a page that could not be written."""
+    if report is not None and find_spec("matplotlib") is None:
+        raise UserError('--report needs matplotlib: pip install "torchlint[verify]"')
+    check_folder_of(report)
+
+
+def root_of(command: tuple[str, ...]) -> Path:
+    """The project of the program: the nearest folder above its script that looks like one, or the script's own."""
+    script = next((Path(word) for word in command[1:] if word.endswith(".py") and Path(word).is_file()), None)
+    start = Path.cwd() if script is None else script.resolve().parent
+    marks = ("pyproject.toml", "torchlint.toml", "setup.py", "setup.cfg", ".git")
+    for folder in (start, *start.parents):
+        if any((folder / mark).exists() for mark in marks):
+            return folder
+    return start
+
+
+def ask(command: tuple[str, ...], limits: Limits, purpose: str, yes: bool, often: str = "") -> None:
+    """Show exactly what will be run; without a terminal only `--yes` is a consent."""
+    from shlex import join
+
+    steps, seconds = limits.max_steps, limits.max_seconds
+    ends = [f"{steps:,} steps"] * bool(steps) + [f"{seconds:g} seconds"] * bool(seconds)
+    until = f" until {' or '.join(ends)}" if ends else ""
+    announce(f"{purpose}; runs{often}{until}: {join(command)}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UserError("without a terminal to ask on, --yes is needed: it runs the program with your rights")
+    click.confirm("torchlint: run it?", abort=True, err=True)
+
+
+def write_page(verification: Verification, path: Path) -> None:
+    """Write the page of a report."""
+    from torchlint.files.atomic_write import WriteError, overwrite
+    from torchlint.verify.reports import html
+
+    try:
+        overwrite(path, html.render(verification).encode())
+    except WriteError as error:
+        raise Unwritten(str(error)) from None
