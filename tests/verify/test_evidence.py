@@ -13,6 +13,7 @@ import pytest
 from torchlint.verify.evidence import EvidenceError, read
 
 KEY = b"k" * 32
+SIGHTING = {"check": "dead-units", "site": 9, "message": "", "numbers": {}, "first_step": -1}
 
 
 def body() -> dict[str, Any]:
@@ -28,7 +29,7 @@ def body() -> dict[str, Any]:
     }
     backward = {"site": 1, "count": 2, "retained": 0, "errors": {}, "first_error": 0}
     lists: tuple[str, ...] = ("optimizers", "forwards", "reads", "cuts", "retention", "caches", "reached")
-    lists += ("keeps", "clearings", "changes", "observed")
+    lists += ("keeps", "clearings", "changes", "observed", "sightings", "calls")
     empty: dict[str, Any] = {name: [] for name in lists}
     return {
         "format": 1,
@@ -97,6 +98,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         ({"extra": 1}, "evidence has wrong keys: extra"),
         ({"format": 99}, "evidence has format 99, this torchlint reads 1"),
         ({"stacks": [[]]}, "refers to a place that it does not hold"),
+        ({"sightings": [SIGHTING]}, "refers to a place that it does not hold"),
         ({"files": []}, "refers to a file that it does not hold"),
         ({"stacks": [[], [[0]]]}, "refers to a file that it does not hold"),
     ],

@@ -22,6 +22,7 @@ from torchlint.cli.rules import rules
 from torchlint.cli.server import server
 from torchlint.cli.trace import trace
 from torchlint.cli.verify import verify
+from torchlint.cli.watch import watch
 from torchlint.suggest import hint
 
 
@@ -89,7 +90,7 @@ def cli() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (cache, check, completion, explain, rules, server, trace, verify):
+for command in (cache, check, completion, explain, rules, server, trace, verify, watch):
     cli.add_command(command)
 
 

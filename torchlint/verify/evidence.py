@@ -93,7 +93,8 @@ class Optimizer:
 class Forward:
     """A module that ran with gradients off: its trainable parameters, those of an optimizer, those with a gradient.
 
-    `unfed` are the names of some that an optimizer has and that never got a gradient.
+    `unfed` are the names of some that an optimizer has and that never got a gradient. Where it ran `with_gradients` as
+    well, it is for some other reason if they got none.
     """
 
     module: str
@@ -103,6 +104,7 @@ class Forward:
     owned: int
     unfed: list[str]
     fed: int
+    with_gradients: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,8 @@ class Kept:
     1 if it was seen in the container. `backwards` and `steps` are how many there had been at each visit; `tensors` on
     the line had a graph. At `clean` visits the container held items without a graph only, at `graphs` visits others.
     It was `emptied` by the loop that fills it. `holder` is a path to who else holds graphs of earlier visits, after `=`
-    if it leads through the container; `weights` are bytes that the kept graphs held at two visits.
+    if it leads through the container; `weights` are bytes that the kept graphs held at two visits. A watched container
+    is `chained` at visits at which it was a tensor whose graph leads back to earlier ones.
     """
 
     claim: int
@@ -190,6 +193,7 @@ class Kept:
     bound: int
     holder: str
     weights: list[int]
+    chained: int = 0
 
 
 @dataclass(frozen=True)
@@ -253,6 +257,28 @@ class Observed:
 
 
 @dataclass(frozen=True)
+class Sighting:
+    """What a check has seen without a finding to begin with; `first_step` is -1 where no step is known."""
+
+    check: str
+    site: int
+    message: str
+    numbers: dict[str, float]
+    first_step: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator that was called, at a site and step, with checksums of what it got and gave."""
+
+    site: int
+    step: int
+    name: str
+    given: int
+    result: int
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What one process has seen."""
 
@@ -285,6 +311,8 @@ class Evidence:
     observed: list[Observed]
     stride: int
     series: list[dict[str, float]] = field(default_factory=list)
+    sightings: list[Sighting] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -363,6 +391,8 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         *(site for item in evidence.cuts for site in (item.at, item.site)),
         *(item.site for item in evidence.retention),
         *(item.site for item in evidence.caches),
+        *(item.site for item in evidence.sightings),
+        *(item.site for item in evidence.calls),
         *(site for site, *_ in evidence.anomaly.on_sites),
         *evidence.anomaly.off_sites,
         *evidence.anomaly.library_sites,

@@ -44,6 +44,14 @@ class Conditions:
         return {"PYTHONHASHSEED": environment.get("PYTHONHASHSEED", str(self.seed)), "PYTEST_ADDOPTS": options}
 
 
+@dataclass(frozen=True)
+class Watched:
+    """What is looked at without a finding: for these rules, and by these checks of the probe."""
+
+    rules: Sequence[str]
+    checks: Sequence[str]
+
+
 class FolderError(Exception):
     """A folder that holds no verification; the message names it."""
 
@@ -73,7 +81,12 @@ class Folder:
         return json.loads((self.path / PLAN).read_text("utf-8"))
 
     def write_plan(
-        self, claims: Sequence[Claim], root: Path, limits: Limits, conditions: Conditions | None = None
+        self,
+        claims: Sequence[Claim],
+        root: Path,
+        limits: Limits,
+        conditions: Conditions | None = None,
+        watched: Watched | None = None,
     ) -> None:
         """Tell the probe what to look at."""
         files = list(dict.fromkeys(claim.file for claim in claims))
@@ -88,6 +101,8 @@ class Folder:
             "deadline": time.monotonic() + limits.max_seconds if limits.max_seconds else 0,
             "stop": limits.stop,
             "compared": conditions is not None,
+            "rules": [] if watched is None else list(watched.rules),
+            "checks": [] if watched is None else list(watched.checks),
         }
         (self.path / PLAN).write_text(json.dumps(plan), "utf-8")
         if conditions is not None:

@@ -35,12 +35,16 @@ class Subject:
 
 @dataclass(frozen=True)
 class Judged:
-    """A finding with its verdict, and what another run said of its fix, if there was one."""
+    """A finding with its verdict, and what another run said of its fix, if there was one.
+
+    Beside what a run has shown of itself stands what the linter says of the same, if it says anything.
+    """
 
     finding: Finding
     source: SourceFile
     verdict: Verdict
     proof: Proof | None = None
+    beside: Finding | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,14 @@ class Verification:
     """The real paths of files in whose place another text ran."""
     comparison: Comparison | None = None
     """With the program as the fixes make it."""
+    title: str = "torchlint verify"
+    """The command that it is the report of."""
+
+    def only(self, wanted: Callable[[Judged], bool]) -> Verification:
+        """Without the findings that are not wanted; these do not count for the exit code either."""
+        kept = tuple(filter(wanted, self.judged))
+        none_left = self.exit_code == CONFIRMED and not any(item.verdict.answer is Answer.CONFIRMED for item in kept)
+        return replace(self, judged=kept, exit_code=NOTHING_CONFIRMED if none_left else self.exit_code)
 
     def count(self, answer: Answer) -> int:
         return sum(item.verdict.answer is answer for item in self.judged)
@@ -178,10 +190,23 @@ class _Case:
 
 def _judged(case: _Case, folder: Folder, command: tuple[str, ...], ended: Ended | None, limits: Limits) -> Verification:
     evidence, refused = folder.evidence()
+    judged = case.judged(evidence, refused)
+    return conclude(command, judged, ended, evidence, refused, bool(folder.booted()), limits)
+
+
+def conclude(
+    command: tuple[str, ...],
+    judged: tuple[Judged, ...],
+    ended: Ended | None,
+    evidence: Sequence[Evidence],
+    refused: Sequence[str],
+    booted: bool,
+    limits: Limits,
+) -> Verification:
+    """The exit code and the notes to what was judged; `booted` says whether a process has found the boot hook."""
     if ended is not None:
         ended = replace(ended, stopped=min((item.stopped for item in evidence if item.stopped), default=""))
-    judged = case.judged(evidence, refused)
-    code, message = _outcome(judged, ended, evidence, bool(folder.booted()))
+    code, message = _outcome(judged, ended, evidence, booted)
     said = (*message, *_notes(ended, evidence, limits), *refused)
     return Verification(command, judged, ended, tuple(evidence), said, code)
 

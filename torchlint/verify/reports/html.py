@@ -53,10 +53,10 @@ def render(verification: Verification) -> str:
             *_comparison(verification.comparison),
             *_index(verification),
             *_articles(verification),
-            _foot(),
+            _foot(verification.title),
         ]
     )
-    return page("torchlint verify", body, DARK + _CSS + _DARK_PLOTS)
+    return page(verification.title, body, DARK + _CSS + _DARK_PLOTS)
 
 
 def _head(verification: Verification) -> str:
@@ -67,7 +67,7 @@ def _head(verification: Verification) -> str:
     )
     notes = "".join(f"<p>{_text(note)}</p>" for note in verification.notes)
     return (
-        f"<h1>torchlint verify</h1>\n<p><code>{escape(shlex.join(verification.command))}</code></p>\n"
+        f"<h1>{escape(verification.title)}</h1>\n<p><code>{escape(shlex.join(verification.command))}</code></p>\n"
         f"<p>{counts or 'No findings.'}</p>\n{notes}\n{_table(verification)}"
     )
 
@@ -134,10 +134,16 @@ def _article(judged: Judged, number: int, evidence: Evidence | None) -> str:
         f'<article class="{verdict.answer.value}" id="finding-{number}">\n'
         f'<h2><span class="verdict">{verdict.answer.value}</span> {escape(finding.code)} {escape(finding.name)} '
         f'<span class="dim">{escape(finding.path)}:{finding.span.start.line}</span></h2>\n'
-        f"<p>{_text(finding.message)}</p>\n{_code(judged)}\n"
+        f"{_message(judged)}{_code(judged)}\n"
         f"<p><b>{_text(_sentence(verdict.reason))}</b>{first}{escape(device)}{_advice(verdict.advice)}</p>\n"
-        f"{_fix(judged)}{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"
+        f"{_beside(judged)}{_fix(judged)}{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"
     )
+
+
+def _message(judged: Judged) -> str:
+    """What a finding says, unless that is what the run says anyway."""
+    is_same = judged.finding.message == judged.verdict.reason
+    return "" if is_same else f"<p>{_text(judged.finding.message)}</p>\n"
 
 
 def _text(text: str) -> str:
@@ -147,6 +153,11 @@ def _text(text: str) -> str:
 
 def _advice(advice: str) -> str:
     return f" Next: {_text(advice)}." if advice else ""
+
+
+def _beside(judged: Judged) -> str:
+    """What the linter says of the same."""
+    return "" if judged.beside is None else f"<p>The linter as well: {_text(judged.beside.message)}.</p>\n"
 
 
 def _fix(judged: Judged) -> str:
@@ -200,8 +211,8 @@ def _figure(drawn: Plot, name: str) -> str:
     return f"<figure><figcaption>{escape(drawn.title)}</figcaption>{svg(drawn, name)}</figure>\n"
 
 
-def _foot() -> str:
+def _foot(title: str) -> str:
     return (
         f'<p class="dim">torchlint {escape(version("torchlint"))}. The program ran for a few steps only; '
-        "what a verdict means is said by <code>torchlint verify --help</code>.</p>"
+        f"what a verdict means is said by <code>{escape(title)} --help</code>.</p>"
     )

@@ -72,6 +72,7 @@ def _finding(judged: Judged) -> dict[str, Any]:
         "device": verdict.device,
         "advice": verdict.advice,
         "fix": _fix(judged),
+        "linter": "" if judged.beside is None else judged.beside.message,
     }
 
 

@@ -16,11 +16,16 @@ _RANKS = {Answer.CONFIRMED: 100.0, Answer.INCONCLUSIVE: 50.0, Answer.NOT_REACHED
 def render(verification: Verification, colour: bool) -> str:
     """Indented JSON in ASCII with one run."""
     from torchlint.engine import registry
+    from torchlint.verify.watch.catalogue import checks
 
     results = [item for item in verification.judged if item.finding.name != CRASH]  # that one is a notification
     judged = sorted(results, key=lambda item: -_RANKS[item.verdict.answer])
     files = tuple(LintedFile(item.source, (item.finding,)) for item in judged)
-    document = log(Outcome(files, len(files), registry.metas()))
+    codes = {item.finding.code for item in judged}
+    rules = registry.metas()
+    described = {meta.code for meta in rules}
+    own = tuple(info.meta for info in checks() if info.code in codes - described)
+    document = log(Outcome(files, len(files), (*rules, *own)))
     run = document["runs"][0]
     for result, item in zip(run["results"], judged, strict=True):
         _judge(result, item)

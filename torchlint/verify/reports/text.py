@@ -66,6 +66,8 @@ def _of(judged: Judged, paint: Paint) -> Iterator[str]:
         yield f"{'':{_WIDTH}}    {paint(printable(text), 'code')}"
     first = "" if verdict.first_step is None else f" (first at step {verdict.first_step + 1:,})"
     yield f"{'':{_WIDTH}}    {printable(verdict.reason)}{first}"
+    if judged.beside is not None:
+        yield f"{'':{_WIDTH}}    the linter as well: {printable(judged.beside.message)}"
     if verdict.advice:
         yield f"{'':{_WIDTH}}    next: {printable(verdict.advice)}"
     if judged.proof is not None:
@@ -95,7 +97,9 @@ def _compared(comparison: Comparison, paint: Paint) -> Iterator[str]:
 
 def _summary(verification: Verification) -> str:
     counts = [f"{verification.count(answer)} {answer.value}" for answer in Answer if verification.count(answer)]
-    found = ", ".join(counts) or "no findings"
+    found = ", ".join(counts) or (
+        "nothing seen that is wrong" if verification.title.endswith("watch") else "no findings"
+    )
     proofs = [judged.proof.outcome for judged in verification.judged if judged.proof is not None]
     if verification.comparison is not None:
         proven, unproven = (proofs.count(outcome) for outcome in (Outcome.PROVEN, Outcome.NOT_PROVEN))

@@ -62,7 +62,7 @@ class BackwardHook:
             raise
         finally:
             local.in_backward = False
-        self._after()
+        self._after(site)
         if not probe.ledgers.of_optimizers:  # without an optimizer each backward counts as a step
             probe.end_step(probe.ledgers.manual)
             probe.budget.check(probe.steps)
@@ -84,15 +84,15 @@ class BackwardHook:
         probe.before_any_backward(tensors)
 
     @contained
-    def _after(self) -> None:
-        self._probe.after_backward()
+    def _after(self, site: int) -> None:
+        self._probe.after_backward(site)
 
     @contained
     def _failed(self, tensors: Any, site: int, error: BaseException) -> None:
         self._probe.ledgers.after_backward(False)
         if isinstance(error, Exception):
             self._of(site).fail(error, self._probe.steps)
-            self._probe.backward_failed(tensors_in(tensors), error)
+            self._probe.backward_failed(tensors_in(tensors), error, site)
 
     def _of(self, site: int) -> Backwards:
         backwards = self._probe.backwards

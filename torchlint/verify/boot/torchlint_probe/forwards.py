@@ -32,9 +32,16 @@ class _Inside(threading.local):
 class Forwards:
     """Outermost calls of modules, and outermost ones while gradients are off."""
 
-    def __init__(self, sites: Sites, graphs: LiveGraphs, tell: Callable[..., object] | None = None) -> None:
+    def __init__(
+        self,
+        sites: Sites,
+        graphs: LiveGraphs,
+        tell: Callable[..., object] | None = None,
+        observe: Callable[[bool], object] = bool,
+    ) -> None:
+        """`tell` hears of each outermost call that has ended, `observe` that one without gradients begins, or ends."""
         self._tell = tell
-        """Of each outermost call that has ended."""
+        self._observe = observe
         self.calls: Counter[tuple[int, int]] = Counter()
         """How often a module, by number, ran at a site."""
         self.modules: list[weakref.ref[torch.nn.Module]] = []
@@ -42,6 +49,9 @@ class Forwards:
         self.trainable: list[int] = []
         self.slots: list[dict[str, Slot]] = []
         """Of each module's parameters, by name, those that an optimizer has."""
+        self.also_with: list[bool] = []
+        """Whether the module was the outermost one of a call with gradients as well."""
+        self._with_gradients: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self.entered = 0
         """How many outermost calls of modules there were."""
         self.inside = _Inside()
@@ -59,6 +69,7 @@ class Forwards:
         for number, reference in enumerate(self.modules):
             module = reference()
             if module is not None:
+                self.also_with[number] |= module in self._with_gradients
                 trainable = {name: leaf for name, leaf in module.named_parameters() if leaf.requires_grad}
                 self.trainable[number] = len(trainable)
                 self.slots[number] = {name: owned[id(leaf)] for name, leaf in trainable.items() if id(leaf) in owned}
@@ -73,10 +84,16 @@ class Forwards:
             inside.root = module
         if off:
             self._count(module)
+        elif not was_inside:
+            self._with_gradients.add(module)
         inside.module, inside.off = True, was_off or off
+        if off:
+            self._observe(False)
         try:
             output = original(module, *args, **kwargs)
         finally:
+            if off:
+                self._observe(True)
             inside.module, inside.off = was_inside, was_off
             if not was_inside:
                 inside.root = None
@@ -96,6 +113,7 @@ class Forwards:
             self.names.append(self._name(module))
             self.trainable.append(0)
             self.slots.append({})
+            self.also_with.append(False)
         self.calls[number, self._sites.here()] += 1
 
     def _name(self, module: torch.nn.Module) -> str:

@@ -17,6 +17,8 @@ class Hooks:
         self._replaced: list[tuple[Any, str, Any]] = []
         self._around_steps: list[tuple[Any, Any]] = []
         self._handles: list[Any] = []
+        self.before_compiling: Callable[[], None] = _nothing
+        """Called before anything is compiled for the first time."""
 
     def replace(self, owner: Any, name: str, hook: Callable[..., Any]) -> None:
         """Let `owner.name` be a function that calls `hook`, with the original as its first argument."""
@@ -72,9 +74,14 @@ class Hooks:
 
     def _hide(self, dynamo: Any) -> None:
         """An attribute that says so is not enough."""
+        self.before_compiling()
         for owner, name, wrapper in self._replaced:
             if getattr(owner, name) is wrapper:  # the program may have replaced it again
                 setattr(owner, name, dynamo.disable(wrapper))
         for handle in self._handles:
             handle.remove()
         self._handles = [register(dynamo.disable(hook)) for register, hook in self._around_steps]
+
+
+def _nothing() -> None:
+    """Nothing is to be done."""

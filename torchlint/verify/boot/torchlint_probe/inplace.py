@@ -176,16 +176,17 @@ class Change:
     @staticmethod
     def _is_saved(subject: _Subject, roots: list[torch.Tensor]) -> bool:
         """Whether a node of the graph saved this storage: its complaint changes with our version counter."""
-        alias, version = subject.alias, subject.alias._version
-        if not subject.bumped:
-            return False
-        _set_version(alias, _MARK)
-        try:
-            return any(
-                f"is at version {_MARK}" in complaint for node in nodes(roots) for complaint in _complaints(node)
-            )
-        finally:
-            _set_version(alias, version)
+        return subject.bumped and is_saved(subject.alias, roots)
+
+
+def is_saved(tensor: torch.Tensor, roots: list[torch.Tensor]) -> bool:
+    """Whether a node of the graph complains of this tensor's storage: its words follow the version counter."""
+    version = tensor._version
+    _set_version(tensor, _MARK)
+    try:
+        return any(f"is at version {_MARK}" in complaint for node in nodes(roots) for complaint in _complaints(node))
+    finally:
+        _set_version(tensor, version)
 
 
 def _changeable(value: Any) -> list[torch.Tensor]:

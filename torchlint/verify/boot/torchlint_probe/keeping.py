@@ -76,8 +76,11 @@ class Keep:
         self.holder = ""
         """Who else holds graphs of earlier visits."""
         self.weights: list[int] = []
+        self.chained = 0
+        """At how many visits the container was a tensor whose graph leads back to earlier visits."""
         self._key = (KEY, claim.index, threading.get_ident())
         self._probe = probe
+        self._is_watched = bool(probe.plan.checks)
         self._forward = -1
 
     def enter(self, frame: FrameType) -> bool:
@@ -106,6 +109,8 @@ class Keep:
             held = [tensor for tensor in contents.tensors if tensor.grad_fn is not None]
             self.graphs += bool(held)
             self.clean += bool(contents.count and not held)
+            if isinstance(value, torch.Tensor) and self._is_watched and self.visits in _SEARCHED:
+                self.chained += self._leads_back(value)
             for tensor in held:
                 self._tag(tensor, held=True)
             if self.visits in _WEIGHED and held and not self._probe.saved_hooks:

@@ -80,10 +80,11 @@ def _trains(optimizer: Any, module: nn.Module) -> bool:
 
 def _depending(module: nn.Module) -> Iterator[nn.Module]:
     """The parts in eval mode that would do something else in training mode."""
-    return (part for part in module.modules() if not part.training and _depends(part))
+    return (part for part in module.modules() if not part.training and depends_on_mode(part))
 
 
-def _depends(part: nn.Module) -> bool:
+def depends_on_mode(part: nn.Module) -> bool:
+    """Whether a layer does something else in training mode than in eval mode."""
     if isinstance(part, nn.modules.batchnorm._NormBase):
         return bool(part.track_running_stats)
     if isinstance(part, (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)):

@@ -30,10 +30,19 @@ class Movement:
         """Sampled parameters that had a gradient other than zero, and never moved."""
         return len(self._unmoved)
 
+    @property
+    def looks(self) -> int:
+        """How many steps were looked at."""
+        return self.moved + self.still
+
+    @property
+    def still_slots(self) -> list[Slot]:
+        """The parameters that `unmoved` counts."""
+        return list(self._unmoved)
+
     def before_step(self, samples: Sequence[Slot]) -> None:
         """Remember how some elements are, and whether they have a gradient."""
-        looks = self.moved + self.still
-        if looks >= (_PATIENCE if self._unmoved else _STEPS):
+        if self.looks >= (_PATIENCE if self._unmoved else _STEPS):
             return
         self._before = [
             (slot, parameter, _beginning(parameter).clone(), _pulls(parameter.grad))

@@ -23,7 +23,7 @@ _WEIGHED = 3
 _KEY = "torchlint-output"
 
 
-class _Visits:
+class Followed:
     """How many backwards have gone through a graph. All that the hooks of its nodes keep alive."""
 
     def __init__(self) -> None:
@@ -33,11 +33,30 @@ class _Visits:
     def __call__(self, gradients: Any) -> None:
         self.count += 1
 
+    @staticmethod
+    def tensors(output: Any) -> list[torch.Tensor]:
+        """What a module has returned that has a graph."""
+        return [tensor for tensor in _flat(output) if tensor.grad_fn is not None]
+
+    @classmethod
+    def of(cls, output: Any) -> Followed | None:
+        """Follow the graph of what a module has returned, if it has one."""
+        tensors = cls.tensors(output)
+        if not tensors:
+            return None
+        followed = cls()
+        life = _Life(followed)
+        for tensor in tensors:
+            node: Any = tensor.grad_fn
+            node.register_prehook(followed)
+            node.metadata[_KEY] = life
+        return followed
+
 
 class _Life:
     """Lies in the nodes of what a call has returned, and dies with the last of them."""
 
-    def __init__(self, visits: _Visits) -> None:
+    def __init__(self, visits: Followed) -> None:
         self._visits = visits
 
     def __del__(self) -> None:
@@ -72,28 +91,19 @@ class Outputs(CallObserver):
 
     def __init__(self, claim: Claim, probe: Probe) -> None:
         super().__init__(claim, probe)
-        self._visits: list[_Visits] = []
+        self._visits: list[Followed] = []
 
     def called(self, module: torch.nn.Module, args: Sequence[Any], output: Any) -> None:
         self.counts["training"] += module.training
         self.counts["off"] += not torch.is_grad_enabled()
-        tensors = [tensor for tensor in _flat(output) if tensor.grad_fn is not None]
-        if not tensors:
+        followed = Followed.of(output)
+        if followed is None:
             self.counts["without"] += 1
             return
         self.counts["with"] += 1
         if self.counts["with"] <= _WEIGHED and not self.probe.saved_hooks:
-            self.counts["bytes"] = max(self.counts["bytes"], saved_bytes(tensors))
-        self._follow(tensors)
-
-    def _follow(self, tensors: Sequence[torch.Tensor]) -> None:
-        visits = _Visits()
-        self._visits.append(visits)
-        life = _Life(visits)
-        for tensor in tensors:
-            node: Any = tensor.grad_fn
-            node.register_prehook(visits)
-            node.metadata[_KEY] = life
+            self.counts["bytes"] = max(self.counts["bytes"], saved_bytes(Followed.tensors(output)))
+        self._visits.append(followed)
 
     def settle(self) -> None:
         self.counts["used"] = sum(visits.count > 0 for visits in self._visits)
@@ -115,7 +125,7 @@ class _Fake:
     """A graph that the flagged statement was given: has a backward gone through it, and who used the gradients?"""
 
     def __init__(self, sample: torch.Tensor) -> None:
-        self.visits = _Visits()
+        self.visits = Followed()
         self.leaf = weakref.ref(sample)
         """A parameter that the graph leads to, and that the module which was called does not have."""
 
@@ -130,7 +140,7 @@ class Fakes(CallObserver):
     def __init__(self, claim: Claim, probe: Probe) -> None:
         super().__init__(claim, probe)
         self._fakes: list[_Fake] = []
-        self._wasted: list[_Visits] = []
+        self._wasted: list[Followed] = []
 
     def called(self, module: torch.nn.Module, args: Sequence[Any], output: Any) -> None:
         given = [tensor for tensor in _flat(tuple(args)) if tensor.grad_fn is not None]

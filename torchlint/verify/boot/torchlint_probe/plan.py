@@ -15,7 +15,8 @@ class Plan:
 
     The deadline is a time of `time.monotonic`, which all processes of a machine share.
 
-    What the program computes is `compared` with what another run of it does.
+    What the program computes is `compared` with what another run of it does. Without a finding, evidence is collected
+    for these `rules`, and by these `checks`.
     """
 
     folder: str
@@ -29,6 +30,8 @@ class Plan:
     deadline: float
     hard: bool
     compared: bool
+    rules: list[str]
+    checks: list[str]
 
     @classmethod
     def read(cls, folder: str) -> Plan:
@@ -46,4 +49,6 @@ class Plan:
             data["deadline"] or float("inf"),
             data["stop"] == "hard",
             data["compared"],
+            data["rules"],
+            data["checks"],
         )

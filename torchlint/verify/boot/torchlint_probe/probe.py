@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import threading
+import weakref
 from typing import Any, TypeVar
 
 import torch
@@ -14,6 +15,7 @@ from torch.optim.optimizer import Optimizer
 
 from torchlint_probe.backwards import BackwardHook, Backwards, GradHook
 from torchlint_probe.budget import Budget
+from torchlint_probe.checks import Checks
 from torchlint_probe.clearings import Clearing
 from torchlint_probe.compiling import compiled_lines
 from torchlint_probe.contained import contained
@@ -31,6 +33,7 @@ from torchlint_probe.losses import Losses
 from torchlint_probe.memory import Meter
 from torchlint_probe.observer import Observer
 from torchlint_probe.observers import observers
+from torchlint_probe.operators import Operators
 from torchlint_probe.outputs import CallObserver
 from torchlint_probe.plan import Plan
 from torchlint_probe.reach import Reach
@@ -72,7 +75,7 @@ class Probe:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.rules = {claim.rule for claim in plan.claims}
+        self.rules = {*plan.rules, *(claim.rule for claim in plan.claims)}
         self.sites = Sites(plan.root, plan.files, plan.start)
         self.lines = Lines(self.sites)
         self.log = Log(plan.folder, plan.key, plan.deadline, self._evidence)
@@ -101,8 +104,13 @@ class Probe:
         self.observers: list[Observer] = observers(self)
         self._alike: dict[type[Observer], list[Any]] = {}
         self._asking: dict[tuple[type[Observer], int], list[Any]] = {}
-        self.hears_calls = any(observer.hears_calls for observer in self.observers)
-        self.forwards = Forwards(self.sites, self.graphs, self._called if self.hears_calls else None)
+        self.checks = Checks(self, plan.checks)
+        self._made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        told = self.checks.operators()
+        self.operators = None if told is None else Operators(self, told, self.checks.every_call)
+        self.hears_calls = bool(self.checks) or any(observer.hears_calls for observer in self.observers)
+        tell = self._called if self.hears_calls else None
+        self.forwards = Forwards(self.sites, self.graphs, tell, self.observe_operators)
         self.cuts = Cuts(self)
         self.retention = Retention()
         self.caches = Caches()
@@ -151,9 +159,12 @@ class Probe:
         kinds: set[type[Observer]] = {type(observer) for observer in self.observers}
         for kind in kinds:
             kind.tap(hooks, self)
+        self.checks.tap(hooks)
         steps = StepHooks(self)
         hooks.around_steps(steps.before, steps.after)
         self.lines.watch(self._watches())
+        self.hooks.before_compiling = self._end_operators
+        self.observe_operators(True)
         atexit.register(self._finish)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self.log.pause, after_in_parent=self._in_parent, after_in_child=self._in_child)
@@ -177,7 +188,17 @@ class Probe:
         if self.backwards or self.steps:
             self.log.start()
 
+    def observe_operators(self, on: bool) -> None:
+        """Look at the operators that are called from now on, if a check wants to know of any, or let them pass."""
+        if self.operators is not None:
+            self.operators.switch(on and self.looking)
+
+    def _end_operators(self) -> None:
+        if self.operators is not None:
+            self.operators.end()
+
     def _in_child(self) -> None:
+        self._end_operators()
         self.log.forked()
         self._reset()
         self.lines.watch(self._watches())
@@ -258,23 +279,27 @@ class Probe:
         self.cuts.before_backward(roots, site)
         for observer in self.observers:
             observer.before_backward(roots)
+        self.checks.tell("before_backward", roots, site)
         if not self.saved_hooks:
             for change in self.changes:
                 change.before_backward(roots)
 
-    def after_backward(self) -> None:
+    def after_backward(self, site: int) -> None:
         """A backward has ended well."""
         self.passed += 1
         self.ledgers.after_backward(True)
         if self.looking:
+            self.checks.tell("after_backward", site)
+        if self.looking:
             for change in self.changes:
                 change.backward_passed(self.steps)
 
-    def backward_failed(self, roots: list[torch.Tensor], error: Exception) -> None:
+    def backward_failed(self, roots: list[torch.Tensor], error: Exception, site: int) -> None:
         """A backward has raised."""
         self.forwards.resolve(self.ledgers.of_optimizers)
         for change in self.changes:
             change.backward_failed(roots, error, self.steps)
+        self.checks.tell("backward_failed", roots, error, site)
 
     @contained
     def end_step(self, ledger: Ledger) -> None:
@@ -295,10 +320,12 @@ class Probe:
         """An outermost call of a module has ended."""
         for observer in self.asking(CallObserver):
             observer.call(module, args, output)
+        self.checks.tell("called", module, args, output)
 
     def _look(self, looks: bool) -> None:
         self.looking = looks
         self.ledgers.look(looks)
+        self.observe_operators(looks)
         self.retention.rest()
 
     def _resolve(self) -> None:
@@ -337,6 +364,12 @@ class Probe:
     @contained
     def _add(self, optimizer: Any) -> None:
         self.ledgers.add(optimizer)
+        if self.checks:
+            self._made.setdefault(optimizer, self.sites.here())
+
+    def made_at(self, optimizer: Any) -> int:
+        """The site at which an optimizer was given its first parameters; 0 if that was not seen."""
+        return self._made.get(optimizer, 0)
 
     def _anomaly_hook(self, original: Any, mode: bool, *args: Any, **kwargs: Any) -> None:
         self.anomaly.call(original, self.sites.here(), bool(mode), self.sites.is_library_calling(), args, kwargs)

@@ -36,14 +36,20 @@ def _add(tensor: torch.Tensor, storages: dict[int, int]) -> None:
 
 def saved(node: Any) -> Iterator[torch.Tensor]:
     """The tensors that a node has saved and that are not freed."""
+    return (tensor for _, tensor in saved_by_name(node))
+
+
+def saved_by_name(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The same, each with the name under which the node has it."""
     kind = type(node)
     if kind not in _names:
         _names[kind] = [name for name in dir(kind) if name.startswith("_saved_") or name == "saved_tensors"]
-    for value in [_value(node, name) for name in _names[kind]]:
+    for name in _names[kind]:
+        value = _value(node, name)
         if isinstance(value, torch.Tensor):
-            yield value
+            yield name, value
         elif isinstance(value, (list, tuple)):
-            yield from (item for item in value if isinstance(item, torch.Tensor))
+            yield from ((name, item) for item in value if isinstance(item, torch.Tensor))
 
 
 def _value(node: Any, name: str) -> Any:

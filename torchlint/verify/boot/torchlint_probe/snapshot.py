@@ -84,6 +84,8 @@ def evidence(probe: Probe) -> dict[str, Any]:
         ],
         "clearings": [_clearing(clearing, ledgers) for clearing in probe.clearings],
         "changes": [_change(change) for change in probe.changes],
+        "sightings": probe.checks.sightings(),
+        "calls": probe.checks.calls if probe.finished else [],
         "observed": [observer.evidence for observer in probe.observers],
         "stride": probe.timeline.stride,
         "series": [_finite(record) for record in list(probe.timeline.records)],
@@ -137,6 +139,7 @@ def _forwards(forwards: Forwards) -> list[dict[str, Any]]:
             "owned": len(forwards.slots[number]),
             "unfed": [name for name, slot in forwards.slots[number].items() if not slot.had_gradient][:_NAMES],
             "fed": sum(slot.had_gradient for slot in forwards.slots[number].values()),
+            "with_gradients": forwards.also_with[number],
         }
         for (number, site), calls in list(forwards.calls.items())
     ]
@@ -159,6 +162,7 @@ def _keep(keep: Keep, emptied: bool) -> dict[str, Any]:
         "bound": -1 if keep.bound is None else keep.bound,
         "holder": keep.holder,
         "weights": list(keep.weights),
+        "chained": keep.chained,
     }
 
 

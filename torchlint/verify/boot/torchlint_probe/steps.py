@@ -53,6 +53,7 @@ class StepHooks:
         if stepping and (running := _running_steps()):
             del stepping[running - 1 :]  # of one that raised no hook told the end
         stepping.append(optimizer)
+        probe.observe_operators(False)
         if probe.is_quiet or stepping.count(optimizer) > 1 or self._comes_after_hooks(optimizer):
             return None
         return self._begin(optimizer, args, kwargs)
@@ -85,6 +86,7 @@ class StepHooks:
         site = probe.sites.here()
         for observer in probe.observers:
             observer.before_step(optimizer, evaluates)
+        probe.checks.tell("before_step", optimizer)
         ledger = probe.ledgers.before_step(optimizer, site, probe.steps, probe.is_measured, evaluates)
         return self._with_closure(ledger, site, closure, args, kwargs) if evaluates else None
 
@@ -108,6 +110,7 @@ class StepHooks:
     def after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._count(optimizer)
         if not self._probe.local.stepping:
+            self._probe.observe_operators(True)
             self._probe.budget.check(self._probe.steps)
 
     @contained
@@ -120,6 +123,8 @@ class StepHooks:
             return
         for observer in probe.observers:
             observer.after_step(optimizer)
+        if not probe.is_quiet:
+            probe.checks.tell("after_step", optimizer)
         ledger = probe.ledgers.pass_by(optimizer) if probe.is_quiet else probe.ledgers.stepped(optimizer)
         if not stepping:
             probe.end_step(ledger)

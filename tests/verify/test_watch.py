@@ -1,0 +1,257 @@
+"""Watched programs: a comment `# seen: NAME` on a line is what must be reported there, and nothing else may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.verify.nursery import Nursery
+from torchlint.files.source import SourceFile
+from torchlint.verify.folder import Folder, Limits
+from torchlint.verify.reports import json as json_report
+from torchlint.verify.session import Judged, Verification
+from torchlint.verify.verdict import confirmed
+from torchlint.verify.watch import comparing
+from torchlint.verify.watch.candidates import candidates, finding_at
+from torchlint.verify.watch.catalogue import checks
+from torchlint.verify.watch.session import Static, watch
+
+WATCHED = sorted((Path(__file__).parent / "watched").glob("*.py"))
+PROGRAMS = Path(__file__).parent / "programs"
+RIGHT = ("distillation_ok", "gan_cross_clear_ok", "lstm_truncated_bptt_ok", "amp_accumulation_ok", "warmup_wrapper_ok")
+MARKER = re.compile(r"# seen: ([\w-]+)")
+RULES = {"inplace-on-saved-tensor"}
+"""Checks that add lines to what a rule asks about anyway."""
+DEFAULT = [check.name for check in checks() if check.is_on]
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="programs run in forks")
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    pytest.importorskip("torch")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture
+def run(nursery: Nursery) -> Callable[..., Verification]:
+    """Watches a program, to its end."""
+
+    def run(path: Path, *arguments: str, names: list[str] = DEFAULT) -> Verification:
+        static = Static([SourceFile.read(path)], [], {})
+        command = [sys.executable, str(path), *arguments]
+        return watch(command, static, path.parent, Limits(0, 300), names, launcher=nursery.launch)
+
+    return run
+
+
+def reported(seen: Verification) -> list[tuple[int, str]]:
+    return sorted((item.finding.span.start.line, item.finding.name) for item in seen.judged)
+
+
+def marked(path: Path) -> list[tuple[int, str]]:
+    lines = path.read_text("utf-8").splitlines()
+    return sorted((number, name) for number, line in enumerate(lines, 1) for name in MARKER.findall(line))
+
+
+@pytest.mark.parametrize("path", WATCHED, ids=lambda path: path.stem)
+def test_what_is_marked_is_seen_and_nothing_else(path: Path, run: Callable[..., Verification]) -> None:
+    seen = run(path)
+    assert reported(seen) == marked(path), [item.verdict.reason for item in seen.judged]
+    assert not [item.trouble for item in seen.evidence if item.trouble]
+    assert seen.exit_code == 1
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_programs_that_are_right_are_left_alone(name: str, run: Callable[..., Verification]) -> None:
+    seen = run(PROGRAMS / f"{name}.py")
+    assert not reported(seen), [item.verdict.reason for item in seen.judged]
+    assert (seen.exit_code, seen.steps > 0) == (0, True)
+
+
+ALIKE = """\
+import hashlib, sys
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.BatchNorm1d(16),
+                      nn.TransformerEncoderLayer(16, 2, 16, batch_first=True), nn.Linear(16, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+kept, best = [], 0.0
+for step in range(30):
+    optimizer.zero_grad()
+    loss = (model(torch.randn(16, 8)) - 1).pow(2).mean().sqrt()
+    loss.backward()
+    optimizer.step()
+    kept.append(loss)
+    model.eval()
+    with torch.no_grad():
+        best += model(torch.randn(16, 8)).mean()
+    model.train()
+digest = hashlib.sha256()
+for value in (*model.state_dict().values(), best, torch.get_rng_state()):
+    digest.update(value.numpy().tobytes())
+open(sys.argv[1], "w").write(digest.hexdigest())
+"""
+
+
+def test_a_watched_program_comes_out_the_same(
+    tmp_path: Path, run: Callable[..., Verification], nursery: Nursery
+) -> None:
+    """Weights and random state to the bit, with all checks, of a model whose evaluation may take a quicker path."""
+    script = tmp_path / "train.py"
+    script.write_text(ALIKE)
+    seen = run(script, str(tmp_path / "watched"), names=[check.name for check in checks()])
+    assert reported(seen)
+    assert not [item.trouble for item in seen.evidence if item.trouble]
+    folder = Folder()
+    nursery.launch([sys.executable, str(script), str(tmp_path / "alone")], folder, Limits(), {"TORCHLINT_VERIFY": ""})
+    folder.remove()
+    assert (tmp_path / "watched").read_text() == (tmp_path / "alone").read_text()
+
+
+LEARNING = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x = torch.randn(64, 16)
+loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=8, shuffle=True)
+model = torch.nn.Linear(16, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr={rate})
+seen = set()
+for _ in range(5):
+    for inputs, targets in loader:
+        seen.add(inputs.sum().item())
+        inputs.requires_grad_()
+        optimizer.zero_grad()
+        loss = (model(inputs) - targets).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        inputs.detach().zero_()
+assert len(seen) == {batches}, seen
+"""
+
+
+@pytest.mark.parametrize(("rate", "is_learned"), [(0.03, True), (1e-7, False)])
+def test_one_batch(tmp_path: Path, run: Callable[..., Verification], rate: float, is_learned: bool) -> None:
+    """The loader gives one batch, as it was, whatever the program does to it."""
+    script = tmp_path / "train.py"
+    script.write_text(LEARNING.format(rate=rate, batches=1))
+    seen = run(script, names=[*DEFAULT, "one-batch"])
+    assert seen.ended is not None and not seen.ended.code, seen.notes
+    assert any("is learned" in note for note in seen.notes) is is_learned
+    said = [(item.verdict.reason, item.verdict.advice) for item in seen.judged if item.finding.name == "one-batch"]
+    assert bool(said) is not is_learned
+    if said:
+        assert "which is little" in said[0][0]
+        assert "learning rate" in said[0][1]
+
+
+def test_two_runs_part(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    """At the first operator that gets other data; a program that is repeatable is said to be."""
+    program = LEARNING.format(rate=0.03, batches=40)
+    script = tmp_path / "train.py"
+    script.write_text(program)
+    same = run(script, names=["differing-runs"])
+    assert not same.judged
+    assert any("Both runs computed the same" in note for note in same.notes), same.notes
+    script.write_text(program.replace("model = ", "import time; x += time.time() % 1\nmodel = "))
+    parted = run(script, names=["differing-runs"])
+    assert [item.finding.name for item in parted.judged] == ["differing-runs"]
+    assert parted.judged[0].finding.span.start.line < 9
+
+
+def test_only_what_is_new_counts_beside_an_earlier_report(tmp_path: Path) -> None:
+    source = SourceFile.of_text("train.py", "loss.backward()\n    scaler.update()\n")
+    judged = [
+        Judged(finding_at(source, rule, line), source, confirmed("was seen", {}))
+        for rule, line in (("missing-zero-grad", 1), ("loss-scale-collapse", 2))
+    ]
+    seen = Verification((), tuple(judged), None, (), (), 1, title="torchlint watch")
+    old = tmp_path / "old.json"
+    old.write_text(json_report.render(replace(seen, judged=tuple(judged[:1])), False))
+    new = comparing.compared(seen, comparing.read(old))
+    assert [item.finding.name for item in new.judged] == ["loss-scale-collapse"]
+    assert new.exit_code == 1
+    assert "1 new, 1 known, 0 gone" in new.notes[-1]
+    old.write_text(json_report.render(seen, False))
+    assert comparing.compared(seen, comparing.read(old)).exit_code == 0
+    old.write_text("[]")
+    with pytest.raises(comparing.ReportError, match="no report"):
+        comparing.read(old)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """What the linter finds stands beside what the run shows; the exit code says that something was seen."""
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text((Path(__file__).parent / "watched" / "gradients_of_steps.py").read_text())
+    command = [
+        sys.executable,
+        "-m",
+        "torchlint",
+        "watch",
+        "--yes",
+        "--format",
+        "json",
+        "--",
+        sys.executable,
+        "train.py",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    report = json.loads(done.stdout)
+    assert done.returncode == report["exit_code"] == 1
+    assert [(item["line"], item["name"]) for item in report["findings"]] == marked(script)
+    assert "gradients" in report["findings"][0]["linter"]
+
+
+def test_every_check_says_what_it_asks_and_where_that_is_from() -> None:
+    for check in checks():
+        summary, _, rest = check.documentation.partition("\n\n")
+        assert summary.endswith("."), check.name
+        assert "Asks " in rest, check.name
+        assert "Yes " in rest or check.name in RULES, check.name
+        assert "\nSource: " in rest, check.name
+        assert re.fullmatch(r"T[LW]\d{3}", check.code), check.name
+    own = [check.code for check in checks() if check.code.startswith("TW")]
+    assert len(own) == len(set(own))
+
+
+@pytest.mark.parametrize(
+    ("line", "rules"),
+    [
+        ("total += loss", ["undetached-accumulation", "inplace-on-saved-tensor"]),
+        ("total = total + loss", ["undetached-accumulation"]),
+        ("x = torch.cat([x, y])", ["undetached-accumulation"]),
+        ("hidden = cell(x, hidden)", []),
+        ("losses.append(loss)", ["undetached-accumulation"]),
+        ("self.last = loss", ["undetached-accumulation"]),
+        ("optimizer.zero_grad()", ["cleared-before-step"]),
+        ("p.grad = None", ["cleared-before-step"]),
+        ("del p.grad", ["cleared-before-step"]),
+        ("p.grad.zero_()", ["cleared-before-step", "inplace-on-saved-tensor"]),
+        ("x = F.relu(x, inplace=True)", ["inplace-on-saved-tensor"]),
+        ("x[0] = 1", ["undetached-accumulation", "inplace-on-saved-tensor"]),
+        ("p.requires_grad_(False)", []),
+        ("loss.backward()", []),
+        ("with torch.no_grad():\n    pass", ["training-under-no-grad"]),
+        ("@torch.inference_mode()\ndef f():\n    pass", ["training-under-no-grad"]),
+        ("torch.set_grad_enabled(False)", ["training-under-no-grad"]),
+    ],
+)
+def test_candidates(line: str, rules: list[str]) -> None:
+    source = SourceFile.of_text("train.py", f"{line}\n")
+    assert [finding.name for finding in candidates(source)] == rules

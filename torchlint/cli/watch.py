@@ -1,0 +1,219 @@
+"""`torchlint watch`: run a program and say what it does wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from torchlint.cli.errors import UserError, errors_of_the_user
+from torchlint.cli.options import HELP, PathType, color_option, is_coloured, list_option, write
+from torchlint.cli.programs import announce, ask, budget_options, check_command, check_report, root_of, write_page
+from torchlint.outputs import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from torchlint.files.source import SourceFile
+    from torchlint.verify.watch.catalogue import CheckInfo
+    from torchlint.verify.watch.session import Static
+
+_STEPS_OF_ONE_BATCH = 200
+
+_EXIT_CODES = """\b
+Exit codes:
+  0    nothing seen that is wrong
+  1    at least one thing seen
+  2    wrong usage
+  3    the probe never loaded, or a report could not be written
+  4    the program failed before anything could be seen
+  130  interrupted (128 and the number of the signal)
+"""
+
+
+@click.command(context_settings={**HELP, "ignore_unknown_options": False}, epilog=_EXIT_CODES)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@budget_options
+@list_option("--select", "Look for these only: names or codes of checks and rules, also of checks that are off.")
+@click.option("--list", "is_list", is_flag=True, help="Say which checks there are, and when they answer yes.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "sarif"]),
+    default="text",
+    show_default=True,
+    help="The form of the report on standard output.",
+)
+@click.option(
+    "--report",
+    type=PathType(dir_okay=False),
+    metavar="FILE.html",
+    help="Write a page with code, what was seen, and plots.",
+)
+@click.option(
+    "--one-batch",
+    is_flag=True,
+    help="Let each DataLoader give its first batch again and again, for 200 steps, and say whether it is learned.",
+)
+@click.option(
+    "--twice",
+    "is_twice",
+    is_flag=True,
+    help="Run the program twice with the same seed, and say where the two runs part.",
+)
+@click.option(
+    "--compare",
+    type=PathType(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Report what an earlier report, made with --format json, does not name.",
+)
+@color_option
+@click.option("-y", "--yes", is_flag=True, help="Run the program without asking.")
+@click.pass_context
+def watch(
+    ctx: click.Context,
+    command: tuple[str, ...],
+    max_steps: int,
+    max_seconds: float,
+    stop: str,
+    select: tuple[str, ...],
+    is_list: bool,
+    output_format: str,
+    report: Path | None,
+    one_batch: bool,
+    is_twice: bool,
+    compare: Path | None,
+    color: str,
+    yes: bool,
+) -> None:
+    """Run a program for a few steps, and say what it does wrong, at which lines.
+
+    No finding is needed: the run itself is looked at. Beside what it shows stands what the linter says of the same
+    line, if it says anything. The program runs with your rights, as it is: this is no sandbox. Its files are not
+    changed, what it prints goes to standard error, and it is stopped when enough has been seen. Lines of notebooks
+    are not named.
+
+    \b
+    Examples:
+      torchlint watch -- python train.py --epochs 1
+      torchlint watch --report page.html -- torchrun --nproc-per-node 2 train.py
+      torchlint watch --max-steps 200 -- python -m pkg.train
+      torchlint watch --one-batch -- python train.py
+      torchlint watch --compare main.json -- python train.py
+      torchlint watch --list
+    """
+    from torchlint.verify.folder import Limits
+    from torchlint.verify.launch import LaunchError
+    from torchlint.verify.reports import render
+    from torchlint.verify.watch import comparing
+    from torchlint.verify.watch.session import watch as run
+
+    if is_list:
+        write(_listed(), None, is_coloured(color))
+        return
+    if not command:
+        raise click.UsageError("give the program to run, after `--`")
+    checks, rules = _selected(select)
+    check_report(report)
+    check_command(command)
+    root = root_of(command)
+    with errors_of_the_user():
+        static = _static(root)
+    names = [check.name for check in checks] + ["one-batch"] * one_batch + ["differing-runs"] * is_twice
+    if one_batch and _is_default(ctx, "max_steps"):
+        max_steps = _STEPS_OF_ONE_BATCH
+    limits = Limits(max_steps, max_seconds, stop)
+    ask(command, limits, f"{counted(len(static.sources), 'file')} of the project", yes, " twice" * is_twice)
+    try:
+        known = comparing.read(compare) if compare is not None else None
+        seen = run(command, static, root, limits, [*dict.fromkeys(names)], announce)
+    except comparing.ReportError as error:
+        raise UserError(str(error)) from None
+    except LaunchError as error:
+        raise UserError(str(error)) from None
+    if select:
+        wanted = {*rules, *names}
+        seen = seen.only(lambda judged: judged.finding.name in wanted)
+    if known is not None:
+        seen = comparing.compared(seen, known)
+    colour = is_coloured(color)
+    write(render(output_format, seen, colour), None, colour)
+    if report is not None:
+        write_page(seen, report)
+    ctx.exit(seen.exit_code)
+
+
+def _is_default(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is click.core.ParameterSource.DEFAULT
+
+
+def _listed() -> str:
+    """The checks with their documentation."""
+    from torchlint.verify.watch.catalogue import checks
+
+    parts = []
+    for check in checks():
+        state = "" if check.is_on else " (off: name it in --select)"
+        parts.append(f"{check.code} {check.name}{state}\n{_indented(check.documentation)}\n")
+    return "\n".join(parts)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
+
+
+def _selected(select: Sequence[str]) -> tuple[list[CheckInfo], set[str]]:
+    """The checks to be made, and the rules to be reported; raises `UsageError`."""
+    from torchlint.engine import registry
+    from torchlint.verify.watch.catalogue import checks
+
+    if not select:
+        return [check for check in checks() if check.is_on], set()
+    chosen, rules = [], set()
+    for selector in select:
+        named = [check for check in checks() if selector.lower() in (check.name, check.code.lower())]
+        chosen += named
+        try:
+            rules |= {meta.name for meta in registry.find(selector)}
+        except registry.UnknownRule as error:
+            if not named:
+                raise UserError(str(error)) from None
+    return [*dict.fromkeys(chosen)], rules
+
+
+def _static(root: Path) -> Static:
+    """The project's files, and what the linter finds in them."""
+    from torchlint.engine import registry
+    from torchlint.project.config import Configurations
+    from torchlint.project.discovery import Discovery
+    from torchlint.project.settings import Overrides
+    from torchlint.run.progress import Progress
+    from torchlint.run.runner import Means, run
+    from torchlint.verify.watch.catalogue import checks
+    from torchlint.verify.watch.session import Static
+
+    shown = Path(os.path.relpath(root)) if root.is_relative_to(Path.cwd()) else root
+    targets = [
+        target
+        for target in Discovery(Configurations(Overrides(preview=True))).files([shown])
+        if target.path.suffix == ".py"
+    ]
+    with Progress(sys.stderr) as progress:
+        outcome = run(targets, progress, None, Means(jobs=None))
+    findings = [finding for file in outcome.files for finding in file.findings]
+    codes = {info.name: info.code for info in checks()} | {meta.name: meta.code for meta in registry.metas()}
+    return Static([*_sources(target.path for target in targets)], findings, codes)
+
+
+def _sources(paths: Iterable[Path]) -> Iterator[SourceFile]:
+    """The files that can be read; what cannot be read is said by the linter."""
+    from torchlint.files.source import SourceFile
+
+    for path in paths:
+        try:
+            yield SourceFile.read(path)
+        except OSError:
+            continue

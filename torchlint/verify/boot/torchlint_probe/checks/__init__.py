@@ -1,0 +1,92 @@
+"""The checks of a watched run, one module each: what it asks, when it answers yes, and where that is from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from torchlint_probe.checks.check import Check, Operated
+from torchlint_probe.contained import contained
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+
+class Checks:
+    """The checks that a run is asked for; a fault in one ends that one only."""
+
+    def __init__(self, probe: Probe, names: Sequence[str]) -> None:
+        self._probe = probe
+        self.all = [_class(name)(probe) for name in names]
+
+    @property
+    def trouble_of(self) -> Probe:
+        return self._probe
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    def tap(self, hooks: Hooks) -> None:
+        """Put their hooks in place."""
+        for check in self.all:
+            check.tap(hooks, self._probe)
+
+    def tell(self, event: str, *details: Any) -> None:
+        """Tell each of something that has happened."""
+        for check in list(self.all):
+            self._tell(check, event, details)
+
+    @contained
+    def _tell(self, check: Check, event: str, details: Any) -> None:
+        try:
+            getattr(check, event)(*details)
+        except Exception:
+            self.all.remove(check)
+            raise
+
+    def tell_one(self, kind: type[Check], event: str, *details: Any) -> None:
+        """Tell the check of a kind, if it is asked for."""
+        for check in list(self.all):
+            if isinstance(check, kind):
+                self._tell(check, event, details)
+
+    def operators(self) -> dict[Any, list[Operated]] | None:
+        """Who wants to be told of which function; None if nobody needs to know of any, or of lines."""
+        told: dict[Any, list[Operated]] = {}
+        for check in self.all:
+            for function, operated in check.operators().items():
+                told.setdefault(function, []).append(operated)
+        return told if told or any(check.uses_lines for check in self.all) else None
+
+    @property
+    def every_call(self) -> list[Operated]:
+        """Who wants to be told of each operator, whatever it is."""
+        return [check.operated for check in self.all if hasattr(check, "operated")]
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """Checksums of operators, for a comparison with another run."""
+        return [call for check in self.all for call in getattr(check, "calls", ())]
+
+    def sightings(self) -> list[dict[str, Any]]:
+        """All that was seen, as JSON values."""
+        return [
+            {
+                "check": check.name,
+                "site": seen.site,
+                "message": seen.message,
+                "numbers": {name: float(value) for name, value in seen.numbers.items() if abs(value) < float("inf")},
+                "first_step": seen.first_step,
+            }
+            for check in list(self.all)
+            for seen in check.sightings()
+        ]
+
+
+def _class(name: str) -> type[Check]:
+    """The check of this name: its module has the same, and its class too, in another spelling."""
+    module = import_module(f"torchlint_probe.checks.{name.replace('-', '_')}")
+    found: type[Check] = getattr(module, "".join(word.capitalize() for word in name.split("-")))
+    return found

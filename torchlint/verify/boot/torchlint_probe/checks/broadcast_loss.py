@@ -1,0 +1,59 @@
+"""A loss compares each prediction with each target: their shapes differ, and are broadcast.
+
+Asks of each call of `mse_loss`, `l1_loss`, `smooth_l1_loss` and `huber_loss`, and of each difference, for the shapes of
+what is compared. Yes if one is `(N, 1)` and the other `(N,)` with N above one, so that the result is `(N, N)`, and only
+one of them has a graph: the other is a target. The mean over all pairs is least where every prediction is the mean of
+the targets.
+
+Source: the warning of `torch.nn.functional.mse_loss`, "Using a target size that is different to the input size".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from torchlint_probe.checks.check import Check, Operated, Sighting
+
+_LOSSES = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
+_DIFFERENCES = (torch.sub, torch.Tensor.sub, torch.Tensor.__sub__, torch.Tensor.__rsub__, torch.subtract)
+_CALLS = 2
+"""Calls of a line that it takes: the last batch of an epoch alone may be odd."""
+
+
+class BroadcastLoss(Check):
+    """Compares shapes."""
+
+    name = "broadcast-loss"
+    code = "TW301"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._calls: dict[int, list[Any]] = {}
+
+    def operators(self) -> Mapping[Any, Operated]:
+        return dict.fromkeys((*_LOSSES, *_DIFFERENCES), self._operated)
+
+    def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        one, other = (*args, *kwargs.values(), None, None)[:2]
+        if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+            return
+        if (one.grad_fn is None) == (other.grad_fn is None) or one.dim() == other.dim():
+            return
+        if _is_column_and_row(one, other) or _is_column_and_row(other, one):
+            self._calls.setdefault(self.probe.sites.here(), []).append((tuple(one.shape), tuple(other.shape)))
+
+    def sightings(self) -> Iterator[Sighting]:
+        for site, shapes in list(self._calls.items()):
+            if len(shapes) >= _CALLS:
+                one, other = shapes[0]
+                message = f"shapes {one} and {other} are broadcast: each prediction is compared with each target"
+                yield Sighting(site, message, {"calls": len(shapes)}, 0)
+
+
+def _is_column_and_row(column: torch.Tensor, row: torch.Tensor) -> bool:
+    """Whether they are of shapes `(N, 1)` and `(N,)`."""
+    return column.dim() == 2 and row.dim() == 1 and column.shape[1] == 1 and 1 < column.shape[0] == row.shape[0]

@@ -1,0 +1,55 @@
+"""A model that is trained is evaluated in training mode: dropout and batch normalization do there what they should not.
+
+Asks of each line that calls a model without gradients whether it is in training mode and has a layer that behaves
+otherwise in eval mode. Yes if that was so at three calls or more, never otherwise at that line, and the same model is
+called with gradients elsewhere. Some do this on purpose (Monte-Carlo dropout, samples of a generator), hence it is
+asked only if it is told to.
+
+Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.modes import depends_on_mode
+
+_CALLS = 3
+
+
+class EvaluationInTrainingMode(Check):
+    """Looks at the modes of models that are called without gradients."""
+
+    name = "evaluation-in-training-mode"
+    code = "TW206"
+    is_on = False
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        self._wrong: Counter[int] = Counter()
+        self._right: set[int] = set()
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if torch.is_grad_enabled():
+            self._trained.add(module)
+        elif module in self._trained:
+            site = self.probe.sites.here()
+            if any(part.training and depends_on_mode(part) for part in module.modules()):
+                self._wrong[site] += 1
+            else:
+                self._right.add(site)
+
+    def sightings(self) -> Iterator[Sighting]:
+        for site, calls in list(self._wrong.items()):
+            if calls >= _CALLS and site not in self._right:
+                message = (
+                    f"{calls:,} calls without gradients of a model in training mode, in which it drops or normalizes"
+                )
+                yield Sighting(site, message, {"calls": calls})

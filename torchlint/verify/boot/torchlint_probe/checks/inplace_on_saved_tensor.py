@@ -1,0 +1,54 @@
+"""A backward fails because a step of an optimizer, or something unknown, has changed what autograd had saved.
+
+Asks when PyTorch refuses a backward for a tensor that was modified in place. The parameters of each optimizer are
+tried: if the complaint of a node of the graph follows the version counter of one of them, the last step of that
+optimizer has changed it. Statements that change tensors in place are asked about one by one; if none of them has done
+it either, the backward itself is reported.
+
+Source: "In-place correctness checks" in PyTorch's notes on autograd mechanics.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.inplace import VERSION_ERROR, is_saved
+
+
+class InplaceOnSavedTensor(Check):
+    """Remembers where optimizers have stepped, until a backward fails."""
+
+    name = "inplace-on-saved-tensor"
+    code = "TL301"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._seen: dict[int, Sighting] = {}
+
+    def before_step(self, optimizer: Any) -> None:
+        self._steps[optimizer] = self.probe.sites.here()
+
+    def backward_failed(self, roots: list[torch.Tensor], error: Exception, site: int) -> None:
+        if VERSION_ERROR not in str(error):
+            return
+        message = str(error).split(". Hint:")[0]
+        for optimizer, at in self._steps.items():
+            if any(is_saved(leaf, roots) for group in optimizer.param_groups for leaf in group["params"]):
+                said = (
+                    f"the step changes parameters that a later backward needs as they were: PyTorch raised: {message}"
+                )
+                self._seen.setdefault(at, Sighting(at, said, {"errors": 0}, self.probe.steps))
+                return
+        self._seen.setdefault(site, Sighting(site, f"the backward fails: {message}", {}, self.probe.steps))
+
+    def sightings(self) -> Iterator[Sighting]:
+        explained = any(change.matched for change in self.probe.changes)
+        for seen in list(self._seen.values()):
+            if "errors" in seen.numbers or not explained:
+                yield seen

@@ -1,0 +1,70 @@
+"""The gradient scaler halves its scale again and again: hardly any step is made.
+
+Asks each update of a `torch.amp.GradScaler` for its scale. Yes if it has fallen below 1, or if ten updates or more in
+a row had to leave their step out: the first few of a run are usual, since the scale begins high on purpose, and a scale
+below 1 makes small gradients smaller still. Most often a loss or gradient is infinite or not a number at every step.
+
+Source: "Automatic Mixed Precision package, gradient scaling" and the AMP recipe's "Troubleshooting" in PyTorch's
+documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchlint_probe.checks.check import Check, Sighting
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_IN_A_ROW = 10
+_LEAST = 1.0
+
+
+class LossScaleCollapse(Check):
+    """Counts how often the scale falls."""
+
+    name = "loss-scale-collapse"
+    code = "TW102"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._row = self._updates = 0
+        self._last = float("inf")
+        self._seen: Sighting | None = None
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        scaler = getattr(torch.amp, "GradScaler", None)
+        if scaler is not None:
+            hooks.replace(scaler, "update", _Hook(probe))
+
+    def updated(self, scaler: Any) -> None:
+        """The scale may be another now."""
+        if not scaler.is_enabled() or self._seen is not None:
+            return
+        scale = float(scaler.get_scale())
+        self._updates += 1
+        self._row = self._row + 1 if scale < self._last else 0
+        self._last = scale
+        if self._row >= _IN_A_ROW or scale < _LEAST:
+            message = f"the scale has fallen to {scale:g} in {self._updates:,} updates, {self._row:,} times in a row"
+            numbers = {"scale": scale, "updates": self._updates, "skipped_in_a_row": self._row}
+            self._seen = Sighting(self.probe.sites.here(), message, numbers, self.probe.steps)
+
+    def sightings(self) -> Iterator[Sighting]:
+        if self._seen is not None:
+            yield self._seen
+
+
+class _Hook:
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], scaler: Any, *args: Any, **kwargs: Any) -> None:
+        original(scaler, *args, **kwargs)
+        self._probe.checks.tell_one(LossScaleCollapse, "updated", scaler)

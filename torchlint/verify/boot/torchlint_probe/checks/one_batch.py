@@ -1,0 +1,106 @@
+"""One batch, given again and again, is not learned.
+
+Each `DataLoader` gives its first batch, as often as it would give batches; nothing else of the program is changed.
+Asks of each backward line for the values that go backward there. Yes if, after twenty of them or more, the median of
+the last five is above a tenth of that of the first three, which was above zero: a model that can be trained learns one
+batch by heart. It is asked with `--one-batch` only.
+
+Source: "A Recipe for Training Neural Networks" (Karpathy, 2019): overfit one batch.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchlint_probe.checks._updates import Updates
+from torchlint_probe.checks.check import Check, Sighting
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_ENOUGH = 20
+_LEARNED = 0.1
+_UNKNOWN_LENGTH = 200
+_SMALL, _LARGE = 1e-5, 0.1
+"""Updates of less than this share of the weights, and of more, are said to be small and large."""
+
+
+class OneBatch(Check):
+    """Keeps the losses, unread, and how much steps change the weights."""
+
+    name = "one-batch"
+    code = "TW401"
+    is_on = False
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._losses: dict[int, list[torch.Tensor]] = {}
+        self._updates = Updates()
+        self._ratios: list[float] = []
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        hooks.replace(torch.utils.data.DataLoader, "__iter__", _Again())
+
+    def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
+        if len(roots) == 1 and roots[0].numel() == 1:
+            self._losses.setdefault(site, []).append(roots[0].detach().clone())
+
+    def before_step(self, optimizer: Any) -> None:
+        self._updates.before_step(optimizer)
+
+    def after_step(self, optimizer: Any) -> None:
+        self._ratios += [ratios[-1] for _, ratios in self._updates.after_step() if ratios]
+
+    def sightings(self) -> Iterator[Sighting]:
+        for site, losses in list(self._losses.items()):
+            if len(losses) < _ENOUGH or not self.probe.finished:
+                continue
+            first, last = (median(map(float, part)) for part in (losses[:3], losses[-5:]))
+            if first > 0 and not last <= _LEARNED * first:
+                numbers = {"first": first, "last": last, "backwards": len(losses)}
+                went = f"the loss went from {first:.4g} to {last:.4g} in {len(losses):,} backwards"
+                yield Sighting(site, f"one batch is not learned: {went}{self._step_size()}", numbers)
+
+    def _step_size(self) -> str:
+        if not self._ratios:
+            return ""
+        ratio = median(self._ratios)
+        is_odd = "" if _SMALL <= ratio <= _LARGE else f", which is {'little' if ratio < _SMALL else 'much'}"
+        return f"; a step changes the weights by {ratio:.2g} of their size{is_odd}"
+
+
+class _Again:
+    """Around `DataLoader.__iter__`: the first batch of each loader."""
+
+    def __init__(self) -> None:
+        self._batches: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+    def __call__(self, original: Callable[..., Any], loader: Any) -> Iterator[Any]:
+        batches = self._batches.get(loader)
+        if batches is None:
+            batches = self._batches[loader] = [batch for _, batch in zip(range(1), original(loader), strict=False)]
+        try:
+            count = len(loader)
+        except TypeError:
+            count = _UNKNOWN_LENGTH
+        return (_copied(batches[0]) for _ in range(count if batches else 0))
+
+
+def _copied(batch: Any) -> Any:
+    """The batch as it was: the program may change it."""
+    if isinstance(batch, torch.Tensor):
+        return batch.clone()
+    if isinstance(batch, dict):
+        return type(batch)({key: _copied(item) for key, item in batch.items()})
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*map(_copied, batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(map(_copied, batch))
+    return batch

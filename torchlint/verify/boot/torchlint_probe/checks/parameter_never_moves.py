@@ -1,0 +1,55 @@
+"""Parameters have gradients, the optimizer steps, and they stay where they are.
+
+Asks of samples of each optimizer's parameters, at up to ten of its steps, whether they move. Yes if one had a gradient
+other than zero in the elements that were looked at, never moved in eight of these steps or more, and its group has a
+learning rate above zero. Updates that are smaller than the resolution of `bfloat16` or `float16` weights look like
+this, and a training loop that copies old weights back.
+
+Source: "TrainCheck" (OSDI 2025), silent errors of weights that are not updated; "Revisiting BFloat16 Training" (Zamirai
+et al., 2020), updates that round to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from torchlint_probe.checks._names import Models
+from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.ledger import Ledger
+
+_STEPS = 8
+
+
+class ParameterNeverMoves(Check):
+    """Reads what ledgers have seen of movement."""
+
+    name = "parameter-never-moves"
+    code = "TW202"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._models = Models()
+        self._seen: dict[int, Sighting] = {}
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        self._models.add(module)
+
+    def after_step(self, optimizer: Any) -> None:
+        ledger: Ledger = self.probe.ledgers.of(optimizer)
+        site = self.probe.made_at(optimizer)
+        self._seen.pop(site, None)
+        if ledger.movement.looks < _STEPS or not ledger.movement.unmoved:
+            return
+        pushed = {id(leaf) for group in optimizer.param_groups if group.get("lr", 1) for leaf in group["params"]}
+        still = [leaf for slot in ledger.movement.still_slots if (leaf := slot.parameter()) is not None]
+        still = [leaf for leaf in still if id(leaf) in pushed]
+        if still:
+            message = f"{self._models.named(still)} have gradients, and did not move in {ledger.movement.looks:,} steps"
+            kinds = ", ".join(sorted({str(leaf.dtype).removeprefix("torch.") for leaf in still}))
+            self._seen[site] = Sighting(site, f"{message} ({kinds})", {"parameters": len(still)}, 0)
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())

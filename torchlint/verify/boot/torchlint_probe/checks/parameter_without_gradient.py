@@ -1,0 +1,72 @@
+"""Parameters that an optimizer holds never get a gradient: they stay what they were at the beginning.
+
+Asks at each step which of the optimizer's parameters that require gradients have never had one. Yes if there are some
+after ten steps or more, and others of the same optimizer have had theirs. Layers that nothing calls, a part that a
+`detach` cuts off, and branches that are never taken look like this.
+
+Source: "TrainCheck" (OSDI 2025), silent errors of parameters that are not updated; `find_unused_parameters` in
+PyTorch's documentation of DistributedDataParallel.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from torchlint_probe.checks._names import Models, leaves_of
+from torchlint_probe.checks.check import Check, Sighting
+
+_STEPS = 10
+
+
+class _Held:
+    """Of one optimizer: where it is made, its steps, and the parameters that never had a gradient."""
+
+    def __init__(self, leaves: list[torch.Tensor], site: int) -> None:
+        self.site = site
+        self.steps = 0
+        self.fed = 0
+        self.unfed = [weakref.ref(leaf) for leaf in leaves if leaf.requires_grad]
+
+    def look(self) -> None:
+        self.steps += 1
+        unfed = [item for item in self.unfed if (leaf := item()) is not None and leaf.grad is None]
+        self.fed += len(self.unfed) - len(unfed)
+        self.unfed = unfed
+
+
+class ParameterWithoutGradient(Check):
+    """Looks at each step at those that had no gradient yet."""
+
+    name = "parameter-without-gradient"
+    code = "TW201"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._models = Models()
+        self._held: weakref.WeakKeyDictionary[Any, _Held] = weakref.WeakKeyDictionary()
+        self._seen: dict[int, Sighting] = {}
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        self._models.add(module)
+
+    def before_step(self, optimizer: Any) -> None:
+        held = self._held.get(optimizer)
+        if held is None:
+            held = self._held[optimizer] = _Held(leaves_of(optimizer), self.probe.made_at(optimizer))
+        if not held.unfed and held.fed:
+            return
+        held.look()
+        self._seen.pop(held.site, None)
+        unfed = [leaf for item in held.unfed if (leaf := item()) is not None and leaf.requires_grad]
+        if held.steps >= _STEPS and held.fed and unfed:
+            named = self._models.named(unfed)
+            message = f"the optimizer holds {named}, which got no gradient in {held.steps:,} steps"
+            numbers = {"parameters": len(unfed), "steps": held.steps}
+            self._seen[held.site] = Sighting(held.site, message, numbers, 0)
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())

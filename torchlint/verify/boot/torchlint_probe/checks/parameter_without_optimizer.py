@@ -1,0 +1,68 @@
+"""Parameters of a model get gradients that no optimizer uses, while others of the same model are trained.
+
+Asks at every fifth step of an optimizer which parameters of the models that ran have a gradient and are in no
+optimizer. Yes if there are some, an optimizer that has stepped holds others of the same model, and they have not
+changed since the last time they were looked at, as those that a program updates by hand would have. A part that is
+added after the optimizer was made looks like this, and one that is to be frozen and is not: its gradients cost time and
+memory.
+
+Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from torchlint_probe.checks._names import Models, leaves_of
+from torchlint_probe.checks.check import Check, Sighting
+
+_EVERY = 5
+
+
+class ParameterWithoutOptimizer(Check):
+    """Compares what models have with what optimizers hold."""
+
+    name = "parameter-without-optimizer"
+    code = "TW203"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._models = Models()
+        self._held: dict[int, int] = {}
+        """By the identity of a parameter, where its optimizer was made."""
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._versions: dict[int, int] = {}
+        self._seen: dict[int, Sighting] = {}
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        self._models.add(module)
+
+    def before_step(self, optimizer: Any) -> None:
+        steps = self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
+        if steps % _EVERY:
+            return
+        self._held = {id(leaf): self.probe.made_at(item) for item in list(self._steps) for leaf in leaves_of(item)}
+        before, self._versions = self._versions, {}
+        for model in self._models:
+            self._look(model, before)
+
+    def _look(self, model: torch.nn.Module, before: dict[int, int]) -> None:
+        leaves = list(model.parameters())
+        sites = [self._held[id(leaf)] for leaf in leaves if id(leaf) in self._held]
+        free = [leaf for leaf in leaves if id(leaf) not in self._held and leaf.requires_grad and leaf.grad is not None]
+        self._versions |= {id(leaf): leaf._version for leaf in free}
+        still = [leaf for leaf in free if before.get(id(leaf)) == leaf._version]
+        if not sites:
+            return
+        site = max(set(sites), key=sites.count)
+        self._seen.pop(site, None)
+        if still and len(still) == len(free):
+            message = f"{self._models.named(still)} of the model get gradients, and are in no optimizer"
+            self._seen[site] = Sighting(site, message, {"parameters": len(still)})
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())

@@ -1,0 +1,81 @@
+"""Operators that the program's Python code calls: checks are told of some, and graphs remember the lines of all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from torchlint_probe.contained import contained
+
+if TYPE_CHECKING:
+    from torchlint_probe.checks.check import Operated
+    from torchlint_probe.probe import Probe
+
+_KEY = "torchlint-line"
+
+
+class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
+    """A mode that is on while a step is looked at, in the thread that has begun to train, and never in compiled code.
+
+    It is off while gradients are: there some modules take a quicker path only if no mode is on, and round otherwise.
+    """
+
+    def __init__(self, probe: Probe, told: Mapping[Any, Sequence[Operated]], always: Sequence[Operated]) -> None:
+        super().__init__()
+        self._always = always
+        self._probe = probe
+        self._told = told
+        self._thread = 0
+        self.is_on = False
+        self.is_over = False
+        """Whether it must not be switched on again."""
+
+    @property
+    def trouble_of(self) -> Probe:
+        return self._probe
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        self._tell(func, args, kwargs, result)
+        return result
+
+    @contained
+    def _tell(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if isinstance(result, torch.Tensor):
+            node = result.grad_fn
+            if node is not None and _KEY not in node.metadata:
+                node.metadata[_KEY] = self._probe.sites.here()
+        for operated in (*self._told.get(func, ()), *self._always):
+            operated(func, args, kwargs, result)
+
+    def switch(self, on: bool) -> None:
+        """Switch it on or off, where that can be done without disturbing other modes."""
+        if on is self.is_on or self.is_over or (self._thread and self._thread != threading.get_ident()):
+            return
+        if on:
+            self._thread = threading.get_ident()
+            self.__enter__()
+            self.is_on = True
+        elif _is_innermost(self):
+            self.__exit__(None, None, None)
+            self.is_on = False
+
+    def end(self) -> None:
+        """Code is about to be compiled: it must not see the mode."""
+        self.switch(False)
+        self.is_over = True
+
+
+def line_of(node: Any) -> int:
+    """The site at which a node of a graph was made; 0 if that was not seen."""
+    return int(node.metadata.get(_KEY, 0))
+
+
+def _is_innermost(mode: TorchFunctionMode) -> bool:
+    stack = torch.overrides._get_current_function_mode_stack()
+    return bool(stack) and stack[-1] is mode

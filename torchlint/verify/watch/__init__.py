@@ -1,0 +1,1 @@
+"""`torchlint watch`: what a run does wrong, with no finding to begin with."""

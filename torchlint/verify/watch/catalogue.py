@@ -1,0 +1,51 @@
+"""The checks of watched runs, as their modules describe themselves; torch need not be there to read it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from torchlint.finding import Category, Meta
+from torchlint.verify.launch import BOOT
+
+FOLDER = BOOT / "torchlint_probe" / "checks"
+_NO_CHECKS = {"__init__", "check"}
+
+
+@dataclass(frozen=True)
+class CheckInfo:
+    """A check: `documentation` says what it asks, when it answers yes, and where that is from."""
+
+    name: str
+    code: str
+    is_on: bool
+    documentation: str
+
+    @property
+    def meta(self) -> Meta:
+        """In the form in which rules are described."""
+        return Meta(self.name, self.code, Category.SUSPICIOUS, self.documentation, preview=not self.is_on)
+
+
+@cache
+def checks() -> tuple[CheckInfo, ...]:
+    """All checks, by code."""
+    paths = (path for path in FOLDER.glob("*.py") if path.stem not in _NO_CHECKS and not path.stem.startswith("_"))
+    return tuple(sorted(map(_info, paths), key=lambda info: (info.code, info.name)))
+
+
+def _info(path: Path) -> CheckInfo:
+    tree = ast.parse(path.read_bytes())
+    values = {
+        target.id: item.value.value
+        for kind in tree.body
+        if isinstance(kind, ast.ClassDef)
+        for item in kind.body
+        if isinstance(item, ast.Assign) and isinstance(item.value, ast.Constant)
+        for target in item.targets
+        if isinstance(target, ast.Name)
+    }
+    name, code, is_on = values["name"], values["code"], values.get("is_on", True)
+    return CheckInfo(str(name), str(code), bool(is_on), ast.get_docstring(tree) or "")

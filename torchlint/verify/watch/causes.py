@@ -1,0 +1,97 @@
+"""One defect, one line: what only follows from something else that a run did wrong is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from torchlint.verify.claims import Claim
+from torchlint.verify.evidence import Evidence, Kept
+from torchlint.verify.verdict import Verdict
+
+_CONTAINERS = ("list", "dict", "deque", "tuple", "set", "defaultdict", "OrderedDict")
+_FOLLOWS = {
+    "step-without-backward": {"training-under-no-grad"},
+    "parameter-without-gradient": {"training-under-no-grad", "cleared-before-step"},
+    "parameter-never-moves": {"vanishing-gradients", "zero-learning-rate"},
+    "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward"},
+}
+"""What is left out beside one of its causes: a loss without a graph gives no gradients, so the step has none either."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """A line, what a run said of it, and where; `site` if that of the evidence has named it rather than its syntax."""
+
+    claim: Claim
+    verdict: Verdict
+    evidence: Sequence[Evidence]
+    site: int | None = None
+
+    @property
+    def kept(self) -> list[Kept]:
+        """What a line that may keep graphs was seen to keep."""
+        return [item for seen in self.evidence for item in seen.keeps if item.claim == self.claim.index]
+
+
+def without_consequences(blames: Iterable[Blame]) -> list[Blame]:
+    """The blames that stand by themselves."""
+    named = [_by_its_name(blame) for blame in blames]
+    rules = {blame.claim.rule for blame in named}
+    asked = [blame for blame in named if blame.site is None]
+    causes = [blame for blame in named if not _FOLLOWS.get(blame.claim.rule, set()) & rules]
+    first_hand = [blame for blame in causes if not any(_explains(other, blame) for other in asked)]
+    return [*_narrowest(_keepers(first_hand))]
+
+
+def _explains(asked: Blame, proposed: Blame) -> bool:
+    """Whether a line that was asked about has done what the evidence proposes."""
+    if proposed.site is None or asked.claim.rule != proposed.claim.rule:
+        return False
+    lines = (*asked.claim.blocks, *asked.claim.lines)
+    return asked.claim.rule == "cleared-before-step" or any(
+        seen.is_at(proposed.site, asked.claim.file, lines) for seen in proposed.evidence
+    )
+
+
+def _by_its_name(blame: Blame) -> Blame:
+    """A change in place that PyTorch refuses at its line is one of a leaf."""
+    changes = (item for seen in blame.evidence for item in seen.changes if item.claim == blame.claim.index)
+    if blame.claim.rule == "inplace-on-saved-tensor" and any(
+        "leaf" in error for item in changes for error in item.errors
+    ):
+        return replace(blame, claim=replace(blame.claim, rule="inplace-on-leaf"))
+    return blame
+
+
+def _keepers(blames: Sequence[Blame]) -> Iterator[Blame]:
+    """Of lines that keep graphs: those that put them into a container, or else those that call an object which does."""
+    keepers = [blame for blame in blames if blame.claim.rule == "undetached-accumulation" and blame.claim.index >= 0]
+    direct = [blame for blame in keepers if any(_is_direct(item) for item in blame.kept)]
+    objects = [blame for blame in keepers if not any(item.container == "Tensor" for item in blame.kept)]
+    left = direct or objects
+    return (blame for blame in blames if blame not in keepers or blame in left)
+
+
+def _is_direct(kept: Kept) -> bool:
+    return kept.container in _CONTAINERS or (kept.container == "Tensor" and bool(kept.chained))
+
+
+def _narrowest(blames: Iterable[Blame]) -> Iterator[Blame]:
+    """Of blocks without gradients that ran the same modules, the one in which all of these calls were made."""
+    blames = list(blames)
+    covered = {id(blame): _covered(blame) for blame in blames if blame.claim.rule == "training-under-no-grad"}
+    for blame in blames:
+        own = covered.get(id(blame), set())
+        if not (own and any(own < other for other in covered.values())):
+            yield blame
+
+
+def _covered(blame: Blame) -> set[tuple[int, int]]:
+    """The calls of untrained modules inside a block, by process and site."""
+    return {
+        (number, item.site)
+        for number, seen in enumerate(blame.evidence)
+        for item in seen.forwards
+        if item.owned and not item.fed and seen.is_at(item.site, blame.claim.file, blame.claim.blocks)
+    }

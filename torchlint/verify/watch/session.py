@@ -1,0 +1,186 @@
+"""One watched run: a command in, what it did wrong out, at source lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchlint.files.source import SourceFile
+from torchlint.finding import Finding
+from torchlint.verify.claims import Claim, claim
+from torchlint.verify.evidence import Evidence, Sighting
+from torchlint.verify.folder import Conditions, Folder, Limits, Watched
+from torchlint.verify.launch import Ended, Launcher, launch
+from torchlint.verify.session import Judged, Verification, conclude
+from torchlint.verify.verdict import Answer, Verdict, confirmed, verdict
+from torchlint.verify.watch import one_batch, proposals, twice
+from torchlint.verify.watch.candidates import candidates, finding_at
+from torchlint.verify.watch.causes import Blame, without_consequences
+
+_SEED = 0
+_NO_CLAIM = -1
+"""The number of a claim that the probe did not know of."""
+
+
+@dataclass(frozen=True)
+class Static:
+    """What is known without a run: the project's files, what the linter found in them, and codes by names."""
+
+    sources: Sequence[SourceFile]
+    findings: Sequence[Finding]
+    codes: Mapping[str, str]
+
+
+def watch(
+    command: Sequence[str],
+    static: Static,
+    root: Path,
+    limits: Limits,
+    checks: Sequence[str],
+    announce: Callable[[str], None] = lambda text: None,
+    launcher: Launcher = launch,
+) -> Verification:
+    """Run the program, twice if a check compares two runs, and say what it does wrong; raises `LaunchError`."""
+    run = _Run(static)
+    conditions = Conditions(_SEED) if twice.NAME in checks else None
+    first = _once(command, run, root, limits, checks, announce, launcher, conditions)
+    again = None
+    if conditions is not None and not (first.ended and first.ended.signal):
+        again = _once(command, run, root, limits, [twice.NAME], announce, launcher, conditions)
+    judged = run.judged(first.evidence, None if again is None else twice.parting(first.evidence, again.evidence))
+    seen = conclude(tuple(command), judged, first.ended, first.evidence, first.refused, first.booted, limits)
+    notes = [*one_batch.notes(seen, checks), *_of_two_runs(first, again, judged)]
+    return replace(seen, title="torchlint watch", notes=(*seen.notes, *notes))
+
+
+@dataclass(frozen=True)
+class _Once:
+    """What one run gave."""
+
+    ended: Ended
+    evidence: Sequence[Evidence]
+    refused: Sequence[str]
+    booted: bool
+
+
+def _once(
+    command: Sequence[str],
+    run: _Run,
+    root: Path,
+    limits: Limits,
+    checks: Sequence[str],
+    announce: Callable[[str], None],
+    launcher: Launcher,
+    conditions: Conditions | None,
+) -> _Once:
+    folder = Folder()
+    try:
+        folder.write_plan(run.claims, root, limits, conditions, Watched(proposals.RULES, checks))
+        announce(f"evidence is in {folder.path} until the report")
+        ended = launcher(command, folder, limits, {} if conditions is None else conditions.variables(os.environ))
+        evidence, refused = folder.evidence()
+        return _Once(ended, evidence, refused, bool(folder.booted()))
+    finally:
+        folder.remove()
+
+
+def _of_two_runs(first: _Once, again: _Once | None, judged: Sequence[Judged]) -> list[str]:
+    """How far two runs were the same, if they were not seen to part."""
+    if again is None or any(item.finding.name == twice.NAME for item in judged):
+        return []
+    calls = min((len(run.evidence[0].calls) if run.evidence else 0 for run in (first, again)), default=0)
+    return [f"Both runs computed the same in all of {calls:,} calls of operators that were compared."]
+
+
+class _Run:
+    """The lines that are asked about, and what a run says of them."""
+
+    def __init__(self, static: Static) -> None:
+        self._static = static
+        self._sources = {os.path.realpath(source.path): source for source in static.sources}
+        self.claims: list[Claim] = []
+        for path, source in self._sources.items():
+            self.claims += self._claims(path, source)
+
+    def _claims(self, path: str, source: SourceFile) -> Iterator[Claim]:
+        first = len(self.claims)
+        try:
+            for number, finding in enumerate(candidates(source), first):
+                yield claim(number, finding, path, source.data)
+        except (SyntaxError, ValueError, RecursionError):
+            return  # what is no Python does not run
+
+    def judged(
+        self, processes: Sequence[Evidence], parted: tuple[Evidence, Sighting] | None = None
+    ) -> tuple[Judged, ...]:
+        """What went wrong, by file and line; two runs have `parted` where they should have been the same."""
+        blames = [
+            *(self._asked(processes)),
+            *(blame for evidence in processes for blame in (*self._proposed(evidence), *self._seen(evidence))),
+        ]
+        if parted is not None:
+            blames += self._seen(replace(parted[0], sightings=[parted[1]]))
+        found: dict[tuple[str, int, str], Blame] = {}
+        for blame in without_consequences(blames):
+            found.setdefault((blame.claim.file, blame.claim.statement[0], blame.claim.rule), blame)
+        return one_batch.suspected(tuple(self._judge(found[place]) for place in sorted(found)))
+
+    def _asked(self, processes: Sequence[Evidence]) -> Iterator[Blame]:
+        """Lines that were watched."""
+        trained = [_trained_elsewhere(evidence) for evidence in processes]
+        for item in self.claims:
+            said = verdict(item, trained)
+            if said.answer is Answer.CONFIRMED:
+                yield Blame(item, said, processes)
+
+    def _proposed(self, evidence: Evidence) -> Iterator[Blame]:
+        """Lines that the evidence points at, which have run, hence."""
+        seen = replace(_trained_elsewhere(evidence), reached=[*evidence.reached, _NO_CLAIM])
+        for rule, sites in proposals.proposals(seen):
+            for site in sites:
+                item = self._at(rule, evidence, site)
+                said = None if item is None else verdict(item, [seen])
+                if item is not None and said is not None and said.answer is Answer.CONFIRMED:
+                    yield Blame(item, said, [evidence], site)
+                    break
+
+    def _seen(self, evidence: Evidence) -> Iterator[Blame]:
+        """Lines that a check has named."""
+        for sighting in evidence.sightings:
+            item = self._at(sighting.check, evidence, sighting.site)
+            if item is not None:
+                yield Blame(item, _verdict(sighting, evidence), [evidence])
+
+    def _at(self, rule: str, evidence: Evidence, site: int) -> Claim | None:
+        """A claim about the line of a site; None where there is none, or its text is not known."""
+        place = proposals.innermost(evidence, site)
+        source = None if place is None else self._sources.get(place[0])
+        if place is None or source is None:
+            return None
+        return claim(_NO_CLAIM, finding_at(source, rule, place[1]), place[0], source.data)
+
+    def _judge(self, blame: Blame) -> Judged:
+        item = blame.claim
+        source = self._sources[item.file]
+        code = self._static.codes.get(item.rule, "")
+        finding = finding_at(source, item.rule, item.statement[0], code, blame.verdict.reason)
+        return Judged(finding, source, blame.verdict, beside=self._beside(item))
+
+    def _beside(self, item: Claim) -> Finding | None:
+        """What the linter says of the same."""
+        first, last = item.statement
+        alike = (finding for finding in self._static.findings if finding.name == item.rule)
+        near = (finding for finding in alike if first <= finding.span.start.line <= last)
+        return next((finding for finding in near if os.path.realpath(finding.path) == item.file), None)
+
+
+def _trained_elsewhere(evidence: Evidence) -> Evidence:
+    """The evidence without modules that also run with gradients: that theirs get none has another reason."""
+    return replace(evidence, forwards=[item for item in evidence.forwards if not item.with_gradients])
+
+
+def _verdict(sighting: Sighting, evidence: Evidence) -> Verdict:
+    first = sighting.first_step if sighting.first_step >= 0 else None
+    return replace(confirmed(sighting.message, sighting.numbers, first), device=evidence.process.device)
