@@ -45,6 +45,18 @@ class Hooks:
             setattr(wrapper, mark, value)  # as `torch.jit.script_if_tracing` leaves a function
         setattr(owner, name, wrapper)
 
+    def listen_to_class(self, owner: Any, name: str, hook: Callable[..., Any]) -> None:
+        """The same for a class method; `hook` gets the original, bound to the class, and the class."""
+        original = owner.__dict__[name].__func__
+
+        @functools.wraps(original)
+        def wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(cls, *args, **kwargs)
+            return hook(functools.partial(original, cls), cls, *args, **kwargs)
+
+        setattr(owner, name, classmethod(wrapper))
+
     def around_steps(self, before: Callable[..., Any], after: Callable[..., Any]) -> None:
         """Call `before` and `after` each `step` of any optimizer."""
         self._around_steps = [

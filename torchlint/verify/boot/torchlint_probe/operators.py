@@ -46,12 +46,18 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
 
     @contained
     def _tell(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        if isinstance(result, torch.Tensor):
-            node = result.grad_fn
-            if node is not None and _KEY not in node.metadata:
-                node.metadata[_KEY] = self._probe.sites.here()
+        if isinstance(result, torch.Tensor) and result.requires_grad:
+            self._note_line(result)
         for operated in (*self._told.get(func, ()), *self._always):
             operated(func, args, kwargs, result)
+
+    def _note_line(self, result: torch.Tensor) -> None:
+        try:
+            node = result.grad_fn
+        except RuntimeError:  # a view that is no longer allowed to be asked, which is the program's business
+            return
+        if node is not None and _KEY not in node.metadata:
+            node.metadata[_KEY] = self._probe.sites.here()
 
     def switch(self, on: bool) -> None:
         """Switch it on or off, where that can be done without disturbing other modes."""

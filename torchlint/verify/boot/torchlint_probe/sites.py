@@ -90,6 +90,15 @@ class Sites:
         known = self._known.get(tuple(places))
         return self._add(stack, tuple(places)) if known is None else known
 
+    def at(self, code: CodeType) -> int:
+        """The number of the place at which a function of the user's begins."""
+        site = ((self.file(code), code.co_firstlineno),)
+        with self._lock:
+            if site not in self._ids:
+                self.stacks.append(site)
+                self._ids[site] = len(self.stacks) - 1
+            return self._ids[site]
+
     def variable(self, value: object) -> str:
         """The name by which the innermost of the user's frames has a value; empty where it has none."""
         frame: FrameType | None = sys._getframe(1)

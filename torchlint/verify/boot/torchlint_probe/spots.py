@@ -97,9 +97,14 @@ def _is_harmless(function: type) -> bool:
     """Whether the backward of a custom Function may be run once more: it is the user's, and computes only."""
     import torch.distributed as distributed
 
-    code = getattr(getattr(getattr(function, "_forward_cls", None), "backward", None), "__code__", None)
     is_distributed = distributed.is_available() and distributed.is_initialized()
-    return code is not None and not is_distributed and not _RISKY.intersection(_names(code))
+    return not is_distributed and is_harmless_code(getattr(getattr(function, "_forward_cls", None), "backward", None))
+
+
+def is_harmless_code(*functions: Any) -> bool:
+    """Whether functions name nothing that may change more than they return."""
+    codes = [getattr(function, "__code__", None) for function in functions]
+    return not any(code is None or _RISKY.intersection(_names(code)) for code in codes)
 
 
 def _names(code: Any) -> Iterator[str]:
