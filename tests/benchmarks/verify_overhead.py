@@ -1,6 +1,7 @@
-"""What being verified costs a training step while the bug is there, and that it changes no weight.
+"""What being verified or watched costs a training step while the bug is there, and that it changes no weight.
 
-Run it as `python tests/benchmarks/verify_overhead.py`, or with models and bugs: `... mlp conv --bugs leak sum`.
+Run it as `python tests/benchmarks/verify_overhead.py`, or with models and bugs: `... mlp conv --bugs leak sum`;
+`--watch` measures `torchlint watch`.
 
 Each program trains alone and under the probe at once, in two processes that take turns of some milliseconds, so that a
 busy machine slows both alike; nothing is left out at the beginning. The ratio is that of the CPU time of the processes,
@@ -32,8 +33,11 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Position, Severity, Span
 from torchlint.verify.claims import Claim, claim
 from torchlint.verify.evidence import Evidence
-from torchlint.verify.folder import Folder, Limits
+from torchlint.verify.folder import Folder, Limits, Watched
 from torchlint.verify.verdict import VERIFIABLE
+from torchlint.verify.watch.candidates import candidates
+from torchlint.verify.watch.catalogue import checks
+from torchlint.verify.watch.proposals import RULES
 
 FIRST = 40
 
@@ -207,8 +211,9 @@ class Run:
 class Program:
     """A training program on disk, with its findings."""
 
-    def __init__(self, folder: Path, model: Model, bug: Bug) -> None:
+    def __init__(self, folder: Path, model: Model, bug: Bug, is_watched: bool) -> None:
         self._model = model
+        self._watched = Watched(RULES, [check.name for check in checks() if check.is_on]) if is_watched else None
         self._folder = folder
         self._script = folder / "train.py"
         text = PROGRAM.format(
@@ -220,7 +225,12 @@ class Program:
             turns=model.steps // model.turn,
         )
         self._script.write_text(text, "utf-8")
-        self._claims = self._found(bug)
+        self._claims = self._candidates() if is_watched else self._found(bug)
+
+    def _candidates(self) -> list[Claim]:
+        source = SourceFile.read(self._script)
+        found = enumerate(candidates(source))
+        return [claim(number, finding, str(self._script.resolve()), source.data) for number, finding in found]
 
     def _found(self, bug: Bug) -> list[Claim]:
         source = SourceFile.read(self._script)
@@ -256,7 +266,7 @@ class Program:
         folder = Folder()
         result = self._folder / f"{pipes[0].name}.json"
         try:
-            folder.write_plan(self._claims, self._folder, Limits(max_steps=0, max_seconds=0))
+            folder.write_plan(self._claims, self._folder, Limits(0, 0), watched=self._watched)
             command = [sys.executable, *map(str, (self._script, result, *pipes))]
             ended = nursery.launch(command, folder, Limits(max_seconds=600), variables)
             if ended.code:
@@ -318,6 +328,7 @@ def main() -> None:
         "--steps", type=int, default=0, help=f"of each run, {FIRST} or more; 0: as many as suit the model"
     )
     parser.add_argument("--bugs", nargs="+", choices=BUGS, default=list(BUGS))
+    parser.add_argument("--watch", action="store_true", help="measure `torchlint watch` with the checks that are on")
     parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=["mlp", "conv"])
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -327,16 +338,16 @@ def main() -> None:
     )
     for model in arguments.models:
         for bug in arguments.bugs:
-            measure(nurseries, model, bug, arguments.rounds, arguments.steps)
+            measure(nurseries, model, bug, arguments.rounds, arguments.steps, arguments.watch)
     for nursery in nurseries:
         nursery.close()
 
 
-def measure(nurseries: Sequence[Nursery], name: str, bug: str, rounds: int, steps: int) -> None:
+def measure(nurseries: Sequence[Nursery], name: str, bug: str, rounds: int, steps: int, is_watched: bool) -> None:
     """Run the pairs, and print a line."""
     model = replace(MODELS[name], steps=steps or MODELS[name].steps)
     with tempfile.TemporaryDirectory() as folder:
-        program = Program(Path(folder), model, BUGS[bug])
+        program = Program(Path(folder), model, BUGS[bug], is_watched)
         pairs = [program.pair(nurseries) for _ in range(rounds)]
     cpu = Ratio.of([after.cpu / before.cpu for before, after in pairs])
     clock = Ratio.of([after.clock / before.clock for before, after in pairs])

@@ -242,6 +242,8 @@ def test_every_check_says_what_it_asks_and_where_that_is_from() -> None:
         ("optimizer.zero_grad()", ["cleared-before-step"]),
         ("p.grad = None", ["cleared-before-step"]),
         ("del p.grad", ["cleared-before-step"]),
+        ("p.grad = torch.zeros_like(p)", ["cleared-before-step"]),
+        ("p.grad = kept", ["undetached-accumulation"]),
         ("p.grad.zero_()", ["cleared-before-step", "inplace-on-saved-tensor"]),
         ("x = F.relu(x, inplace=True)", ["inplace-on-saved-tensor"]),
         ("x[0] = 1", ["undetached-accumulation", "inplace-on-saved-tensor"]),

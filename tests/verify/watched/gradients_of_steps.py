@@ -42,6 +42,19 @@ def right():
         optimizer.step()
 
 
+def restored():
+    model, optimizer = make()
+    for _ in range(12):
+        optimizer.zero_grad()
+        (model(torch.randn(8, 4)) - model.bias).pow(2).mean().backward()
+        kept = [p.grad.clone() for p in model.parameters()]
+        model(torch.randn(8, 4)).sum().backward()
+        for p, k in zip(model.parameters(), kept):
+            p.grad = k  # of the bias it is zero, as it should be
+        optimizer.step()
+
+
+restored()
 never_cleared()
 cleared_too_early()
 stepped_for_nothing()

@@ -14,6 +14,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _GRAD_MODES = {"no_grad", "inference_mode", "set_grad_enabled"}
 _OF_TORCH = {"backward", "step", "train", "eval", "to", "cuda", "cpu", "load_state_dict", "register_buffer", "format"}
 """Methods that keep nothing of what they are given, or keep it on purpose."""
+_ZEROS = {"zeros", "zeros_like"}
 _JOINS = {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "add"}
 _CHANGES_NO_VALUE = {"requires_grad_", "share_memory_", "rename_", "retain_grad_"}
 
@@ -34,6 +35,12 @@ def finding_at(source: SourceFile, rule: str, line: int, code: str = "", message
     span = Span(Position(line, start), Position(line, max(start, len(text.rstrip()))))
     same = fingerprint(rule, text, 1)
     return Finding(source.path, rule, code, message, span, Severity.ERROR, fingerprint=same)
+
+
+def is_switch(source: SourceFile, line: int) -> bool:
+    """Whether a statement switches gradients off until something switches them on: not for a block or a function."""
+    text = source.line(line).strip()
+    return "set_grad_enabled" in text and not text.startswith(("with ", "async ", "@"))
 
 
 def _rules(statement: ast.stmt) -> Iterator[str]:
@@ -67,10 +74,10 @@ def _mentions(node: ast.AST, names: set[str]) -> bool:
 
 
 def _clears(statement: ast.stmt) -> bool:
-    """Whether gradients may be gone afterwards: `zero_grad()`, `x.grad = ...`, `x.grad.zero_()`, `del x.grad`."""
-    targets = _targets(statement)
-    if any(isinstance(item, ast.Attribute) and item.attr == "grad" for item in targets):
-        return True
+    """Whether gradients may be gone afterwards: `zero_grad()`, `x.grad = None`, `x.grad.zero_()`, `del x.grad`."""
+    if any(isinstance(item, ast.Attribute) and item.attr == "grad" for item in _targets(statement)):
+        value = getattr(statement, "value", None)  # a gradient that another one takes the place of is not cleared
+        return value is None or (isinstance(value, ast.Constant) and value.value is None) or _mentions(value, _ZEROS)
     methods = [call.func for call in _calls(statement) if isinstance(call.func, ast.Attribute)]
     return any(
         method.attr == "zero_grad" or (method.attr.endswith("_") and _mentions(method.value, {"grad"}))

@@ -11,12 +11,12 @@ from torchlint.verify.verdict import Verdict
 
 _CONTAINERS = ("list", "dict", "deque", "tuple", "set", "defaultdict", "OrderedDict")
 _FOLLOWS = {
-    "step-without-backward": {"training-under-no-grad"},
+    "step-without-backward": {"training-under-no-grad", "inplace-on-saved-tensor"},
     "parameter-without-gradient": {"training-under-no-grad", "cleared-before-step"},
     "parameter-never-moves": {"vanishing-gradients", "zero-learning-rate"},
     "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward"},
 }
-"""What is left out beside one of its causes: a loss without a graph gives no gradients, so the step has none either."""
+"""What is left out beside one of its causes: a backward that fails gives no gradients, so the step has none either."""
 
 
 @dataclass(frozen=True)

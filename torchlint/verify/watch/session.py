@@ -16,7 +16,7 @@ from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.session import Judged, Verification, conclude
 from torchlint.verify.verdict import Answer, Verdict, confirmed, verdict
 from torchlint.verify.watch import one_batch, proposals, twice
-from torchlint.verify.watch.candidates import candidates, finding_at
+from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
 from torchlint.verify.watch.causes import Blame, without_consequences
 
 _SEED = 0
@@ -131,7 +131,8 @@ class _Run:
         """Lines that were watched."""
         trained = [_trained_elsewhere(evidence) for evidence in processes]
         for item in self.claims:
-            said = verdict(item, trained)
+            lasts = is_switch(self._sources[item.file], item.statement[0])
+            said = verdict(item, processes if lasts else trained)
             if said.answer is Answer.CONFIRMED:
                 yield Blame(item, said, processes)
 
