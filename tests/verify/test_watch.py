@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,10 +26,11 @@ from torchlint.verify.watch.session import Static, watch
 
 WATCHED = sorted((Path(__file__).parent / "watched").glob("*.py"))
 PROGRAMS = Path(__file__).parent / "programs"
-RIGHT = ("distillation_ok", "gan_cross_clear_ok", "lstm_truncated_bptt_ok", "amp_accumulation_ok", "warmup_wrapper_ok")
+RIGHT = ("distillation_ok", "gan_cross_clear_ok", "phases_grad_mode_ok", "enable_grad_nested_ok", "warmup_wrapper_ok")
 MARKER = re.compile(r"# seen: ([\w-]+)")
 RULES = {"inplace-on-saved-tensor"}
 """Checks that add lines to what a rule asks about anyway."""
+ALL = {check.name for check in checks()}
 DEFAULT = [check.name for check in checks() if check.is_on]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="programs run in forks")
@@ -48,8 +49,8 @@ def nursery() -> Iterator[Nursery]:
 def run(nursery: Nursery) -> Callable[..., Verification]:
     """Watches a program, to its end."""
 
-    def run(path: Path, *arguments: str, names: list[str] = DEFAULT) -> Verification:
-        static = Static([SourceFile.read(path)], [], {})
+    def run(path: Path, *arguments: str, names: list[str] = DEFAULT, others: Sequence[SourceFile] = ()) -> Verification:
+        static = Static([SourceFile.read(path), *others], [], {})
         command = [sys.executable, str(path), *arguments]
         return watch(command, static, path.parent, Limits(0, 300), names, launcher=nursery.launch)
 
@@ -67,7 +68,7 @@ def marked(path: Path) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", WATCHED, ids=lambda path: path.stem)
 def test_what_is_marked_is_seen_and_nothing_else(path: Path, run: Callable[..., Verification]) -> None:
-    seen = run(path)
+    seen = run(path, names=[*dict.fromkeys([*DEFAULT, *(name for _, name in marked(path) if name in ALL)])])
     assert reported(seen) == marked(path), [item.verdict.reason for item in seen.judged]
     assert not [item.trouble for item in seen.evidence if item.trouble]
     assert seen.exit_code == 1
@@ -228,6 +229,16 @@ def test_every_check_says_what_it_asks_and_where_that_is_from() -> None:
         assert re.fullmatch(r"T[LW]\d{3}", check.code), check.name
     own = [check.code for check in checks() if check.code.startswith("TW")]
     assert len(own) == len(set(own))
+
+
+def test_files_that_are_no_python_are_left_out(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    broken = [
+        SourceFile(str(tmp_path / f"{number}.py"), data) for number, data in enumerate((b"x = (", b"\0", b"\xff"))
+    ]
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n")
+    seen = run(script, others=broken)
+    assert (seen.exit_code, seen.judged, seen.notes) == (0, (), ())
 
 
 @pytest.mark.parametrize(

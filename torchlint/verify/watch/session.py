@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchlint.files.source import SourceFile
+from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding
 from torchlint.verify.claims import Claim, claim
 from torchlint.verify.evidence import Evidence, Sighting
@@ -99,7 +99,7 @@ class _Run:
 
     def __init__(self, static: Static) -> None:
         self._static = static
-        self._sources = {os.path.realpath(source.path): source for source in static.sources}
+        self._sources = {os.path.realpath(source.path): source for source in static.sources if _is_text(source)}
         self.claims: list[Claim] = []
         for path, source in self._sources.items():
             self.claims += self._claims(path, source)
@@ -175,6 +175,14 @@ class _Run:
         alike = (finding for finding in self._static.findings if finding.name == item.rule)
         near = (finding for finding in alike if first <= finding.span.start.line <= last)
         return next((finding for finding in near if os.path.realpath(finding.path) == item.file), None)
+
+
+def _is_text(source: SourceFile) -> bool:
+    """Whether a file has lines: what cannot be decoded does not run either."""
+    try:
+        return bool(source.lines)
+    except SourceError:
+        return False
 
 
 def _trained_elsewhere(evidence: Evidence) -> Evidence:

@@ -19,7 +19,7 @@ _KEY = "torchlint-line"
 
 
 class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
-    """A mode that is on while a step is looked at, in the thread that has begun to train, and never in compiled code.
+    """A mode that is on while a step is looked at, in the thread that imported torch, and never in compiled code.
 
     It is off while gradients are: there some modules take a quicker path only if no mode is on, and round otherwise.
     """
@@ -41,7 +41,8 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        self._tell(func, args, kwargs, result)
+        if not self.is_over:
+            self._tell(func, args, kwargs, result)
         return result
 
     @contained

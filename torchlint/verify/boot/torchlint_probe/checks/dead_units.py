@@ -30,6 +30,11 @@ class _Line:
         self.calls = 0
         self.dead: torch.Tensor | None = None
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether too many units have been seen to live: that can only become more."""
+        return self.dead is not None and float(self.dead.float().mean()) < _SHARE
+
     def add(self, output: torch.Tensor) -> None:
         self.calls += 1
         channels = 1 if output.dim() > 3 else output.dim() - 1
@@ -60,7 +65,7 @@ class DeadUnits(Check):
             return
         site = self.probe.sites.here()
         line = self._lines.setdefault((site, result.shape[-1]), _Line())
-        if line.calls < _MOST_CALLS:
+        if line.calls < _MOST_CALLS and not line.is_alive:
             line.add(result)
 
     def sightings(self) -> Iterator[Sighting]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.graphs import nodes
 from torchlint_probe.operators import line_of
@@ -86,7 +87,9 @@ class NonfiniteValue(Check):
     def before_step(self, optimizer: Any) -> None:
         if not self._asks:
             return
-        leaves = [leaf for group in optimizer.param_groups for leaf in group["params"] if leaf.grad is not None]
+        leaves = [leaf for leaf in leaves_of(optimizer) if leaf.grad is not None]
+        if _have_finite_norms([dense(leaf.grad).detach() for leaf in leaves]):
+            return
         bad = [leaf for leaf in leaves if not _is_finite(leaf.grad)]
         if not bad:
             return
@@ -118,6 +121,13 @@ class _GradientOf:
             bad = ~torch.stack([torch.isfinite(item).all() for item in given]).all()
             fine = torch.stack([torch.isfinite(item).all() for item in taken]).all()
             self._flags.append((self._name, bad & fine, self._site))
+
+
+def _have_finite_norms(gradients: list[torch.Tensor]) -> bool:
+    """Whether all are finite, as far as that shows in one look: a norm may be too large for numbers that are not."""
+    if not gradients or len({(item.device, item.dtype) for item in gradients}) > 1:
+        return False
+    return bool(torch.isfinite(torch.stack(torch._foreach_norm(gradients))).all())
 
 
 def _is_finite(tensor: Any) -> bool:

@@ -1,9 +1,10 @@
 """Parameters have gradients, the optimizer steps, and they stay where they are.
 
-Asks of samples of each optimizer's parameters, at up to ten of its steps, whether they move. Yes if one had a gradient
-other than zero in the elements that were looked at, never moved in eight of these steps or more, and its group has a
-learning rate above zero. Updates that are smaller than the resolution of `bfloat16` or `float16` weights look like
-this, and a training loop that copies old weights back.
+Asks of samples of each optimizer's weight matrices, at up to ten of its steps, whether they move. Yes if one had a
+gradient other than zero in the elements that were looked at, never moved in eight of these steps or more, and its
+group has a learning rate above zero. A bias before a normalization has a gradient of rounding errors only, and is
+left out. Updates that are smaller than the resolution of `bfloat16` or `float16` weights look like this, and a
+training loop that copies old weights back.
 
 Source: "TrainCheck" (OSDI 2025), silent errors of weights that are not updated; "Revisiting BFloat16 Training" (Zamirai
 et al., 2020), updates that round to nothing.
@@ -45,7 +46,7 @@ class ParameterNeverMoves(Check):
             return
         pushed = {id(leaf) for group in optimizer.param_groups if group.get("lr", 1) for leaf in group["params"]}
         still = [leaf for slot in ledger.movement.still_slots if (leaf := slot.parameter()) is not None]
-        still = [leaf for leaf in still if id(leaf) in pushed]
+        still = [leaf for leaf in still if id(leaf) in pushed and leaf.dim() > 1]
         if still:
             message = f"{self._models.named(still)} have gradients, and did not move in {ledger.movement.looks:,} steps"
             kinds = ", ".join(sorted({str(leaf.dtype).removeprefix("torch.") for leaf in still}))

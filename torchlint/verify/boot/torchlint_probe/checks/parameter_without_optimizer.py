@@ -3,8 +3,8 @@
 Asks at every fifth step of an optimizer which parameters of the models that ran have a gradient and are in no
 optimizer. Yes if there are some, an optimizer that has stepped holds others of the same model, and they have not
 changed since the last time they were looked at, as those that a program updates by hand would have. A part that is
-added after the optimizer was made looks like this, and one that is to be frozen and is not: its gradients cost time and
-memory.
+added after the optimizer was made looks like this, and one that is to be frozen and is not: its gradients cost time
+and memory. Some train a head only and do not care, hence it is asked only if it is told to.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """
@@ -28,6 +28,7 @@ class ParameterWithoutOptimizer(Check):
 
     name = "parameter-without-optimizer"
     code = "TW203"
+    is_on = False
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
