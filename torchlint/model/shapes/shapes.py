@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
 
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import Branch, Compute, Fresh
 from torchlint.model.program import Program, Trace
 from torchlint.model.shapes import layers
@@ -20,6 +21,7 @@ MAX_CASES = 24
 """Cases of one value; with more, nothing is known of it."""
 _MEASURES = frozenset("shape size dim ndim ndimension numel len dtype is_floating_point".split())
 _TESTS = (ast.If, ast.IfExp, ast.While, ast.Match)
+_ANNOUNCED = LazyPattern(r"(?i)#.*\b(?:errors?|fails?|raises?|won't work|(?:does not|doesn't) (?:work|match|fit))\b")
 _Question = Callable[[Case], Evaluated]
 
 
@@ -141,8 +143,10 @@ class Shapes:
         )
 
     def _is_handled(self, site: Site) -> bool:
-        """Whether somebody waits for the error: a `try`, or a test that wants it."""
+        """Whether somebody waits for the error: a `try`, a test that wants it, a comment that says so."""
         tree = self._program.tree
+        if any(_ANNOUNCED.search(line) for line in tree.source.lines[max(site.line - 2, 0) : site.end_line]):
+            return True
         node = tree.node(site)
         for item in tree.ancestors(node):
             if isinstance(item, ast.Try) and item.handlers:
