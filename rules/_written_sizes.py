@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 LAYERS = frozenset(
@@ -14,22 +15,22 @@ LAYERS = frozenset(
 CREATORS = frozenset("randn rand zeros ones empty full eye randint".split())
 """Functions that make a tensor of a size."""
 CALLS = LAYERS | CREATORS
-TRIGGERS = (
-    b"Linear", b"Conv", b"Norm", b"Embedding", b"LSTM", b"GRU", b"RNN", b"rand", b"zeros", b"ones", b"empty", b"full",
-)  # fmt: skip
 _NUMBER = rb"\d+(?:\s*[*+]\s*\d+)*"
 _SIZES = rb"\s*\(\s*(?:\w+\s*=\s*)?(%s|[\w.]+)\s*[,)](?:\s*(?:\w+\s*=\s*)?(%s)\s*[,)])?" % (_NUMBER, _NUMBER)
-_LAYERS = [
-    re.compile(b"(%s)%s" % (name, _SIZES))
-    for name in (b"Linear", rb"Conv(?:Transpose)?[123]d", b"LSTM", b"GRU", b"RNN", b"BatchNorm[123]d", b"LayerNorm")
-]
-"""Layers, with the sizes that they take and give; each pattern begins with letters, which is found fast."""
-_VIEWS = [re.compile(rb"%s\s*\([^()\n]*?[, ]\s*(%s)\s*\)" % (name, _NUMBER)) for name in (b"view", b"reshape")]
-_TENSORS = [
-    re.compile(rb"%s\s*\([^()]{0,12}[(\[]?\s*\d+\s*,\s*\d" % name)
-    for name in (b"rand", b"randn", b"zeros", b"ones", b"empty", b"full", b"randint")
-]
-_MEETING = (b"@", b"matmul", b"cat(", b"stack(", b".view(", b".mm(", b"bmm(")
+_LAYERS = {
+    word: re.compile(b"(%s%s)%s" % (word, rest, _SIZES))
+    for word, rest in (
+        (b"Linear", b""), (b"Conv", rb"(?:Transpose)?[123]d"), (b"LSTM", b""), (b"GRU", b""), (b"RNN", b""),
+        (b"BatchNorm", b"[123]d"), (b"LayerNorm", b""),
+    )
+}  # fmt: skip
+"""Layers, with the sizes that they take and give, by a word that is looked for first."""
+_VIEWS = {word: re.compile(rb"%s\s*\([^()\n]*?[, ]\s*(%s)\s*\)" % (word, _NUMBER)) for word in (b"view", b"reshape")}
+_TENSORS = {
+    word: re.compile(rb"%s\s*\([^()]{0,12}[(\[]?\s*\d+\s*,\s*\d" % word)
+    for word in (b"randn", b"rand", b"zeros", b"ones", b"empty", b"full", b"randint")
+}
+_MEETING = (b" @ ", b"matmul", b"cat(", b"stack(", b".mm(", b"bmm(")
 
 
 @lru_cache(maxsize=1)
@@ -37,9 +38,9 @@ def may_not_fit(data: bytes) -> bool:
     """Whether sizes that a file writes out may meet others: not where each layer takes what one before it gives."""
     if b"torch" not in data:
         return False
-    layers = sorted((found for layer in _LAYERS for found in layer.finditer(data)), key=re.Match.start)
+    layers = sorted(_found(_LAYERS, data), key=re.Match.start)
     has_meeting = len(layers) > 1 or any(word in data for word in _MEETING)
-    tensors = sum(len(tensor.findall(data)) for tensor in _TENSORS) if has_meeting else 0
+    tensors = sum(1 for _ in _found(_TENSORS, data)) if has_meeting else 0
     if tensors > 1 or (tensors and len(layers) > 1):
         return True
     return len(layers) > 1 and not _all_fit(data, layers)
@@ -47,7 +48,11 @@ def may_not_fit(data: bytes) -> bool:
 
 def writes_tensor(data: bytes) -> bool:
     """Whether a file makes a tensor of sizes that it writes out."""
-    return any(tensor.search(data) for tensor in _TENSORS)
+    return any(True for _ in _found(_TENSORS, data))
+
+
+def _found(patterns: dict[bytes, re.Pattern[bytes]], data: bytes) -> Iterator[re.Match[bytes]]:
+    return (found for word, pattern in patterns.items() if word in data for found in pattern.finditer(data))
 
 
 def _all_fit(data: bytes, layers: list[re.Match[bytes]]) -> bool:
@@ -63,7 +68,7 @@ def _all_fit(data: bytes, layers: list[re.Match[bytes]]) -> bool:
             if size is not None:
                 seen[size] = kind
         taken |= {takes} if takes is not None else set()
-    views = {_value(found[1]) for view in _VIEWS for found in view.finditer(data)} if taken else set()
+    views = {_value(found[1]) for found in _found(_VIEWS, data)} if taken else set()
     return views <= taken
 
 

@@ -67,7 +67,7 @@ class DtypeMismatch(Rule):
 
     code = "TL707"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (*written_sizes.TRIGGERS, b"mean"))
+    triggers = ((b"torch",),)
     calls = written_sizes.CALLS | {"mean"}
 
     @classmethod

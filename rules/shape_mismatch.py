@@ -68,7 +68,7 @@ class ShapeMismatch(Rule):
 
     code = "TL705"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), written_sizes.TRIGGERS)
+    triggers = ((b"torch",),)
     calls = written_sizes.CALLS
 
     @classmethod

@@ -49,7 +49,7 @@ class ViewOfTransposed(Rule):
 
     code = "TL706"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"view",), (b"transpose", b"permute", b"t(", b".T", b"swap"), written_sizes.TRIGGERS)
+    triggers = ((b"torch",), (b"view",), (b"transpose", b"permute", b"t(", b".T", b"swap"))
     calls = written_sizes.CALLS
 
     @classmethod
