@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import values
+from torchlint.model.queries import version_guards
 from torchlint.pytorch import api, table
 from torchlint.syntax import python_ast
 
@@ -95,7 +96,8 @@ class ReentrantCheckpoint(Rule):
             untracked = self._untracked.get(python_ast.site_of(call), "")
             keyword = next((str(item.arg) for item in call.keywords if item.arg not in _OWN_OPTIONS), "")
             told = option is not None and python_ast.is_literal(option, True)
-            if (option is None and not self._has_other_form(call)) or (told and (untracked or keyword)):
+            is_left_out = option is None and not version_guards.has_other_form(self.model.tree, call, _OPTION)
+            if is_left_out or (told and (untracked or keyword)):
                 yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], untracked, keyword)
 
     @cached_property
@@ -125,17 +127,6 @@ class ReentrantCheckpoint(Rule):
     def _is_untracked(self, value: values.Value) -> bool:
         is_tensor = isinstance(value, values.Tensor) and not value.leaf
         return is_tensor and self.model.tracking.tracked(value) is values.Answer.NO
-
-    def _has_other_form(self, call: ast.Call) -> bool:
-        """Whether another version of PyTorch decides: beside the call, a branch or `try` makes it with the argument."""
-        for item in self.model.tree.ancestors(call):
-            if isinstance(item, (*python_ast.FUNCTIONS, ast.ClassDef)):
-                return False
-            if isinstance(item, (ast.If, ast.IfExp, *python_ast.TRIES)):
-                calls = (node for node in python_ast.walk(item) if isinstance(node, ast.Call) and node is not call)
-                if any(keyword.arg == _OPTION for node in calls for keyword in node.keywords):
-                    return True
-        return False
 
     # -- report ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names
-from torchlint.model.queries.version_guards import is_guarded
+from torchlint.model.queries.version_guards import has_other_form, is_guarded
 from torchlint.model.scopes import imported_by
 from torchlint.pytorch.changes import Change, Status
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, site_of
@@ -52,8 +52,15 @@ class ChangedApi:
         uses = [*self._calls(), *self._decorators(), *self._absent()]
         guarded = self._names_for_some_releases() if uses else set()
         for use in uses:
-            if _first_name(use.node) not in guarded and not is_guarded(self._tree, use.node):
+            if _first_name(use.node) not in guarded and not self._is_guarded(use):
                 yield use
+
+    def _is_guarded(self, use: Use) -> bool:
+        """Whether a use is there for some releases only: something asks for one, or for what it has."""
+        if is_guarded(self._tree, use.node):
+            return True
+        lacks, call = use.change.lacks, use.node
+        return bool(lacks) and isinstance(call, ast.Call) and has_other_form(self._tree, call, lacks)
 
     def _qualified(self, node: ast.expr) -> str:
         return names.imported(node, self._definitions)

@@ -39,6 +39,27 @@ def is_guarded(tree: PythonTree, node: ast.AST) -> bool:
     return False
 
 
+def has_other_form(tree: PythonTree, call: ast.Call, keyword: str) -> bool:
+    """Whether something decides if a call is made with an argument: another arm around the call gives it."""
+    below: ast.AST = call
+    for around in tree.ancestors(call):
+        if isinstance(around, (*FUNCTIONS, ast.ClassDef)):
+            return False
+        if isinstance(around, (ast.If, ast.IfExp, *TRIES)):
+            other = (item for arm in _arms(around) if below not in arm for root in arm for item in walk(root))
+            calls = (item for item in other if isinstance(item, ast.Call))
+            if any(item.arg == keyword for other_call in calls for item in other_call.keywords):
+                return True
+        below = around
+    return False
+
+
+def _arms(node: ast.AST) -> list[list[ast.AST]]:
+    """The ways that a branch or a `try` can go, each by its roots."""
+    parts = (getattr(node, name, []) for name in ("body", "orelse", "handlers", "finalbody"))
+    return [part if isinstance(part, list) else [part] for part in parts]
+
+
 def _may_fail(node: ast.Try) -> bool:
     """Whether a `try` goes another way where something does not exist."""
     return any(handler.type is None or not _CATCHING.isdisjoint(_names(handler.type)) for handler in node.handlers)
