@@ -33,6 +33,8 @@ SELECTION = select(["deprecated-api"])
         "import torch.nn.functional as F\nloss = F.mse_loss(x, y, reduce=False)\n",
         "from torch.testing import assert_allclose as same\nsame(x, y)\n",
         "import torch\nx = torch.cholesky(y)\n",
+        "from torchvision import models\nnet = models.resnet18(pretrained = True)\n",
+        "from torchvision.transforms import v2 as T\nmake = T.ToTensor()\n",
     ],
 )
 def test_looked_for(text: str) -> None:
@@ -49,6 +51,7 @@ def test_looked_for(text: str) -> None:
         "import torch\nwith torch.autocast('cuda'), torch.amp.autocast('cpu'):\n    pass\n",
         "import torch\nx = torch.linalg.cholesky(y)\nif torch.compiler.is_compiling():\n    pass\n",
         "from torch.utils.data import Dataset\nx = uniform(3)\n",
+        "from torchvision import transforms\nmake = transforms.ToTensor()\n",
     ],
 )
 def test_not_even_read(text: str) -> None:
