@@ -25,7 +25,9 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch.api import GradMode
-from torchlint.syntax.python_ast import Site, dotted, site_of, walk
+from torchlint.syntax.python_ast import Site, dotted, site_of
+
+from ._cut_lists import CutLists
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class KeptGraphs:
         self.program = model.program
         self.tracking = model.tracking
         self._users: dict[Value, dict[Value, list[Tensor]]] = {}
+        self._cut_lists = CutLists(model.definitions)
 
     def answers(self) -> Iterator[KeptGraph]:
         """Every place where a graph is kept and never used again."""
@@ -232,19 +235,8 @@ class KeptGraphs:
             return False
         if loop is None or loop not in used.loops or keep.how != "append":
             return False
-        return isinstance(container, Container) and container.kind == "list" and not self._is_cut_off(keep)
-
-    def _is_cut_off(self, keep: Keep) -> bool:
-        """Whether what has this last name is made more than once, or something is deleted from it or set in it:
-        `del model.saved[:]`; of a local name in its function."""
-        last, tree = keep.name.rpartition(".")[2], self.program.tree
-        function = self.program.definitions.function_around(tree.node(keep.site))
-        root = function.node if function is not None and "." not in keep.name else tree.module
-        nodes = [node for node in walk(root) if isinstance(node, (ast.Assign, ast.Delete))]
-        targets = [item for node in nodes for target in node.targets for item in _targets(target)]
-        made = [item for item in targets if dotted(item).rpartition(".")[2] == last]
-        cut = (item.value for item in targets if isinstance(item, ast.Subscript))
-        return len(made) > 1 or any(dotted(item).rpartition(".")[2] == last for item in cut)
+        is_list = isinstance(container, Container) and container.kind == "list"
+        return is_list and not self._cut_lists.is_cut(keep.name, self.program.tree.node(keep.site))
 
     def _continues(self, keep: Keep, outputs: Value) -> bool:
         """Whether the sum itself, at any iteration, is in the graph of a pass."""
@@ -375,11 +367,6 @@ def _is_leaf(value: Value) -> bool:
         elif not isinstance(item, Plain):
             ends.add(item)
     return bool(ends) and all(isinstance(item, Parameters) or (isinstance(item, Tensor) and item.leaf) for item in ends)
-
-
-def _targets(target: ast.expr) -> list[ast.expr]:
-    """What is assigned or deleted: each element of a tuple."""
-    return [*target.elts] if isinstance(target, ast.Tuple) else [target]
 
 
 def _trains(loop: Loop, trace: Trace) -> bool:

@@ -1,0 +1,46 @@
+"""Lists that are made anew, or of which something is deleted or set: `del model.saved[:]`."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass, field
+
+from torchlint.model.definitions import Definitions
+from torchlint.syntax.python_ast import dotted, walk
+
+
+@dataclass
+class _Changes:
+    """By last names how often something is bound to them, and of which a part is deleted or set."""
+
+    bound: Counter[str] = field(default_factory=Counter)
+    cut: set[str] = field(default_factory=set)
+
+
+class CutLists:
+    """Asks by last names, `saved` of `model.saved`; each function is looked through once."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._known: dict[ast.AST, _Changes] = {}
+
+    def is_cut(self, name: str, at: ast.AST) -> bool:
+        """Whether what has this last name is made more than once, or cut: a local name, in the function around."""
+        function = self._definitions.function_around(at) if "." not in name else None
+        root = function.node if function is not None else self._definitions.tree.module
+        if root not in self._known:
+            self._known[root] = _changes(root)
+        last = name.rpartition(".")[2]
+        return self._known[root].bound[last] > 1 or last in self._known[root].cut
+
+
+def _changes(root: ast.AST) -> _Changes:
+    found = _Changes()
+    for node in walk(root):
+        for target in node.targets if isinstance(node, (ast.Assign, ast.Delete)) else ():
+            for item in target.elts if isinstance(target, ast.Tuple) else (target,):
+                found.bound[dotted(item).rpartition(".")[2]] += 1
+                if isinstance(item, ast.Subscript):
+                    found.cut.add(dotted(item.value).rpartition(".")[2])
+    return found
