@@ -206,3 +206,59 @@ def test_links_in_circles_lead_nowhere(tmp_path: Path) -> None:
         os.symlink(".", tmp_path / "pkg" / name, target_is_directory=True)
     search = Following(here=str(tmp_path)).search("train.py")
     assert len(search.reachable(b"import pkg.x\n", 1_000_000)) < 20
+
+
+PACKAGE = {
+    "pkg/__init__.py": "from .loops import fit\nfrom .sub import back\nfrom .loose import *\nfrom . import tools\n",
+    "pkg/loops.py": "",
+    "pkg/loose.py": "",
+    "pkg/tools/__init__.py": "from .tool import use\n",
+    "pkg/tools/tool.py": "",
+    "pkg/sub/__init__.py": "try:\n    from .fast import back\nexcept ImportError:\n    from .slow import back\n",
+    "pkg/sub/fast.py": "",
+    "pkg/sub/slow.py": "",
+    "pkg/alone.py": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "files"),
+    [
+        ("from pkg import fit", ["__init__", "loops"]),
+        ("from pkg import back", ["__init__", "sub/__init__", "sub/fast", "sub/slow"]),
+        ("from pkg import tools", ["__init__", "tools/__init__", "tools/tool"]),
+        ("from pkg.alone import anything", ["alone"]),
+        ("from pkg.sub import unknown", ["sub/__init__"]),
+        (
+            "from pkg import of_a_star",
+            ["__init__", "loops", "loose", "sub/__init__", "sub/fast", "sub/slow", "tools/__init__"],
+        ),
+        ("import pkg", ["__init__", "loops", "loose", "sub/__init__", "sub/fast", "sub/slow", "tools/__init__"]),
+        ("from pkg import *", ["__init__", "loops", "loose", "sub/__init__", "sub/fast", "sub/slow", "tools/__init__"]),
+    ],
+)
+def test_what_an_import_leads_to(written: str, files: list[str], tmp_path: Path) -> None:
+    """Of a package no more is read than what hands on the names, unless it is imported as a whole."""
+    write(tmp_path, PACKAGE)
+    search = Following(here=str(tmp_path), top=str(tmp_path)).search("train.py")
+    read = {Path(path).relative_to(tmp_path / "pkg").as_posix() for path in search.imported(f"{written}\n".encode())}
+    assert read == {f"{name}.py" for name in files}
+
+
+def test_names_that_are_handed_around_in_circles_lead_nowhere(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {"pkg/__init__.py": "from .a import x\n", "pkg/a.py": "from .b import x\n", "pkg/b.py": "from .a import x\n"},
+    )
+    search = Following(here=str(tmp_path), top=str(tmp_path)).search("train.py")
+    assert len(search.imported(b"from pkg import x\n")) == 3
+
+
+def test_names_with_many_origins_are_looked_for_in_few(tmp_path: Path) -> None:
+    names = [f"m{number}" for number in range(30)]
+    body = "".join(f"from .{name} import x\n" for name in names)
+    write(tmp_path, {f"pkg/{name}.py": body for name in [*names, "__init__"]})
+    search = Following(here=str(tmp_path), top=str(tmp_path)).search("train.py")
+    start = time.process_time()
+    assert len(search.imported(b"from pkg import x\n")) == 31
+    assert time.process_time() - start < 2

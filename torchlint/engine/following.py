@@ -54,17 +54,25 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
         return None
     is_test = naming.TEST_PATH.search(search.inside_top) is not None
     if prefilter.goes_backward(code):
-        return b"" if is_test else b"\n".join(search.imported(code))
+        return b"" if is_test else b"\n".join(search.imported(code).values())
     if is_test or not _USES.search(code):
         return None
-    texts = list(search.imported(code))
+    texts = list(search.imported(code).values())
     names = {name for text in texts for name in _training_names(text)}
-    aliases = (pair for text in texts for item in imports_in(text) for pair in item.names) if names else ()
-    names |= {alias.encode() for name, alias in aliases if alias and name.encode() in names}
-    return None if names.isdisjoint(_NAME.findall(code)) else b"\n".join(texts)
+    aliases = (pair for text in texts for pair in _aliases(text)) if names else ()
+    names |= {alias for name, alias in aliases if name in names}
+    written = {name for name in names if name in code}
+    return b"\n".join(texts) if written and not written.isdisjoint(_NAME.findall(code)) else None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _training_names(text: bytes) -> frozenset[bytes]:
     """The names of functions and classes of a module that go backward."""
     return prefilter.training_names(text)
+
+
+@lru_cache(maxsize=4096)
+def _aliases(text: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """The names that a module imports under another one, and these."""
+    pairs = (pair for item in imports_in(text) for pair in item.names)
+    return tuple((name.encode(), alias.encode()) for name, alias in pairs if alias)

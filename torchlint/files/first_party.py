@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from torchlint.files.sources import PACKAGE, Import, Module, Sources, imports_in, is_below, upward
+from torchlint.files.sources import PACKAGE, Handing, Import, Module, Reached, Sources, imports_in, is_below, upward
 
 MAX_FILES = 2_000
 """Modules that are looked for at most where all are wanted that a file leads to."""
+MAX_REEXPORTS = 64
+"""Names that are looked for in modules which hand them on to one another, for one name that is imported."""
 
 
 @dataclass
@@ -103,34 +105,48 @@ class Search:
 
     def handed_on(self, base: str, name: str) -> str | None:
         """What a module imports under a name, as it is written there; None if that is nothing."""
+        return next(iter(self._written(base, name)), None)
+
+    def _written(self, base: str, name: str) -> Sequence[str]:
+        """All that a module may import under a name, as it is written there."""
         path = self.sources.file_of(base)
-        for module, names in self.sources.imports(path, self.top) if path is not None else ():
-            for imported, alias in names:
-                if name == (alias or imported) and module:
-                    return f"{module}{'' if module.endswith('.') else '.'}{imported}"
-        return None
+        return self.sources.handed_on(path, self.top).get(name, ()) if path is not None else ()
 
     # -- all modules --------------------------------------------------------------------------------
 
-    def imported(self, code: bytes) -> Iterator[bytes]:
-        """The texts of the modules that a program imports at once, and of what packages among them hand on."""
-        seen: set[str] = set()
-        stack = [(self.path, list(imports_in(code)), True)]
-        while stack:
-            importer, imports, descend = stack.pop()
-            for base in self._bases_of(imports, importer):
-                data = None if base in seen else self.read(base)
-                seen.add(base)
+    def imported(self, code: bytes) -> dict[str, bytes]:
+        """The texts, by path, of the modules that a program imports at once, and of what packages among them hand on.
+
+        Of a package that is imported as a whole, or for a name that it may have by `import *`, that is all it imports.
+        """
+        found: dict[str, bytes] = {}
+        for reached in dict.fromkeys(self._reached(imports_in(code), self.path)):
+            path = self.sources.file_of(reached.base)
+            is_package = path is not None and os.path.basename(path) == f"{PACKAGE}.py"
+            handed_on = self._all_handed_on(path) if path and is_package and reached.as_whole else ()
+            for base in (reached.base, *handed_on):
                 path = self.sources.file_of(base)
-                if data is None or path is None:
-                    continue
-                yield data
-                if descend and os.path.basename(path) == f"{PACKAGE}.py":
-                    stack.append((path, self.sources.imports(path, self.top), False))
+                data = self.read(base) if path is not None and path not in found else None
+                if path is not None and data is not None:
+                    found[path] = data
+        return found
+
+    def _all_handed_on(self, path: str) -> tuple[str, ...]:
+        """The modules that a package imports, for whoever imports it as a whole."""
+        key = path, self.top, self.folders
+        known = self.sources.handing.get(key)
+        if known is None:
+            search = replace(self, path=path, _asked=set(), _asked_from=set())
+            imports = self.sources.imports(path, self.top)
+            bases = tuple(dict.fromkeys(reached.base for reached in search._reached(imports, path)))
+            known = self.sources.handing[key] = Handing(bases, search._asked, search._asked_from)
+        self._asked |= known.asked
+        self._asked_from |= known.asked_from
+        return known.bases
 
     def direct(self, code: bytes) -> set[str]:
         """The paths of the modules that a program imports, and of the packages on the way to them."""
-        bases = list(self._bases_of(imports_in(code), self.path))
+        bases = [reached.base for reached in self._reached(imports_in(code), self.path)]
         packages = (above for base in bases for above in upward(base) if is_below(above, self.top))
         files = (self.sources.file_of(base) for base in dict.fromkeys([*bases, *packages]))
         return {path for path in files if path is not None}
@@ -146,7 +162,7 @@ class Search:
         waiting = deque([(self.path, list(imports_in(code)))])
         while waiting and total < limit and len(found) < MAX_FILES:
             importer, imports = waiting.popleft()
-            for base in dict.fromkeys(self._bases_of(imports, importer)):
+            for base in dict.fromkeys(reached.base for reached in self._reached(imports, importer)):
                 path, data = self.sources.file_of(base), self.read(base)
                 if path is None or data is None or os.path.realpath(path) in real:
                     continue
@@ -160,23 +176,42 @@ class Search:
                 found.setdefault(package, self.sources.read(package, self.top) or b"")
         return found
 
-    def _bases_of(self, imports: Iterable[Import], importer: str) -> Iterator[str]:
-        """The modules that are written in imports; a name may be that of a submodule."""
+    def _reached(self, imports: Iterable[Import], importer: str) -> Iterator[Reached]:
+        """The modules that imports lead to; a name may be that of a submodule."""
         for module, names in imports:
             for name in [module] if module else [name for name, _ in names]:
                 base = self.base_of(name, importer)
                 if base is not None:
-                    yield base
-                    if module:
-                        yield from filter(None, (self._place_of(base, name) for name, _ in names))
+                    yield from self._handing(base, [name for name, _ in names] if module else [])
 
-    def _place_of(self, base: str, name: str) -> str | None:
-        """The module that a module hands on under a name, or of which it hands on something; else its submodule."""
-        path, written = self.sources.file_of(base), self.handed_on(base, name)
-        if written is not None and path is not None:
-            within = written.rpartition(".")[0]
-            return self.base_of(written, path) or (self.base_of(within, path) if within.strip(".") else None)
-        return self.inside(base, name) if path != f"{base}.py" else None
+    def _handing(self, base: str, names: list[str], asked: set[tuple[str, str]] | None = None) -> Iterator[Reached]:
+        """A module of which names are imported, none if it is as a whole, and those that it has them from.
+
+        `asked` are the names of modules that were looked for on the way here.
+        """
+        places = [list(self._places_of(base, name, set() if asked is None else asked)) for name in names]
+        yield Reached(base, not names or (not all(places) and self._hands_on_all(base)))
+        for place in places:
+            yield from place
+
+    def _hands_on_all(self, base: str) -> bool:
+        """Whether a module has names that are not written in it."""
+        path = self.sources.file_of(base)
+        return path is not None and any(not names for _, names in self.sources.imports(path, self.top))
+
+    def _places_of(self, base: str, name: str, asked: set[tuple[str, str]]) -> Iterator[Reached]:
+        """The modules that a module has a name from, or that it stands for; else its submodule."""
+        path, written = self.sources.file_of(base), self._written(base, name)
+        is_new = (base, name) not in asked and len(asked) < MAX_REEXPORTS
+        asked.add((base, name))
+        for target in written if path is not None and is_new else ():
+            within, _, last = target.rpartition(".")
+            if (module := self.base_of(target, path or "")) is not None:
+                yield Reached(module, as_whole=True)
+            elif within.strip(".") and (module := self.base_of(within, path or "")) is not None:
+                yield from self._handing(module, [last], asked)
+        if not written and path != f"{base}.py" and (module := self.inside(base, name)) is not None:
+            yield Reached(module, as_whole=True)
 
 
 def beside(path: str, way: str) -> str:

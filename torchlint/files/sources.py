@@ -40,6 +40,22 @@ class Import(NamedTuple):
     names: list[tuple[str, str]]
 
 
+class Reached(NamedTuple):
+    """A module that an import leads to."""
+
+    base: str
+    as_whole: bool
+    """Anything in it may be used; else only what is named in the import."""
+
+
+class Handing(NamedTuple):
+    """The modules that a package imports, all bases at which was looked for them, and the folders from which."""
+
+    bases: tuple[str, ...]
+    asked: set[str]
+    asked_from: set[str]
+
+
 def imports_in(code: bytes) -> Iterator[Import]:
     """The imports of a program, read without a parser."""
     for found in _IMPORT.finditer(code):
@@ -79,12 +95,16 @@ class Sources:
         self.kin = _Kin() if kin is None else kin
         """What those have in common that are looked at one after the other."""
         self._names: dict[str, frozenset[str]] = {}
+        self._files: dict[str, str | None] = {}
         self._read: dict[tuple[str, str], bytes | None] = {}
         self._bytes = 0
         self._tops: dict[str, str] = {}
         self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
         self._found: dict[tuple[tuple[str, ...], str], tuple[str | None, tuple[str, ...]]] = {}
         self._imports: dict[tuple[str, str], list[Import]] = {}
+        self.handing: dict[tuple[str, str, tuple[str, ...]], Handing] = {}
+        """What packages import, by path, `top` and the folders where modules are looked for first."""
+        self._handed_on: dict[tuple[str, str], dict[str, list[str]]] = {}
         self._modules: dict[tuple[str, str], Module] = {}
         self._unchanged: dict[Module, bool] = {}
 
@@ -116,6 +136,11 @@ class Sources:
 
     def file_of(self, base: str) -> str | None:
         """The path of a module's file; None of a folder that has none."""
+        if base not in self._files:
+            self._files[base] = self._find_file(base)
+        return self._files[base]
+
+    def _find_file(self, base: str) -> str | None:
         folder, name = os.path.split(base)
         if f"{PACKAGE}.py" in self.names(base):
             return os.path.join(base, f"{PACKAGE}.py")
@@ -216,6 +241,17 @@ class Sources:
         known = self._imports.get((path, top))
         if known is None:
             known = self._imports[path, top] = list(imports_in(self.read(path, top) or b""))
+        return known
+
+    def handed_on(self, path: str, top: str) -> dict[str, list[str]]:
+        """What a module imports from others, as it is written there, by the name that it gives it."""
+        known = self._handed_on.get((path, top))
+        if known is None:
+            known = self._handed_on[path, top] = {}
+            for module, names in self.imports(path, top):
+                for imported, alias in names if module else ():
+                    written = f"{module}{'' if module.endswith('.') else '.'}{imported}"
+                    known.setdefault(alias or imported, []).append(written)
         return known
 
     # -- what is remembered -------------------------------------------------------------------------
