@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, edits, repairs
 from torchlint.model import events, values
 from torchlint.model.queries import changed_api, version_guards
+from torchlint.prefilter import signs
 from torchlint.pytorch import changes, losses
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ class DeprecatedApi(Rule):
     def may_fire(cls, data: bytes) -> bool:
         if not super().may_fire(data):
             return False
-        if _may_use_old_scheduler(data) or _may_lack_argument(data) or any(sign.search(data) for sign in _SIGNS):
+        if _may_use_old_scheduler(data) or _may_lack_argument(data) or _may_be_of_package(data):
+            return True
+        if any(sign.search(data) for sign in _SIGNS):
             return True
         return any(one.search(data) and other.search(data) for one, other in _TOGETHER)
 
@@ -240,40 +243,54 @@ def _any(names: Iterable[str]) -> bytes:
     return "|".join(sorted(names)).encode()
 
 
-_LACKS = [
-    re.compile(rb"%s\b(?!\s*\([^()]{0,400}\b%s\s*=)" % (name.encode(), argument.encode()))
+_LACKS = {
+    name.encode(): re.compile(rb"%s\b(?!\s*\([^()]{0,400}\b%s\s*=)" % (name.encode(), argument.encode()))
     for name, argument in sorted(_LACKING.items())
-]
+}
 """Names, unless they are called with the argument and no other call in between."""
 
 
 def _may_lack_argument(data: bytes) -> bool:
-    found = (match.start() for pattern in _LACKS for match in pattern.finditer(data))
+    found = (match.start() for name, pattern in _LACKS.items() if name in data for match in pattern.finditer(data))
     return any(not data[max(0, start - 6) : start].endswith((b"np.", b"numpy.")) for start in found)
 
 
-_NUMBER_FIRST = re.compile(rb"\badd(?:c(?:mul|div))?_\s*\((?:(?![^\n]*\b(?:alpha|value))[^\n]*,|\s*\n)")
+_NUMBER_FIRST = re.compile(rb"add(?<=\badd)(?:c(?:mul|div))?_\s*\((?:(?![^\n]*\b(?:alpha|value))[^\n]*,|\s*\n)")
 _SCHEDULER = re.compile(rb"\.\s*get_lr\s*\(|(?:sched|LR)\w*\s*\.\s*step\s*\(\s*[^)\s]")
+_PREFIXED = re.compile(rb"\.\s*(?:(%s)\s*\(|(?:%s)\b)" % (_any(_COMMON), _any(_UPSAMPLE)))
+
+
+def _may_be_of_package(data: bytes) -> bool:
+    """Whether a name that says little stands behind a dot, and neither behind `linalg.` nor behind `self.`."""
+    found = ((match[1], match.start()) for match in _PREFIXED.finditer(data))
+    return any(
+        not data[max(0, start - 6) : start].endswith(b"linalg" if common else b"self") for common, start in found
+    )
+
+
 _IMPORT = rb"\s+import\b(?:\s*\([^()]{0,4000}?|(?:\\\n|[^\n;]){0,400}?)\b(?:%s)\b"
 _SIGNS = (
-    re.compile(rb"\bsize_average\s*=|gumbel_softmax[^\n]*eps|\b(?:%s)\b" % _any(_NAMES)),
-    re.compile(rb"\b(?:functorch|ao\W{1,9}quantization|distributed\W{1,9}checkpoint)\b|profile[^\n]*use_cuda"),
-    re.compile(rb"(?<!linalg)\.\s*(?:%s)\s*\(|(?<!self)\.\s*(?:%s)\b" % (_any(_COMMON), _any(_UPSAMPLE))),
+    signs.AnyWord({*_NAMES, "functorch"}),
+    re.compile(rb"size_average\s*="),
+    re.compile(rb"gumbel_softmax[^\n]*eps"),
+    re.compile(rb"ao(?<=\bao)\W{1,9}quantization\b"),
+    re.compile(rb"distributed\W{1,9}checkpoint\b"),
+    re.compile(rb"profile[^\n]*use_cuda"),
     re.compile(rb"from\s+torch[\w.]*" + _IMPORT % _any(_COMMON | _UPSAMPLE)),
     re.compile(rb"from\s+torch\.nn\.init" + _IMPORT % _any(_INIT)),
-    re.compile(rb"\binit\b[\s\S]{0,9}\b(?:%s)\s*\(" % _any(_INIT)),
+    re.compile(rb"init\b[\s\S]{0,9}\b(?:%s)\s*\(" % _any(_INIT)),
     _NUMBER_FIRST,
 )
 _TOGETHER = (
-    (re.compile(rb"\breduce\s*="), re.compile(rb"\b(?:%s)\b" % _any({*losses.OLD, *losses.OLD.values()}))),
+    (re.compile(rb"reduce\b(?<=\breduce)\s*="), signs.AnyWord({*losses.OLD, *losses.OLD.values()})),
     (
-        re.compile(rb"\b(?:%s)\b" % _any(_AMP)),
+        signs.AnyWord(_AMP),
         re.compile(rb"\b(?:cuda|cpu)[\s.\\]{1,9}(?:amp|as)\b|\b(?:cuda|cpu)\s+import\b[^;=]{0,400}?\bamp\b"),
     ),
-    (re.compile(rb"\btorchvision\b"), re.compile(rb"\bpretrained\w*\s*=")),
-    (re.compile(rb"\bv2\b"), re.compile(rb"\bToTensor\b")),
-    (re.compile(rb"\bis_compiling\b"), re.compile(rb"\b_utils\b")),
-    (re.compile(rb"\bassert_allclose\b"), re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
+    (signs.AnyWord({"torchvision"}), re.compile(rb"\bpretrained\w*\s*=")),
+    (signs.AnyWord({"ToTensor"}), signs.AnyWord({"v2"})),
+    (signs.AnyWord({"is_compiling"}), signs.AnyWord({"_utils"})),
+    (signs.AnyWord({"assert_allclose"}), re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
 )
 """Signs of which one says nothing without the other."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchlint import Category, Rule, Safety, edits, repairs
 from torchlint.model import events, values
 from torchlint.model.queries import changed_api, version_guards
+from torchlint.prefilter import signs
 from torchlint.pytorch import changes, losses
 
 if TYPE_CHECKING:
@@ -203,15 +204,14 @@ class RemovedApi(Rule):
         )
 
 
-_WORDS = re.compile(
-    rb"volatile|torch\W{1,99}_six|\b(?:symeig|matrix_rank|lstsq|gels|potrf|btrifact|stft|i?r?fft|eig|solve)\b|testing\W{1,99}randn?\b"
-)
+_WORDS = signs.AnyWord("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
+_SIGNS = (re.compile(rb"volatile"), re.compile(rb"torch\W{1,99}_six"), re.compile(rb"testing\W{1,99}randn?\b"))
 _ELEMENT = re.compile(rb"\.[\s\\]{0,99}(?:data|numpy[\s\\]{0,99}\([\s\\]{0,99}\))[\s\\)]{0,99}\[[\s\\(]{0,99}-?\d")
 
 
 def _may_use_removed(data: bytes) -> bool:
     has_scheduler = b"verbose" in data and (b"lr_sched" in data or b"LR" in data)
-    return has_scheduler or _WORDS.search(data) is not None
+    return has_scheduler or any(sign.search(data) for sign in (_WORDS, *_SIGNS))
 
 
 def _may_ask_number(data: bytes) -> bool:
