@@ -27,7 +27,7 @@ _LAYERS = {
 """Layers, with the sizes that they take and give, by a word that is looked for first."""
 _VIEWS = {word: re.compile(rb"%s\s*\([^()\n]*?[, ]\s*(%s)\s*\)" % (word, _NUMBER)) for word in (b"view", b"reshape")}
 _TENSORS = {
-    word: re.compile(rb"%s\s*\([^()]{0,12}[(\[]?\s*\d+\s*,\s*\d" % word)
+    word: re.compile(rb"%s\s*\([^()]{0,12}[(\[]?\s*(?=\d+\s*,\s*\d)[^()]{0,99}?(?:(?<![\w.])(?!1\b)\d|dtype)" % word)
     for word in (b"randn", b"rand", b"zeros", b"ones", b"empty", b"full", b"randint")
 }
 _MEETING = (b" @ ", b"matmul", b"cat(", b"stack(", b".mm(", b"bmm(")

@@ -77,7 +77,7 @@ class AnomalyDetectionLeftOn(Rule):
 
     def ask(self) -> Iterator[AnomalyLeftOn]:
         """Anomaly detection that is switched on without a switch, in code that trains."""
-        if self.model.program.is_test:
+        if self.model.is_test:
             return
         trains = self._trains()
         for trace in self.model.program.traces:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits
-from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class CreateOnDevice(Rule):
         return super().may_fire(data) and _COPY.search(data) is not None
 
     def ask(self) -> Iterator[CopiedToDevice]:
-        if naming.TEST_PATH.search(self.model.tree.source.path):
+        if self.model.is_test:
             return
         for call in self.model.tree.of_type(ast.Call):
             device = _device_of(call, self.model.tree.code)

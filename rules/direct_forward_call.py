@@ -80,7 +80,7 @@ class DirectForwardCall(Rule):
     calls = frozenset({"forward"})
 
     def ask(self) -> Iterator[DirectForward]:
-        if self.model.program.is_test:
+        if self.model.is_test:
             return
         for site, owner in self.model.program.observations.direct_forwards:
             node = self.model.tree.node(site) if site.inner is None else None

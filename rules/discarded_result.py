@@ -93,7 +93,7 @@ class DiscardedResult(Rule):
         return prefilter.stands_alone(data, _calls())
 
     def ask(self) -> Iterator[Discarded]:
-        if self.model.program.is_test:
+        if self.model.is_test:
             return
         for result in self.model.program.observations.discarded:
             node = self._node(result)

@@ -97,7 +97,7 @@ class EvaluationWithGrad(Rule):
 
     def ask(self) -> Iterator[UnusedGraphs]:
         """The first forward pass of each loop whose graphs are never used, from wherever the pass is called."""
-        if self.model.program.is_test:
+        if self.model.is_test:
             return
         found: list[tuple[python_ast.Site, UnusedGraphs | None]] = []
         for trace in self.model.program.traces:

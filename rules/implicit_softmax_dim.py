@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
 from torchlint.model.queries import names
-from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class ImplicitSoftmaxDim(Rule):
         return super().may_fire(data) and _CALL.search(data) is not None
 
     def ask(self) -> Iterator[NoDimension]:
-        is_test = naming.TEST_PATH.search(self.model.tree.source.path) is not None
+        is_test = self.model.is_test
         for call in self.model.tree.of_type(ast.Call):
             name = names.imported(call.func, self.model.definitions)
             position = None if is_test and name.rpartition(".")[2][:1].isupper() else _POSITIONS.get(name)

@@ -61,7 +61,7 @@ class LeakedHook(Rule):
 
     def ask(self) -> Iterator[RepeatedHook]:
         """Hooks that nobody can remove."""
-        if self.model.program.is_test or self._empties_hooks():
+        if self.model.is_test or self._empties_hooks():
             return
         for trace in self.model.program.traces:
             for event in trace.of(events.Call):

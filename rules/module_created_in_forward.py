@@ -97,7 +97,7 @@ class ModuleCreatedInForward(Rule):
 
     def ask(self) -> Iterator[MadeInForward]:
         definitions = self.model.definitions
-        if self.model.program.is_test:
+        if self.model.is_test:
             return
         for call in self.model.tree.of_type(ast.Call):
             name = definitions.named(call.func)

@@ -81,7 +81,7 @@ class NonscalarBackward(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[UnreducedLoss]:
-        if self.model.program.is_test or self._has_batches_of_one():
+        if self.model.is_test or self._has_batches_of_one():
             return
         for trace in self.model.program.traces:
             for backward in trace.of(events.Backward):

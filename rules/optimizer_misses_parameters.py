@@ -93,7 +93,7 @@ class OptimizerMissesParameters(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[ReplacedModule | LateUnfreezing]:
-        if self.model.program.is_test or re.search(rb"add_param_group|param_groups\.", self.model.tree.source.code):
+        if self.model.is_test or re.search(rb"add_param_group|param_groups\.", self.model.tree.source.code):
             return
         for trace in self.model.program.traces:
             for step in trace.of(events.Step):

@@ -205,6 +205,7 @@ class RemovedApi(Rule):
 
 
 _WORDS = signs.AnyWord("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
+_BYTES = signs.AnyWord({"byte", "ByteTensor", "uint8"})
 _SIGNS = (re.compile(rb"volatile"), re.compile(rb"torch\W{1,99}_six"), re.compile(rb"testing\W{1,99}randn?\b"))
 _ELEMENT = re.compile(rb"\.[\s\\]{0,99}(?:data|numpy[\s\\]{0,99}\([\s\\]{0,99}\))[\s\\)]{0,99}\[[\s\\(]{0,99}-?\d")
 
@@ -219,7 +220,7 @@ def _may_ask_number(data: bytes) -> bool:
 
 
 def _may_mask(data: bytes) -> bool:
-    return b"masked_" in data and (b"yte" in data or b"uint8" in data)
+    return b"masked_" in data and _BYTES.search(data)
 
 
 _EFFECT = {

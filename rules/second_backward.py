@@ -95,7 +95,7 @@ class SecondBackward(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[FreedGraph | RepeatedBackward]:
-        for trace in [] if self.model.program.is_test else self.model.program.traces:
+        for trace in [] if self.model.is_test else self.model.program.traces:
             passes = [item for item in trace.of(events.Backward) if not self._is_special(item)]
             for number, backward in enumerate(passes):
                 found = self._repeated(backward) or self._freed(trace, backward, passes[max(0, number - 8) : number])

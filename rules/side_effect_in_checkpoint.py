@@ -81,7 +81,7 @@ class SideEffectInCheckpoint(Rule):
 
     def ask(self) -> Iterator[RepeatedEffect]:
         own = self.model.definitions
-        if self.model.program.is_test:
+        if self.model.is_test:
             return
         for call in self.model.tree.of_type(ast.Call):
             if own.named(call.func) in api.CHECKPOINTS:

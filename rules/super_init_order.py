@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.model import definitions
-from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class SuperInitOrder(Rule):
 
     def _is_hook(self, method: definitions.FunctionInfo) -> bool:
         """Whether tests define a class that cannot be made."""
-        return naming.TEST_PATH.search(self.model.tree.source.path) is not None or bool(method.decorators)
+        return self.model.is_test or bool(method.decorators)
 
     def _is_module(self, info: definitions.ClassInfo) -> bool:
         """Whether a class surely derives from `nn.Module`, and from nothing that is unknown."""

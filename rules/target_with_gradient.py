@@ -85,7 +85,7 @@ class TargetWithGradient(Rule):
 
     def ask(self) -> Iterator[TrackedTarget]:
         told = (node for node in self.model.tree.of_type(ast.Attribute) if node.attr.startswith("requires_grad"))
-        if self.model.program.is_test or any(True for _ in told):
+        if self.model.is_test or any(True for _ in told):
             return
         for trace in self.model.program.traces:
             for backward in trace.of(events.Backward):

@@ -101,7 +101,7 @@ class TrainingInEvalMode(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[TrainedInEvaluation]:
-        if self.model.program.is_test:
+        if self.model.is_test:
             return
         for trace in self.model.program.traces:
             evaluations = [switch for switch in trace.of(events.ModeSwitch) if switch.training is False]

@@ -109,7 +109,7 @@ class Rule:
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        """Whether a file in which this rule may fire has to be parsed if no other rule needs that.
+        """Whether a file in which this rule may fire has to be parsed for it.
 
         May take a while, though far less than the parse; must never be wrongly no.
         """

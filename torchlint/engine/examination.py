@@ -184,8 +184,6 @@ def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
 def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> list[type[Rule]]:
     """The rules that look at a file of these bytes: those that may fire.
 
-    If no rule that reads functions first finds one that is worth it, none of these looks: to ask the model is dear.
-
     What trains in a module that the file imports is `imported`.
     """
     data = with_plain_names(data)
@@ -193,10 +191,8 @@ def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> 
         together = data + b"\n" + imported
         return [rule for rule in rules if rule.may_fire(together)]
     able = [rule for rule in rules if rule.may_fire(data)]
-    readers = [rule for rule in able if "is_worth_a_parse" in vars(rule)]
     with collector_paused():
-        trains = any(rule.is_worth_a_parse(data) for rule in readers)
-    return able if trains else [rule for rule in able if rule not in readers]
+        return [rule for rule in able if rule.is_worth_a_parse(data)]
 
 
 def unread_finding(path: str, problem: Unread) -> Finding:

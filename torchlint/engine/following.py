@@ -52,7 +52,7 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     """
     if b"import" not in code:
         return None
-    is_test = naming.TEST_PATH.search(search.inside_top) is not None
+    is_test = naming.is_test(search.inside_top)
     if prefilter.goes_backward(code):
         return b"" if is_test else b"\n".join(search.imported(code).values())
     if is_test or not _USES.search(code):

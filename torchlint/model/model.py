@@ -16,6 +16,7 @@ from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.tracking import Tracking
+from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
 from torchlint.syntax.python_ast import PythonTree
 
@@ -42,6 +43,11 @@ class Model:
         """The releases of PyTorch that the project asks for."""
         self._imports = imports
         self._calls = calls
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the file is a test: some habits are right there."""
+        return is_test(self.tree.source.path)
 
     @cached_property
     def definitions(self) -> Definitions:

@@ -18,9 +18,9 @@ from torchlint.model.values import (
     Frame,
     Value,
 )
-from torchlint.pytorch import naming
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
+from torchlint.pytorch.naming import is_test
 from torchlint.syntax.python_ast import FUNCTIONS, Site, called_name, dotted, is_literal
 
 Kind = TypeVar("Kind", bound=Event)
@@ -112,7 +112,7 @@ class Program:
 
         `imports` follows what the module imports of the repository.
         """
-        self.tree = tree = definitions.tree
+        self.tree = definitions.tree
         self.calls = frozenset(calls)
         self._imports = imports
         self.definitions = definitions
@@ -121,10 +121,13 @@ class Program:
         self.interpreter = Interpreter(self.definitions, imports)
         self.interpreter.visit.at = None
         self.observations = self.interpreter.observations
-        self.is_test = bool(naming.TEST_PATH.search(tree.source.path))
-        """Whether the file is a test: some habits are right there."""
         self.called_names = self._called_names()
         self.traces = list(self._interpret())
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the file is a test: some habits are right there."""
+        return is_test(self.tree.source.path)
 
     @cached_property
     def changed(self) -> set[Value]:

@@ -222,5 +222,9 @@ MEASURING = _any_of(
 MEMORY_FIGURE = _any_of(r"(?:^|_)(?:mem|memory|vram|gpu)_?(?:usage|used|stats|info|allocated|reserved) nvmlDevice")
 """Calls that read how much memory is in use."""
 
-TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
-"""The path of a test, where some habits are right, and which calls all sorts of things."""
+_TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
+
+
+def is_test(path: str) -> bool:
+    """Whether a path is that of a test, where some habits are right, and which calls all sorts of things."""
+    return _TEST_PATH.search(path) is not None
