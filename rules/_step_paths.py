@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from torchlint.model.dataflow import Flow
-from torchlint.model.events import Backward, Branch, Event, Item, Loop, Period, Step, exclusive, items_in
+from torchlint.model.events import Backward, Branch, Event, Item, Loop, Step, exclusive, items_in
 
 MAX_PERIOD = 64
 """Iterations after which all conditions on a counter hold again as in the first; longer periods are not followed."""
@@ -102,7 +103,7 @@ class Paths:
         for number in range(until):
             self._arrivals = Arrivals()
             self._arrivals.backwards = backwards
-            flow.taken = lambda branch, number=number: _arm_in(branch.period, loop, number)  # type: ignore[misc]
+            flow.taken = partial(_arm_taken, loop=loop, number=number)
             states = self._iteration(flow, items, states, loop)
             if found := list(self._arrivals.stale()):
                 return found
@@ -124,5 +125,7 @@ class Paths:
         return frozenset(state.with_clearing() for state in states) if self._may_clear(event) else states
 
 
-def _arm_in(period: Period | None, loop: Loop | None, iteration: int) -> int | None:
-    return period.arm_in(iteration) if period is not None and period.loop is loop else None
+def _arm_taken(branch: Branch, loop: Loop | None, number: int) -> int | None:
+    """The arm of a branch that an iteration of a loop takes, if that depends on its number."""
+    period = branch.period
+    return period.arm_in(number) if period is not None and period.loop is loop else None

@@ -205,7 +205,7 @@ class Assignments(Part):
         if not text or not (adds or joins) or text not in names_read(source):
             return
         old = self.names.lookup(target.id, target) if isinstance(target, ast.Name) else self.expressions.value(target)
-        for term in _terms(value, old) if isinstance(value, Tensor) else value.elements():  # type: ignore[attr-defined]
+        for term in value.elements() if isinstance(value, Container) else _terms(value, old):
             self.state.emit(Keep(site_of(node), old, term, "add" if adds else "append", text, self._is_local(target)))
 
     def _is_local(self, target: ast.expr) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Branch, Try
@@ -71,7 +72,7 @@ class Branches(Part):
     def run_match(self, node: ast.Match) -> None:
         """Run each case, or none."""
         self.expressions.value(node.subject)
-        arms: list[Callable[[], None]] = [lambda case=case: self.statements.run(case.body) for case in node.cases]  # type: ignore[misc]
+        arms = [partial(self.statements.run, case.body) for case in node.cases]
         self._branch(Branch(site_of(node), [[] for _ in (*arms, None)]), node, [*arms, lambda: None])
 
     def run_try(self, node: ast.Try) -> None:

@@ -35,7 +35,8 @@ def _full(call: Operation) -> TensorType:
 
 def _kind_of(value: Value) -> str | None:
     """The element type of a tensor that is made of a literal."""
-    constant = resolved(value).constant if isinstance(resolved(value), Plain) else None  # type: ignore[attr-defined]
+    made = resolved(value)
+    constant = made.constant if isinstance(made, Plain) else None
     return {bool: "bool", int: "int64", float: "float"}.get(type(constant))
 
 

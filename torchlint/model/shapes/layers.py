@@ -172,9 +172,9 @@ def _not_known(call: Operation, size: Known, index: int) -> Known:
 def _each_way(call: Operation, name: str, index: int, default: int | None = None) -> int | None:
     """A kernel's size, stride ... in one dimension: one number for all, or a tuple."""
     value = call.get(name)
-    if value is None or (isinstance(resolved(value), Plain) and resolved(value).is_none):  # type: ignore[attr-defined]
+    several = resolved(value) if value is not None else None
+    if value is None or several is None or (isinstance(several, Plain) and several.is_none):
         return default
-    several = resolved(value)
     if isinstance(several, Container):
         sizes = call.case.sizes([several], call.scope)
         known = sizes[index] if sizes is not None and len(sizes) == call.transfer.dimensions else None

@@ -138,10 +138,10 @@ def _unsqueeze(call: Operation) -> TensorType:
     place_ = call.dimension("dim", len(type_.sizes) + 1)
     if place_ is None:
         return TensorType((None,) * (len(type_.sizes) + 1), False, type_.dtype)
-    strides = type_.strides
-    if strides is not None:
-        step = strides[place_] * (type_.sizes[place_] or ONE).number if place_ < len(strides) else 1  # type: ignore[operator]
-        strides = (*strides[:place_], step, *strides[place_:])
+    sizes, old, strides = numbers_of(type_.sizes), type_.strides, None
+    if sizes is not None and old is not None:
+        step = old[place_] * sizes[place_] if place_ < len(old) else 1
+        strides = (*old[:place_], step, *old[place_:])
     return TensorType((*type_.sizes[:place_], ONE, *type_.sizes[place_:]), False, type_.dtype, strides)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import Branch, Compute, Fresh
@@ -95,7 +95,7 @@ class Shapes:
     def _all_misfits(self) -> Iterator[Misfit]:
         for trace in self._program.traces:
             for value in self._computed(trace):
-                misfit = self._misfit(lambda case, value=value: case.evaluate(value))  # type: ignore[misc]
+                misfit = self._misfit(partial(Case.evaluate, value=value))
                 if misfit is not None:
                     yield misfit
             for event in trace.of(Fresh):

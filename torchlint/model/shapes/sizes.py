@@ -109,8 +109,9 @@ def product_of(sizes: Iterable[Known]) -> Known:
 
 def numbers_of(sizes: Iterable[Known]) -> tuple[int, ...] | None:
     """Sizes as numbers, if all are."""
-    found = tuple(size.number if size is not None else None for size in sizes)
-    return None if None in found else found  # type: ignore[return-value]
+    found = [size.number if size is not None else None for size in sizes]
+    known = tuple(number for number in found if number is not None)
+    return known if len(known) == len(found) else None
 
 
 def is_number(size: Known, number: int) -> bool:
