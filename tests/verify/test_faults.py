@@ -24,6 +24,22 @@ Start = Callable[..., "subprocess.Popen[str]"]
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and process groups are POSIX")
 
 
+BROKEN_PROBE = """
+import torchlint_probe
+
+install = torchlint_probe.install
+
+
+def fail(folder):
+    install(folder)
+    raise RuntimeError("a part is missing")
+
+
+torchlint_probe.install = fail
+"""
+"""Most hooks are in place when it fails, and see the program train."""
+
+
 def alive(marker: str) -> list[int]:
     """The processes that have `marker` in their command line or environment."""
     found = []
@@ -183,6 +199,14 @@ def test_a_program_without_torch_is_said(verify: Verify, tmp_path: Path, trainin
     done = verify(training, command=[sys.executable, "other.py"])
     assert done.code == 3
     assert "did not import torch" in done.report["notes"][0]
+
+
+def test_a_probe_that_cannot_start_proves_nothing(verify: Verify, tmp_path: Path, training: str) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(BROKEN_PROBE)
+    done = verify(training + "train(10)\n", environment={"PYTHONPATH": str(tmp_path / "site")})
+    assert (done.code, done.verdicts) == (3, ["inconclusive"])
+    assert done.report["notes"] == ["The probe could not start: RuntimeError('a part is missing')."]
 
 
 def test_its_own_sitecustomize_still_runs(verify: Verify, tmp_path: Path, training: str) -> None:

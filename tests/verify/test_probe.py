@@ -269,3 +269,53 @@ def test_an_error_that_is_caught_in_the_function_is_handed_over(watched: Callabl
 
     visits = watched(fail, 3)
     assert isinstance(visits.left[0][1], ZeroDivisionError)
+
+
+class FromC(dict[str, int]):
+    """Has a class method of C in its own namespace, as `torch.autograd.Function` has since PyTorch 2.15."""
+
+    fromkeys = dict.__dict__["fromkeys"]
+
+
+class FromPython:
+    @classmethod
+    def fromkeys(cls, keys: Any, value: Any) -> Any:
+        return dict.fromkeys(keys, value)
+
+
+@pytest.mark.parametrize("owner", [FromC, FromPython])
+def test_a_class_method_is_listened_to(owner: Any) -> None:
+    from torchlint_probe.hooks import Hooks
+
+    heard = []
+
+    def hook(original: Any, cls: Any, *args: Any) -> Any:
+        heard.append(cls)
+        return original(*args)
+
+    Hooks().listen_to_class(owner, "fromkeys", hook)
+    child: Any = type("Child", (owner,), {})
+    assert child.fromkeys("ab", 1) == {"a": 1, "b": 1}
+    assert isinstance(child.fromkeys("ab", 1), child) == (owner is FromC)
+    assert heard == [child, child]
+
+
+def test_a_check_that_cannot_be_put_in_place_is_left_out(tmp_path: Path) -> None:
+    from torchlint_probe.checks import Checks
+    from torchlint_probe.checks.check import Check
+    from torchlint_probe.hooks import Hooks
+
+    class Broken(Check):
+        @classmethod
+        def tap(cls, hooks: Any, probe: Any) -> None:
+            raise AttributeError("no such function")
+
+    class Whole(Check):
+        pass
+
+    probe = type("Probe", (), {"trouble": ""})()
+    checks = Checks(probe, [])
+    checks.all = [Broken(probe), Whole(probe)]
+    checks.tap(Hooks())
+    assert [type(check) for check in checks.all] == [Whole]
+    assert probe.trouble == "AttributeError in _tap: no such function"

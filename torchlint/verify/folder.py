@@ -131,10 +131,14 @@ class Folder:
     def evidence(self) -> tuple[list[Evidence], list[str]]:
         """What the processes wrote, those that train first, and what is wrong with the rest.
 
-        Beside those that train, others are left out in which no flagged line ran.
+        Beside those that train, others are left out in which no flagged line ran. A probe that could not start has
+        perhaps seen one half of what happened, and counts for nothing.
         """
-        found, problems = [], []
+        failed = self._failed()
+        found, problems = [], [f"The probe could not start: {error}." for error in sorted(set(failed.values()))]
         for path in sorted(self.path.glob("evidence-*.json")):
+            if path.stem.removeprefix("evidence-") in failed:
+                continue
             try:
                 evidence = read(path, self._key)
             except EvidenceError as error:
@@ -144,6 +148,11 @@ class Folder:
         found.sort(key=lambda evidence: not evidence.trains)
         busy = [evidence for evidence in found if evidence.has_anything]
         return (busy if any(evidence.trains for evidence in found) else found), problems
+
+    def _failed(self) -> dict[str, str]:
+        """The processes whose probe could not start, with the error."""
+        paths = self.path.glob("failed-*")
+        return {path.name.partition("-")[2]: path.read_text("utf-8", "replace")[:300] for path in paths}
 
     def release(self) -> None:
         """Give up the sign of life: probes that still run end within a second or two."""

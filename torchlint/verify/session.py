@@ -181,7 +181,7 @@ class _Case:
         if index in self.problems:
             return inconclusive(self.problems[index], advice="")
         if refused and not evidence:
-            return inconclusive("the evidence was refused", advice="run the verification again")
+            return inconclusive("there is no evidence that counts", advice="the notes of the report say why")
         found = verdict(self.claims[index], evidence)
         if found.advice == MORE_STEPS and not any(item.stopped for item in evidence):
             return replace(found, advice="the program ended by itself: let it train for longer")
@@ -206,15 +206,15 @@ def conclude(
     """The exit code and the notes to what was judged; `booted` says whether a process has found the boot hook."""
     if ended is not None:
         ended = replace(ended, stopped=min((item.stopped for item in evidence if item.stopped), default=""))
-    code, message = _outcome(judged, ended, evidence, booted)
+    code, message = _outcome(judged, ended, evidence, booted, bool(refused))
     said = (*message, *_notes(ended, evidence, limits), *refused)
     return Verification(command, judged, ended, tuple(evidence), said, code)
 
 
 def _outcome(
-    judged: Sequence[Judged], ended: Ended | None, evidence: Sequence[Evidence], booted: bool
+    judged: Sequence[Judged], ended: Ended | None, evidence: Sequence[Evidence], booted: bool, is_explained: bool
 ) -> tuple[int, tuple[str, ...]]:
-    """The exit code, and the sentence that explains one that is not about findings."""
+    """The exit code, and the sentence that explains one that is not about findings, unless a note does so already."""
     confirmed = any(item.verdict.answer is Answer.CONFIRMED for item in judged)
     if ended is not None and ended.signal:
         return 128 + ended.signal, (f"The verification was {ended.description}; this is what was seen until then.",)
@@ -224,6 +224,8 @@ def _outcome(
         )
     if confirmed:
         return CONFIRMED, ()
+    if is_explained and not evidence:
+        return NEVER_LOADED, ()
     if not any(item.has_anything for item in evidence):
         if ended is not None and ended.code and not ended.timed_out:
             return FAILED_EARLY, (f"The program failed before anything could be seen ({ended.description}).",)

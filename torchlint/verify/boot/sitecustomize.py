@@ -91,15 +91,14 @@ def _boot(folder: str) -> None:
         try:
             torchlint_probe.install(folder)
         except Exception as error:  # never the program's problem
-            print(f"torchlint verify: the probe cannot start: {error!r}", file=sys.stderr)
+            _note(folder, "failed", repr(error))
 
     def dynamo_imported(dynamo: ModuleType) -> None:
         import torchlint_probe
 
         torchlint_probe.hide_from_dynamo(dynamo)
 
-    with contextlib.suppress(OSError), open(os.path.join(folder, f"boot-{os.getpid()}"), "w"):
-        pass  # without the folder the verification is over
+    _note(folder, "boot")
     callbacks = [("torch", torch_imported), ("torch._dynamo", dynamo_imported)]
     if os.path.exists(os.path.join(folder, CONDITIONS)):
         from torchlint_probe import conditions
@@ -109,6 +108,13 @@ def _boot(folder: str) -> None:
         if name in sys.modules:  # a .pth file of the environment was quicker
             callback(sys.modules[name])
     sys.meta_path.insert(0, _AfterImport([item for item in callbacks if item[0] not in sys.modules]))
+
+
+def _note(folder: str, name: str, text: str = "") -> None:
+    """Leave word of this process; without the folder the verification is over."""
+    path = os.path.join(folder, f"{name}-{os.getpid()}")
+    with contextlib.suppress(OSError), open(path, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
 
 
 if os.environ.get(PLAN):

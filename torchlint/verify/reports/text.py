@@ -8,7 +8,7 @@ from torchlint.colours import Paint, painter
 from torchlint.outputs.escaping import printable
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.proof import Outcome
-from torchlint.verify.session import Judged, Verification
+from torchlint.verify.session import NEVER_LOADED, Judged, Verification
 from torchlint.verify.verdict import Answer
 
 ROLES = {
@@ -95,11 +95,16 @@ def _compared(comparison: Comparison, paint: Paint) -> Iterator[str]:
         yield paint(line, "title") if not number else line
 
 
+def _nothing(verification: Verification) -> str:
+    """Why no answer is counted."""
+    if not verification.title.endswith("watch"):
+        return "no findings"
+    return "nothing was looked at" if verification.exit_code == NEVER_LOADED else "nothing seen that is wrong"
+
+
 def _summary(verification: Verification) -> str:
     counts = [f"{verification.count(answer)} {answer.value}" for answer in Answer if verification.count(answer)]
-    found = ", ".join(counts) or (
-        "nothing seen that is wrong" if verification.title.endswith("watch") else "no findings"
-    )
+    found = ", ".join(counts) or _nothing(verification)
     proofs = [judged.proof.outcome for judged in verification.judged if judged.proof is not None]
     if verification.comparison is not None:
         proven, unproven = (proofs.count(outcome) for outcome in (Outcome.PROVEN, Outcome.NOT_PROVEN))

@@ -47,13 +47,14 @@ class Hooks:
 
     def listen_to_class(self, owner: Any, name: str, hook: Callable[..., Any]) -> None:
         """The same for a class method; `hook` gets the original, bound to the class, and the class."""
-        original = owner.__dict__[name].__func__
+        original = owner.__dict__[name]  # a classmethod of Python or, as `Function.apply` since PyTorch 2.15, of C
 
-        @functools.wraps(original)
+        @functools.wraps(getattr(owner, name))
         def wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            bound = original.__get__(None, cls)
             if is_compiling():
-                return original(cls, *args, **kwargs)
-            return hook(functools.partial(original, cls), cls, *args, **kwargs)
+                return bound(*args, **kwargs)
+            return hook(bound, cls, *args, **kwargs)
 
         setattr(owner, name, classmethod(wrapper))
 

@@ -30,8 +30,16 @@ class Checks:
 
     def tap(self, hooks: Hooks) -> None:
         """Put their hooks in place."""
-        for check in self.all:
+        for check in list(self.all):
+            self._tap(check, hooks)
+
+    @contained
+    def _tap(self, check: Check, hooks: Hooks) -> None:
+        try:
             check.tap(hooks, self._probe)
+        except Exception:
+            self.all.remove(check)
+            raise
 
     def tell(self, event: str, *details: Any) -> None:
         """Tell each of something that has happened."""
