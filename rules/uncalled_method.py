@@ -86,8 +86,8 @@ class UncalledMethod(Rule):
     ```
 
     ## Fix safety
-    Calling the method is what the line is there for, and safe. It is unsafe for `backward`, which may raise where
-    another pass has freed the graph.
+    Calling the method is what the line is there for, and unsafe: from then on the program trains in another way. In a
+    `with` it is safe, since the line raises without.
 
     ## What verify shows
     `torchlint verify` confirms it if the line is reached.
@@ -158,12 +158,11 @@ class UncalledMethod(Rule):
 
     def report_Named(self, named: Named) -> None:
         code = self.model.tree.code(named.site)
-        safety = Safety.UNSAFE if named.name == "backward" else Safety.SAFE
         self.report(
             named.site,
             f"`{code}` is not called: {_CONSEQUENCES.get(named.name, 'nothing happens')}",
             help="write the brackets",
-            fix=self._fix(named.site, "call the method", safety) if named.takes_nothing else None,
+            fix=self._fix(named.site, "call the method", Safety.UNSAFE) if named.takes_nothing else None,
         )
 
     def report_Unentered(self, unentered: Unentered) -> None:

@@ -98,3 +98,24 @@ def test_an_augmented_assignment_over_several_lines(change: str, fixed: str) -> 
     (finding,) = find("inplace-on-saved-tensor", source.text)
     assert finding.fix is not None
     assert source.edited(finding.fix.edits).text == IN_PLACE.format(change=fixed)
+
+
+UNCALLED = """\
+import torch
+
+def train(model, loader, scaler):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    for x in loader:
+        scaler.scale(model(x).sum()).backward()
+        scaler.unscale_(optimizer)
+        {call}
+"""
+
+
+@pytest.mark.parametrize("call", ["optimizer.step", "optimizer.zero_grad", "scheduler.step", "scaler.update"])
+def test_a_call_that_is_missing_is_unsafe_to_add(call: str) -> None:
+    """From then on the program trains in another way."""
+    (finding,) = find("uncalled-method", UNCALLED.format(call=call))
+    assert finding.fix is not None
+    assert finding.fix.safety is Safety.UNSAFE
