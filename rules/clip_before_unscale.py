@@ -166,8 +166,7 @@ class ClipBeforeUnscale(Rule):
     # -- report -----------------------------------------------------------------------------------------
 
     def report_ScaledClip(self, found: ScaledClip) -> None:
-        scaler = found.step.scaler
-        name = scaler.label if scaler is not None and scaler.label else "the scaler"
+        name = self._scaler(found)
         self.report(
             found.clip.site,
             f"gradients are clipped while they carry the scale of `{name}`: "
@@ -179,6 +178,14 @@ class ClipBeforeUnscale(Rule):
             help=f"call `{name}.unscale_` with the optimizer before clipping",
             fix=self._fix(found) if found.is_simple else None,
         )
+
+    def _scaler(self, found: ScaledClip) -> str:
+        """The scaler as the step has it, or by the name of its value where another function steps."""
+        call = self.model.tree.node(found.step.site)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and found.step.expression is not None:
+            return self.model.tree.code(call.func.value)
+        scaler = found.step.scaler
+        return scaler.label if scaler is not None and scaler.label else "the scaler"
 
     def _fix(self, found: ScaledClip) -> edits.Change | None:
         """`unscale_` before the clipping, with the scaler and the optimizer as the step has them."""
