@@ -35,6 +35,8 @@ class Outcome:
     """What could have been found, by code."""
     looked_into: int | None = None
     """How many of all files were looked into, if that is known."""
+    new_only: bool = False
+    """Whether others were found that do not count: a baseline holds them, or no change has made them."""
     unwritten: tuple[str, ...] = ()
     """The files that should have been written, and could not."""
 

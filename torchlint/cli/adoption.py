@@ -127,6 +127,9 @@ class Adoption:
             from torchlint.run.runner import run
 
             return run(targets, progress, fixing, means)
+        return replace(self._run(targets, progress, means, fixing), new_only=self.narrows)
+
+    def _run(self, targets: list[Target], progress: Progress, means: Means, fixing: Fixing | None) -> Outcome:
         baseline, changes = self._read(), self._changes()
         targets, reported = self._lint(targets, baseline, changes, progress, means, self._say)
         if fixing is not None:
@@ -140,6 +143,7 @@ class Adoption:
         baseline = self._read()
         if baseline is None:
             return outcome
+        outcome = replace(outcome, new_only=True)
         if fixing is not None:
             return _fixed(outcome, targets, baseline, None, fixing)
         return baseline.without_known(outcome)

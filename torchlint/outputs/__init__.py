@@ -41,12 +41,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def summary(outcome: Outcome) -> str:
-    """`3 findings (1 error, 2 warnings) in 2 of 9 files, 4 looked into.`"""
+    """`3 findings (1 error, 2 warnings) in 2 of 9 files, 4 looked into.` Or `3 new findings`."""
     found = outcome.findings
+    noun = "new finding" if outcome.new_only else "finding"
     is_all = outcome.looked_into in (None, outcome.total)
     all_files = counted(outcome.total, "file") + ("" if is_all else f", {outcome.looked_into:,} looked into")
     if not found:
-        return f"No findings in {all_files}."
+        return f"No {noun}s in {all_files}."
     severities = Counter(finding.severity for finding in found)
     kinds = ", ".join(counted(severities[kind], kind.value) for kind in Severity if severities[kind])
-    return f"{counted(len(found), 'finding')} ({kinds}) in {len(outcome.files):,} of {all_files}."
+    return f"{counted(len(found), noun)} ({kinds}) in {len(outcome.files):,} of {all_files}."
