@@ -286,6 +286,11 @@ def test_long_lines_are_cut_around_the_place(bad_call: type[Rule], before: int, 
     assert shown.startswith("…") == (before > 60)
 
 
+def test_a_line_is_cut_no_more_than_needed(bad_call: type[Rule]) -> None:
+    ((shown, _),) = underlined(f"x\n'{'a' * 91}', bad(1)\n", bad_call)
+    assert shown == f"…{'a' * 91}', bad(1)"
+
+
 def test_text_never_fails_on_strange_places() -> None:
     source = SourceFile("a.py", "é\n\t\n".encode())
     for start in range(4):

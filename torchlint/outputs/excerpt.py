@@ -91,9 +91,8 @@ class _Line:
 
     def _cut(self, focus: int) -> None:
         if self._starts[focus] > _WIDTH - _BEFORE:
-            self._first = next(
-                index for index, start in enumerate(self._starts) if start >= self._starts[focus] - _BEFORE
-            )
+            left = min(self._starts[focus] - _BEFORE, self._starts[-1] - _WIDTH)
+            self._first = next(index for index, start in enumerate(self._starts) if start >= left)
         limit = self._starts[self._first] + _WIDTH
         self._last = max(index for index, start in enumerate(self._starts) if start <= limit)
 
