@@ -101,6 +101,7 @@ def test_a_pyproject_of_others_is_not_even_parsed(tmp_path: Path) -> None:
         ("[per-file-ignores]\n'a' = []\n'b' = ['bad']", 3, "per-file-ignores.b: unknown rule or category"),
         ("[rules.bad-cal]", 1, "rules.bad-cal: unknown key; did you mean `bad-call`?"),
         ("[rules.bad-call]\nlimt = 1", 2, "rules.bad-call.limt: unknown key; did you mean `limit`?"),
+        ("preview = true\n[tool.torchlint]\n", 2, "tool.torchlint: leave this prefix out: it is for pyproject.toml"),
         ("[rules.bad-call]\nlimit = true", 2, "rules.bad-call.limit: must be an integer, not a boolean"),
         ("[rules]\nbad-call = { limit = 'a' }", 2, "rules.bad-call.limit: must be an integer, not a string"),
         ("[rules.bad-call]\nnames = 'a'", 2, "rules.bad-call.names: must be a list of strings"),

@@ -68,6 +68,7 @@ def test_a_path_that_is_nearly_a_command(folder: Path) -> None:
         ("rules.correctness = {}", "it stands for several"),
         ("rules.bad-cal = {}", "did you mean `bad-call`?"),
         ("rules.nonsense = {}", "unknown key; known are bad-call, crash"),
+        ("rules.crash.limits = 1", "rules.crash.limits: unknown key; there are none here"),
         ("rules.bad-call.limits = 1", "rules.bad-call.limits: unknown key; did you mean `limit`?"),
     ],
 )

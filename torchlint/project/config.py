@@ -167,6 +167,9 @@ class _Reader:
 
     def settings(self, table: object, extending: tuple[Path, ...]) -> Settings:
         """The settings of the file, over those that it extends. `extending` are the files that lead here."""
+        if not self._prefix and isinstance(table, dict) and "tool" in table:
+            message = "leave this prefix out: it is for pyproject.toml only"
+            raise self.error(("tool", "torchlint"), message)
         try:
             layer, extended = self._layer(table)
         except WrongValue as wrong:

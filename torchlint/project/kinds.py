@@ -292,7 +292,7 @@ def known_keys(
 
 
 def hint_of_key(key: str, known: Collection[str]) -> str:
-    return hint(key, known) or f"; known are {', '.join(sorted(known)) or 'none'}"
+    return hint(key, known) or (f"; known are {', '.join(sorted(known))}" if known else "; there are none here")
 
 
 def _hint_of_rule(key: str, known: Collection[str]) -> str:
