@@ -168,6 +168,20 @@ def test_a_key_on_the_command_line(folder: Path) -> None:
     assert torchlint("--config", "torchlint.toml", "--config", "select=['XX001']").exit_code == 1
 
 
+def test_the_keys_of_the_help_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    keys = re.findall(r"--config '?([a-z.-]+=\w+)", " ".join(torchlint("check", "--help").stdout.split()))
+    assert len(keys) == 2
+    for key in keys:
+        result = torchlint("--config", key, "--show-settings")
+        assert (result.exit_code, result.stderr) == (0, ""), key
+
+
+def test_a_named_file_that_may_not_be_read_is_a_finding(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as for whoever is not root
+    assert len(concise("bad.py")) == 1
+
+
 def test_a_file_may_have_an_equals_sign(folder: Path) -> None:
     (folder / "a=b.toml").write_text("ignore = ['XX']\n")
     assert concise("--config", "a=b.toml") == []

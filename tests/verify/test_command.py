@@ -30,6 +30,7 @@ def run(folder: Path, *arguments: str, **keywords: Any) -> subprocess.CompletedP
         (("--evidence", ".", "--", sys.executable), "give either the program to run"),
         (("--evidence", "."), "holds no verification"),
         (("--yes", "--", "no-such-program-at-all"), "there is no such program"),
+        (("--yes", "--", "train.py"), "there is no such program; did you mean `python train.py`?"),
         (("--yes", "--max-steps", "-1", "--", sys.executable), "x>=0"),
         (("--evidence", ".", "--select", "no-such-rule"), "unknown rule or category `no-such-rule`"),
         (("--yes", "--findings", "missing.json", "--", sys.executable), "does not exist"),

@@ -152,7 +152,13 @@ Variables, instead of options that are not given:
 
 
 @click.command(context_settings=HELP, epilog=f"{EXIT_CODES}\n{VARIABLES}")
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=PathType(allow_dash=True), shell_complete=complete_paths)
+@click.argument(
+    "paths",
+    nargs=-1,
+    metavar="[PATH]...",
+    type=PathType(allow_dash=True, readable=False),
+    shell_complete=complete_paths,
+)
 @choosing_options
 @click.option(
     "--output-format",

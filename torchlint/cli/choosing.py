@@ -48,7 +48,7 @@ _OPTIONS = (
         multiple=True,
         metavar="FILE|KEY=VALUE",
         help="Use this configuration file for all files; or set one of its keys, as in --config preview=true or "
-        "--config 'rules.inplace-on-leaf.limit=5'. It goes before files, and options go before it.",
+        "--config severity.performance=hint. It goes before files, and options go before it.",
         **variable("config"),
     ),
     click.option("--no-follow", is_flag=True, help="Look at each file alone, whatever it imports of the repository."),

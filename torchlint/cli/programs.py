@@ -62,7 +62,8 @@ def check_command(command: tuple[str, ...]) -> None:
 
     program = which(command[0])
     if program is None:
-        raise UserError(f"cannot run {command[0]}: there is no such program")
+        hint = f"; did you mean `python {command[0]}`?" if Path(command[0]).suffix == ".py" else ""
+        raise UserError(f"cannot run {command[0]}: there is no such program{hint}")
     own = Path(program).parent == Path(sys.executable).parent
     if own and find_spec("torch") is None:
         raise UserError(_INSTALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from torchlint.addresses import SITE
 from torchlint.cli.errors import UserError
 from torchlint.cli.options import HELP
 from torchlint.server.installation import MISSING, is_installed
@@ -19,7 +20,7 @@ def _address(ctx: click.Context, option: click.Parameter, value: str | None) -> 
     return host, int(port)
 
 
-@click.command(context_settings=HELP)
+@click.command(context_settings=HELP, epilog=f"What to tell your editor: {SITE}/guides/editors/")
 @click.option("--stdio", is_flag=True, help="Speak on standard input and output; the default.")
 @click.option(
     "--tcp", callback=_address, metavar="HOST:PORT", help="Wait for one client at this address instead of --stdio."
@@ -27,7 +28,7 @@ def _address(ctx: click.Context, option: click.Parameter, value: str | None) -> 
 def server(stdio: bool, tcp: tuple[str, int] | None) -> None:
     """Serve an editor by the Language Server Protocol.
 
-    The editor starts it; the README says what to tell your editor.
+    The editor starts it.
     """
     if stdio and tcp:
         raise click.UsageError("--stdio and --tcp exclude each other")
