@@ -196,8 +196,8 @@ runpy.run_path("program.py", run_name="__main__")
 
 
 def torchlint(path: Path) -> Counter[str]:
-    command = [sys.executable, "-m", "torchlint", "--isolated", "--no-cache", "--preview", "--output-format", "concise"]
-    done = subprocess.run([*command, path], capture_output=True, text=True)
+    command = [sys.executable, "-m", "torchlint", "--isolated", "--no-cache", "--select", "all", "--preview"]
+    done = subprocess.run([*command, "--output-format", "concise", path], capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     return Counter(re.findall(r"TL\d{3}", done.stdout))
 
