@@ -1,4 +1,7 @@
-"""Watched programs: a comment `# seen: NAME` on a line is what must be reported there, and nothing else may be."""
+"""Watched programs: a comment `# seen: NAME` on a line is what must be reported there, and nothing else may be.
+
+With `# seen: NAME (TEXT)` the report must hold the text.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ WATCHED = sorted((Path(__file__).parent / "watched").glob("*.py"))
 PROGRAMS = Path(__file__).parent / "programs"
 RIGHT = ("distillation_ok", "gan_cross_clear_ok", "phases_grad_mode_ok", "enable_grad_nested_ok", "warmup_wrapper_ok")
 MARKER = re.compile(r"# seen: ([\w-]+)")
+TEXT = re.compile(r"# seen: ([\w-]+) \((.+)\)$")
 RULES = {"inplace-on-saved-tensor"}
 """Checks that add lines to what a rule asks about anyway."""
 ALL = {check.name for check in checks()}
@@ -70,6 +74,9 @@ def marked(path: Path) -> list[tuple[int, str]]:
 def test_what_is_marked_is_seen_and_nothing_else(path: Path, run: Callable[..., Verification]) -> None:
     seen = run(path, names=[*dict.fromkeys([*DEFAULT, *(name for _, name in marked(path) if name in ALL)])])
     assert reported(seen) == marked(path), [item.verdict.reason for item in seen.judged]
+    reasons = {item.finding.span.start.line: item.verdict.reason for item in seen.judged}
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        assert all(text in reasons[number] for _, text in TEXT.findall(line))
     assert not [item.trouble for item in seen.evidence if item.trouble]
     assert seen.exit_code == 1
 

@@ -26,7 +26,9 @@ class _Inside(threading.local):
     module = False
     off = False
     root: torch.nn.Module | None = None
-    """The outermost module."""
+    """The outermost module,"""
+    part: torch.nn.Module | None = None
+    """and the innermost one."""
 
 
 class Forwards:
@@ -135,8 +137,12 @@ def counted(original: Any, probe: Any) -> Callable[..., Any]:
             return original(module, *args, **kwargs)
         seen: Forwards = probe.forwards
         inside = seen.inside
-        if inside.module and (inside.off or torch.is_grad_enabled()):
-            return original(module, *args, **kwargs)
-        return seen.call(original, module, args, kwargs)
+        around, inside.part = inside.part, module
+        try:
+            if inside.module and (inside.off or torch.is_grad_enabled()):
+                return original(module, *args, **kwargs)
+            return seen.call(original, module, args, kwargs)
+        finally:
+            inside.part = around
 
     return call

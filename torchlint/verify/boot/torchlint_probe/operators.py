@@ -1,10 +1,11 @@
-"""Operators that the program's Python code calls: checks are told of some, and graphs remember the lines of all."""
+"""Operators that the program's Python code calls: checks are told of some, and graphs remember where all were made."""
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -15,7 +16,21 @@ if TYPE_CHECKING:
     from torchlint_probe.checks.check import Operated
     from torchlint_probe.probe import Probe
 
-_KEY = "torchlint-line"
+_KEY = "torchlint-origin"
+
+
+class Origin(NamedTuple):
+    """The site at which a node of a graph was made, and the module whose forward was running; a module may be gone."""
+
+    site: int = 0
+    part: weakref.ref[torch.nn.Module] | None = None
+
+    @property
+    def module(self) -> torch.nn.Module | None:
+        return None if self.part is None else self.part()
+
+
+_UNSEEN = Origin()
 
 
 class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
@@ -48,17 +63,18 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
     @contained
     def _tell(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         if isinstance(result, torch.Tensor) and result.requires_grad:
-            self._note_line(result)
+            self._note_origin(result)
         for operated in (*self._told.get(func, ()), *self._always):
             operated(func, args, kwargs, result)
 
-    def _note_line(self, result: torch.Tensor) -> None:
+    def _note_origin(self, result: torch.Tensor) -> None:
         try:
             node = result.grad_fn
         except RuntimeError:  # a view that is no longer allowed to be asked, which is the program's business
             return
         if node is not None and _KEY not in node.metadata:
-            node.metadata[_KEY] = self._probe.sites.here()
+            part = self._probe.forwards.inside.part
+            node.metadata[_KEY] = Origin(self._probe.sites.here(), None if part is None else weakref.ref(part))
 
     def switch(self, on: bool) -> None:
         """Switch it on or off, where that can be done without disturbing other modes."""
@@ -78,9 +94,10 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         self.is_over = True
 
 
-def line_of(node: Any) -> int:
-    """The site at which a node of a graph was made; 0 if that was not seen."""
-    return int(node.metadata.get(_KEY, 0))
+def origin(node: Any) -> Origin:
+    """Where a node of a graph was made; nowhere if that was not seen."""
+    found: Origin = node.metadata.get(_KEY, _UNSEEN)
+    return found
 
 
 def _is_innermost(mode: TorchFunctionMode) -> bool:

@@ -32,6 +32,13 @@ class Models:
         count = f"{len(wanted):,} parameter{'' if len(wanted) == 1 else 's'}"
         return f"{count}: {shown}{more}" if shown else count
 
+    def name(self, module: torch.nn.Module) -> str:
+        """The place of a module in one that ran, with its class: "`encoder.norm` (`LayerNorm`)"."""
+        kind = type(module).__name__
+        names = (name for model in self for name, part in model.named_modules() if part is module)
+        name = next(names, "")
+        return f"`{name}` (`{kind}`)" if name else f"`{kind}`"
+
 
 def leaves_of(optimizer: Any) -> list[torch.Tensor]:
     """The parameters of all groups."""

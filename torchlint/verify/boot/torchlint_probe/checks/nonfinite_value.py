@@ -2,8 +2,8 @@
 
 Asks before each backward whether the loss is finite, and before each step whether the gradients are. Yes if one is
 not. The graph of such a loss is searched, in the order in which it was made, for the first value that it has saved and
-that is not finite: the line of the operator that made it is reported, or that of the backward if it was not seen. Of
-gradients the first operator is reported whose backward gave one from finite ones. A step that a gradient scaler leaves
+that is not finite: the line of the operator that made it is reported, with the module that it ran in, or that of the backward
+if it was not seen. Of gradients the first operator is reported whose backward gave one from finite ones. A step that a gradient scaler leaves
 out is none. Anomaly detection is not needed. On a GPU it is asked at the first ten steps and every tenth only.
 
 Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anomaly` in PyTorch's documentation.
@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.checks._names import Models, leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.graphs import nodes
-from torchlint_probe.operators import line_of
+from torchlint_probe.operators import Origin, origin
 from torchlint_probe.saved import saved_by_name
 from torchlint_probe.values import dense
 
@@ -58,11 +58,16 @@ class NonfiniteValue(Check):
         super().__init__(probe)
         self._seen: Sighting | None = None
         self._site = 0
-        self._flags: list[tuple[Any, torch.Tensor, int]] = []
+        self._flags: list[tuple[str, Origin, torch.Tensor]] = []
+        """Operators, where they were called, and whether each made a gradient that is not finite of finite ones."""
+        self._models = Models()
 
     @property
     def _asks(self) -> bool:
         return self._seen is None and (self.probe.meter.device == "cpu" or self.probe.is_measured)
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        self._models.add(module)
 
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         self._site, self._flags = site, []
@@ -74,15 +79,20 @@ class NonfiniteValue(Check):
             return
         for node in nodes(roots):
             if node.name().startswith(_RISKY):
-                node.register_hook(_GradientOf(self._flags, str(node.name()), line_of(node)))
+                node.register_hook(_GradientOf(self._flags, str(node.name()), origin(node)))
 
     def _of_loss(self, root: torch.Tensor, site: int) -> Sighting | None:
-        node, what = _origin(root)
+        node, what = _first_bad(root)
         if node is None and root.grad_fn is not None and root.grad_fn.name().startswith("Mul"):
             return None  # a loss that was scaled up too far: the gradient scaler leaves the step out
-        at = line_of(node) if node is not None else 0
+        made = Origin() if node is None else origin(node)
         value = "not a number" if bool(torch.isnan(dense(root)).any()) else "infinite"
-        return Sighting(at or site, f"the loss is {value}: {what}", {}, self.probe.steps)
+        message = f"the loss is {value}: {what}{self._inside(made)}"
+        return Sighting(made.site or site, message, {}, self.probe.steps)
+
+    def _inside(self, made: Origin) -> str:
+        """The module that ran, as the end of a sentence."""
+        return "" if made.module is None else f", in {self._models.name(made.module)}"
 
     def before_step(self, optimizer: Any) -> None:
         if not self._asks:
@@ -94,13 +104,13 @@ class NonfiniteValue(Check):
         if not bad:
             return
         weights = [leaf for leaf in bad if not _is_finite(leaf)]
-        made = next((item for item in self._flags if bool(item[1])), None)
+        made = next(((name, where) for name, where, is_first in self._flags if bool(is_first)), None)
         self._flags = []
         count = f"the gradients of {len(bad):,} of {len(leaves):,} parameters are not finite, although the loss is"
         if made is not None and not weights:
-            operator, _, at = made
-            count += f": `{operator}` gave the first one"
-            self._seen = Sighting(at or self._site, count, {"parameters": len(bad)}, self.probe.steps)
+            operator, where = made
+            count += f": `{operator}` gave the first one{self._inside(where)}"
+            self._seen = Sighting(where.site or self._site, count, {"parameters": len(bad)}, self.probe.steps)
         else:
             self._seen = Sighting(self._site, count, {"parameters": len(bad)}, self.probe.steps)
 
@@ -112,15 +122,15 @@ class NonfiniteValue(Check):
 class _GradientOf:
     """The hook of a node: whether it makes a gradient that is not finite of finite ones, without waiting for a GPU."""
 
-    def __init__(self, flags: list[tuple[Any, torch.Tensor, int]], name: str, site: int) -> None:
-        self._flags, self._name, self._site = flags, name, site
+    def __init__(self, flags: list[tuple[str, Origin, torch.Tensor]], name: str, made: Origin) -> None:
+        self._flags, self._name, self._made = flags, name, made
 
     def __call__(self, given: Any, taken: Any) -> None:
         given, taken = ([item for item in items if item is not None] for items in (given, taken))
         if given and taken:
             bad = ~torch.stack([torch.isfinite(item).all() for item in given]).all()
             fine = torch.stack([torch.isfinite(item).all() for item in taken]).all()
-            self._flags.append((self._name, bad & fine, self._site))
+            self._flags.append((self._name, self._made, bad & fine))
 
 
 def _have_finite_norms(gradients: list[torch.Tensor]) -> bool:
@@ -135,7 +145,7 @@ def _is_finite(tensor: Any) -> bool:
     return bool(torch.isfinite(values).all()) if values.is_floating_point() or values.is_complex() else True
 
 
-def _origin(root: torch.Tensor) -> tuple[Any, str]:
+def _first_bad(root: torch.Tensor) -> tuple[Any, str]:
     """The node that made the first value which is not finite, and what it is."""
     graph = sorted(nodes([root]), key=lambda node: int(node._sequence_nr()))
     for node in graph:
