@@ -182,6 +182,45 @@ def test_two_runs_part(tmp_path: Path, run: Callable[..., Verification]) -> None
     assert parted.judged[0].finding.span.start.line < 9
 
 
+OUT_OF_MEMORY = """\
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(100, 4000), torch.nn.Tanh())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+kept = []
+for step in range(20):
+    optimizer.zero_grad()
+    loss = model(torch.randn(1000, 100)).mean()
+    if {keeps}:
+        kept.append(loss)
+    loss.backward(retain_graph={keeps})
+    optimizer.step()
+    if step == 12:
+        torch.empty(1 << 55)
+"""
+
+
+@pytest.mark.parametrize(("keeps", "said"), [(True, "MB a step: something is kept"), (False, "it had not grown")])
+def test_an_account_of_memory_that_ran_out(
+    tmp_path: Path, run: Callable[..., Verification], keeps: bool, said: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(OUT_OF_MEMORY.format(keeps=keeps))
+    seen = run(script)
+    account = next(item for item in seen.judged if item.finding.name == "out-of-memory")
+    assert account.finding.span.start.line == 15
+    assert said in account.verdict.reason, account.verdict.reason
+    parameters = 4 * 4000 * 101
+    numbers = account.verdict.numbers
+    assert numbers["parameters"] == numbers["gradients"] == parameters
+    assert 2 * parameters <= numbers["optimizer_state"] <= 2 * parameters + 100
+    graph = 4 * 1000 * 4000
+    assert numbers["graphs"] >= 10 * graph if keeps else numbers["graphs"] < 2 * graph
+    assert numbers["grown"] > 0.9 * graph if keeps else numbers["grown"] < graph
+    assert not [item.trouble for item in seen.evidence if item.trouble]
+
+
 def test_only_what_is_new_counts_beside_an_earlier_report(tmp_path: Path) -> None:
     source = SourceFile.of_text("train.py", "loss.backward()\n    scaler.update()\n")
     judged = [

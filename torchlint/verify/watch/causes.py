@@ -13,7 +13,7 @@ _CONTAINERS = ("list", "dict", "deque", "tuple", "set", "defaultdict", "OrderedD
 _FOLLOWS = {
     "step-without-backward": {"training-under-no-grad", "inplace-on-saved-tensor"},
     "parameter-without-gradient": {"training-under-no-grad", "cleared-before-step"},
-    "parameter-never-moves": {"vanishing-gradients", "zero-learning-rate"},
+    "parameter-never-moves": {"vanishing-gradients", "zero-learning-rate", "gradients-clipped-to-nothing"},
     "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward"},
 }
 """What is left out beside one of its causes: a backward that fails gives no gradients, so the step has none either."""

@@ -221,6 +221,7 @@ class Probe:
     @contained
     def _fail(self, error: BaseException) -> None:
         self.error = f"{type(error).__name__}: {error}"[:500]
+        self.checks.tell("died", error)
         if "torch._dynamo" in sys.modules:
             self.compiling = compiled_lines(error.__traceback__, self.sites)
 

@@ -15,7 +15,7 @@ from torchlint_probe.observer import LineObserver
 if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
-_KINDS = tuple(
+KINDS = tuple(
     kind
     for name in ("LRScheduler", "_LRScheduler", "ReduceLROnPlateau")
     if isinstance(kind := getattr(lr_scheduler, name, None), type)
@@ -24,10 +24,10 @@ _KINDS = tuple(
 
 def schedules(value: Any) -> Iterator[Any]:
     """A schedule, or those that a wrapper holds."""
-    if isinstance(value, _KINDS):
+    if isinstance(value, KINDS):
         yield value
     elif isinstance(held := getattr(value, "__dict__", None), dict):
-        yield from (item for item in list(held.values()) if isinstance(item, _KINDS))
+        yield from (item for item in list(held.values()) if isinstance(item, KINDS))
 
 
 def position(schedule: Any) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 
 import torch
 
@@ -92,12 +92,24 @@ class Sites:
 
     def at(self, code: CodeType) -> int:
         """The number of the place at which a function of the user's begins."""
-        site = ((self.file(code), code.co_firstlineno),)
+        return self._numbered(((self.file(code), code.co_firstlineno),))
+
+    def _numbered(self, site: Site) -> int:
         with self._lock:
             if site not in self._ids:
                 self.stacks.append(site)
                 self._ids[site] = len(self.stacks) - 1
             return self._ids[site]
+
+    def of_traceback(self, traceback: TracebackType | None) -> int:
+        """The number of the stack of the user's frames that an error has passed, up to where it was raised."""
+        places = []
+        while traceback is not None:
+            number = self.file(traceback.tb_frame.f_code)
+            if number >= 0:
+                places.append((number, traceback.tb_lineno))
+            traceback = traceback.tb_next
+        return self._numbered(tuple(reversed(places[-_DEPTH:])))
 
     def variable(self, value: object) -> str:
         """The name by which the innermost of the user's frames has a value; empty where it has none."""
@@ -118,11 +130,8 @@ class Sites:
         """To find out the line of a frame takes long, so that is done once for each instruction."""
         site = tuple((self.file(frame.f_code), frame.f_lineno or 0) for frame in frames)
         with self._lock:
-            if site not in self._ids:
-                self.stacks.append(site)
-                self._ids[site] = len(self.stacks) - 1
-            self._known[places] = self._ids[site]
-            return self._ids[site]
+            self._known[places] = self._numbered(site)
+            return self._known[places]
 
 
 def _is_foreign(path: str) -> bool:

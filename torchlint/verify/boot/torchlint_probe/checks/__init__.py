@@ -66,7 +66,7 @@ class Checks:
         for check in self.all:
             for function, operated in check.operators().items():
                 told.setdefault(function, []).append(operated)
-        return told if told or any(check.uses_lines for check in self.all) else None
+        return told if told or self.every_call or any(check.uses_lines for check in self.all) else None
 
     @property
     def every_call(self) -> list[Operated]:

@@ -69,6 +69,9 @@ class Check:
     def after_step(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
 
+    def died(self, error: BaseException) -> None:
+        """The program ends with an error."""
+
     def sightings(self) -> Iterator[Sighting]:
         """What has been seen; asked whenever evidence is written."""
         return iter(())

@@ -1,0 +1,126 @@
+"""Gradients are clipped to next to nothing: what is left of them does not move the weights.
+
+Asks each call of `clip_grad_norm_` and `clip_grad_value_` for the norm of the gradients before and after it, and the
+steps that follow for how much they change the first elements of weight matrices. Yes if at all of ten calls of a line
+or more less than a thousandth of the norm was left, and the steps changed the matrices by less than a millionth of
+their size, by the median. A bound that is far below usual norms and a step that makes up for it, as Adam's does, are
+right.
+
+Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013): bounds from half
+to ten times the usual norm; Karpathy, "CS231n, Babysitting the learning process": updates of a thousandth are usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.checks._updates import Updates
+from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.values import dense
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_CALLS = 10
+_MOST_CALLS = 20
+_LEFT = 1e-3
+_MOVED = 1e-6
+
+
+class _Line:
+    """The clippings of one line: what share of the norm each left, and how much the steps after them changed."""
+
+    def __init__(self) -> None:
+        self.shares: list[float] = []
+        self.updates: list[float] = []
+        self.waiting: set[int] = set()
+        """The identities of the parameters that were clipped last, until a step uses their gradients."""
+
+    @property
+    def clips_to_nothing(self) -> bool:
+        is_cut = len(self.shares) >= _CALLS and max(self.shares) < _LEFT
+        return is_cut and bool(self.updates) and median(self.updates) < _MOVED
+
+
+class GradientsClippedToNothing(Check):
+    """Measures norms around clippings, and updates after them."""
+
+    name = "gradients-clipped-to-nothing"
+    code = "TW108"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._lines: dict[int, _Line] = {}
+        self._updates = Updates()
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            for module in (torch.nn.utils, torch.nn.utils.clip_grad):
+                hooks.listen(module, name, _Hook(probe))
+
+    def wants(self) -> bool:
+        """Whether the line that clips is to be looked at."""
+        line = self._lines.get(self.probe.sites.here())
+        return line is None or len(line.shares) < _MOST_CALLS
+
+    def clipped(self, leaves: Collection[torch.Tensor], before: float) -> None:
+        """Gradients of this norm have been clipped."""
+        if 0 < before < float("inf"):
+            line = self._lines.setdefault(self.probe.sites.here(), _Line())
+            line.shares.append(_norm(leaves) / before)
+            line.waiting = {id(leaf) for leaf in leaves}
+
+    def before_step(self, optimizer: Any) -> None:
+        if any(not line.waiting.isdisjoint(map(id, leaves_of(optimizer))) for line in self._lines.values()):
+            self._updates.before_step(optimizer)
+
+    def after_step(self, optimizer: Any) -> None:
+        latest = [ratios[-1] for _, ratios in self._updates.after_step() if ratios]
+        held = set(map(id, leaves_of(optimizer)))
+        for line in self._lines.values():
+            if latest and not line.waiting.isdisjoint(held):
+                line.updates.append(max(latest))
+                line.waiting = set()
+
+    def sightings(self) -> Iterator[Sighting]:
+        for site, line in list(self._lines.items()):
+            if line.clips_to_nothing:
+                share, update = max(line.shares), median(line.updates)
+                message = (
+                    f"of the norm of gradients at most {share:.2g} is left, and steps change the weights by "
+                    f"{update:.2g} of their size"
+                )
+                yield Sighting(site, message, {"left": share, "update": update, "calls": len(line.shares)}, 0)
+
+
+def _norm(leaves: Collection[torch.Tensor]) -> float:
+    gradients = [dense(leaf.grad).detach().float() for leaf in leaves if leaf.grad is not None]
+    norms = [norm.to("cpu") for norm in torch._foreach_norm(gradients)] if gradients else []
+    return float(torch.stack(norms).norm()) if norms else 0.0
+
+
+class _Hook:
+    """Around a function that clips."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        wants = self._probe.looking and any(
+            isinstance(check, GradientsClippedToNothing) and check.wants() for check in self._probe.checks.all
+        )
+        if not wants:
+            return original(parameters, *args, **kwargs)
+        leaves = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        with torch.no_grad():
+            before = _norm(leaves)
+        result = original(leaves, *args, **kwargs)
+        self._probe.checks.tell_one(GradientsClippedToNothing, "clipped", leaves, before)
+        return result

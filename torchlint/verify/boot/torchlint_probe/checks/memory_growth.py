@@ -1,0 +1,196 @@
+"""Tensors of every step are kept, and nothing reads them: memory grows from step to step.
+
+Asks of each line which tensors that it made at one step, of a kilobyte or more and without a graph, are still held at
+the next ones, and each operator what it reads. Yes if those of ten steps or more are all held, none of them was read
+later than the step after its own, and they outlive a pass over the data: the loader that trains has begun anew, or the
+program came to its end. Outputs that are kept until the end of an epoch, buffers from which samples are drawn, and
+caches are read. Looked at are the first steps, as long as all of them are. Graphs that are kept are another check's.
+
+Source: "My model reports out of memory" in PyTorch's FAQ: don't hold onto tensors you don't need.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.holders import path_to, variables
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_STEPS = 10
+_BYTES = 1_000
+_KEPT = 5_000
+
+
+class _Kept:
+    """A tensor, where and at which step it was made, and its bytes."""
+
+    def __init__(self, tensor: torch.Tensor, site: int, step: int, size: int) -> None:
+        self.tensor = weakref.ref(tensor)
+        self.site = site
+        self.step = step
+        self.size = size
+
+
+class _Line:
+    """The tensors of a line that were held at the end of their step."""
+
+    def __init__(self) -> None:
+        self.steps: set[int] = set()
+        self.size = 0
+        self.is_right = False
+        """Whether one was let go of, or read again."""
+        self.holder = ""
+        self.outlives = False
+        """Whether they were all held after a pass over the data."""
+
+    @property
+    def grows(self) -> bool:
+        return len(self.steps) >= _STEPS and not self.is_right
+
+
+class MemoryGrowth(Check):
+    """Follows the tensors that are held at the end of a step."""
+
+    name = "memory-growth"
+    code = "TW501"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._made: list[_Kept] = []
+        """In this step;"""
+        self._kept: dict[int, _Kept] = {}
+        """and in earlier ones, by the identity of the tensor."""
+        self._lines: dict[int, _Line] = {}
+        self._looked_at = 0
+        self._passes = _Passes()
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        hooks.replace(torch.utils.data.DataLoader, "__iter__", _Hook(probe, "begun"))
+        hooks.replace(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", _Hook(probe, "drawn"))
+
+    def begun(self, loader: Any, iterator: Any) -> None:
+        """A pass over a loader has begun."""
+        self._passes.begin(loader, iterator)
+
+    def drawn(self, iterator: Any, batch: Any) -> None:
+        """A loader has given a batch."""
+        self._passes.drawn = weakref.ref(iterator)
+
+    def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if self._kept and (isinstance(result, torch.Tensor) or getattr(func, "__name__", "") != "__get__"):
+            self._read(args)  # to ask for a shape or a graph reads no value
+            self._read(kwargs.values())
+        if isinstance(result, torch.Tensor) and not result.requires_grad and len(self._made) < _KEPT:
+            size = result.numel() * result.element_size()
+            if size >= _BYTES:
+                self._made.append(_Kept(result, self.probe.sites.here(), self.probe.steps, size))
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        self._read(args)
+
+    def _read(self, values: Any) -> None:
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                kept = self._kept.get(id(value))
+                if kept is not None and kept.tensor() is value and self.probe.steps > kept.step + 1:
+                    self._lines[kept.site].is_right = True
+            elif isinstance(value, (list, tuple)):
+                self._read(value)
+
+    def after_step(self, optimizer: Any) -> None:
+        if self.probe.steps > self._looked_at:
+            self._made = []  # steps were left out
+            return
+        self._looked_at = self.probe.steps + 1
+        self._passes.step()
+        self._let_go()
+        for made in self._made:
+            tensor = made.tensor()
+            if tensor is not None and id(tensor) not in self._kept and len(self._kept) < _KEPT:
+                self._keep(made, tensor)
+        self._made = []
+        if self._passes.is_next:
+            for line in self._lines.values():
+                line.outlives |= line.grows
+
+    def _let_go(self) -> None:
+        """What died was not for ever."""
+        for identity, kept in list(self._kept.items()):
+            if kept.tensor() is None:
+                del self._kept[identity]
+                self._lines[kept.site].is_right = True
+
+    def _keep(self, made: _Kept, tensor: torch.Tensor) -> None:
+        line = self._lines.setdefault(made.site, _Line())
+        self._kept[id(tensor)] = made
+        line.steps.add(made.step)
+        line.size += made.size
+        if line.grows and not line.holder:
+            starts = variables(sys._getframe(1), self.probe.sites)
+            line.holder = path_to(starts, lambda found: found is tensor)
+
+    def sightings(self) -> Iterator[Sighting]:
+        has_ended = self.probe.finished and not self.probe.budget.reason and not self.probe.error
+        was_seen = has_ended and self._looked_at >= self.probe.steps
+        for site, line in list(self._lines.items()):
+            if line.grows and (line.outlives or was_seen):
+                size = line.size / len(line.steps)
+                by = f" by `{line.holder}`" if line.holder else ""
+                message = (
+                    f"tensors that were made here at {len(line.steps):,} steps are all held{by}, and nothing reads "
+                    f"them: {size:,.0f} bytes a step"
+                )
+                yield Sighting(site, message, {"steps": len(line.steps), "bytes": size}, min(line.steps))
+
+
+class _Passes:
+    """Which loader trains: that from which most steps drew the last batch before them."""
+
+    def __init__(self) -> None:
+        self._loaders: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+        self._steps: Counter[weakref.ref[Any]] = Counter()
+        self._begun: Counter[weakref.ref[Any]] = Counter()
+        self.drawn: weakref.ref[Any] | None = None
+        self.is_next = False
+        """Whether the last step was the first of another pass over the loader that trains."""
+        self._trained: Counter[weakref.ref[Any]] = Counter()
+
+    def begin(self, loader: Any, iterator: Any) -> None:
+        reference = weakref.ref(loader)
+        self._loaders[iterator] = reference
+        self._begun[reference] += 1
+
+    def step(self) -> None:
+        iterator = self.drawn() if self.drawn is not None else None
+        loader = self._loaders.get(iterator) if iterator is not None else None
+        self.is_next = False
+        if loader is None:
+            return
+        self._steps[loader] += 1
+        trains = self._steps[loader] == max(self._steps.values())
+        self.is_next = trains and 0 < self._trained[loader] < self._begun[loader]
+        self._trained[loader] = self._begun[loader]
+
+
+class _Hook:
+    """Around a method that gives something to the program."""
+
+    def __init__(self, probe: Probe, event: str) -> None:
+        self._probe = probe
+        self._event = event
+
+    def __call__(self, original: Callable[..., Any], owner: Any) -> Any:
+        result = original(owner)
+        self._probe.checks.tell_one(MemoryGrowth, self._event, owner, result)
+        return result

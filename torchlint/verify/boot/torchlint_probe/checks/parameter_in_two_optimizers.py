@@ -1,0 +1,64 @@
+"""A parameter is in two optimizers, and both move it: each has a state and a learning rate of its own for it.
+
+Asks at each step which parameters with a gradient another optimizer has stepped on as well. Yes if both optimizers hold
+some of the same parameters and made five steps or more with gradients for them, in turns, neither inside of the other's
+step. An encoder that two tasks share looks like this: each step of one undoes what the momentum and the averages of the
+other take for granted. Some want that, hence it is asked only if it is told to.
+
+Source: "Per-parameter options" in PyTorch's documentation of `torch.optim`: an optimizer refuses a parameter that is in
+two of its groups.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from torchlint_probe.checks._names import Models, leaves_of
+from torchlint_probe.checks.check import Check, Sighting
+
+_TURNS = 5
+
+
+class ParameterInTwoOptimizers(Check):
+    """Remembers which optimizer has moved a parameter last."""
+
+    name = "parameter-in-two-optimizers"
+    code = "TW207"
+    is_on = False
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._models = Models()
+        self._last: Any = WeakTensorKeyDictionary()
+        """By parameter, a reference to the optimizer that stepped on it last."""
+        self._turns: Any = WeakTensorKeyDictionary()
+        """By parameter, how often another optimizer than before has stepped on it."""
+        self._seen: dict[int, Sighting] = {}
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        self._models.add(module)
+
+    def before_step(self, optimizer: Any) -> None:
+        if len(self.probe.local.stepping) > 1:
+            return  # one that another one is made of
+        this = weakref.ref(optimizer)
+        for leaf in leaves_of(optimizer):
+            if leaf.grad is None:
+                continue
+            last = self._last.get(leaf)
+            self._last[leaf] = this
+            if last is not None and last() is not None and last() is not optimizer:
+                self._turns[leaf] = self._turns.get(leaf, 0) + 1
+        shared = [leaf for leaf in leaves_of(optimizer) if self._turns.get(leaf, 0) >= 2 * _TURNS]
+        if shared:
+            site = self.probe.made_at(optimizer)
+            message = f"{self._models.named(shared)} in this optimizer, and in another that steps on them in turn"
+            self._seen[site] = Sighting(site, message, {"parameters": len(shared)}, 0)
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())

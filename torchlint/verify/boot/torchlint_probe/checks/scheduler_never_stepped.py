@@ -1,0 +1,100 @@
+"""A schedule of the learning rate is made and never stepped: the rate stays what it was at the beginning.
+
+Asks each schedule of `torch.optim.lr_scheduler` where it is whenever its optimizer steps, and at the end. Yes if no
+schedule of an optimizer has moved since it was made, the optimizer made ten steps or more after that, and the program
+came to its end: schedules that are stepped once an epoch have had their chance.
+
+Source: "How to adjust learning rate" in PyTorch's documentation of `torch.optim`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from torch.optim import lr_scheduler
+
+from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.schedules import KINDS
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_STEPS = 10
+_STEPPING = [
+    kind
+    for kind in vars(lr_scheduler).values()
+    if isinstance(kind, type) and issubclass(kind, KINDS) and "step" in vars(kind)
+]
+"""The classes of schedules that have a `step` of their own."""
+
+
+class _Scheduled:
+    """Of one optimizer: where its first schedule was made, and its steps since any of them has moved."""
+
+    def __init__(self, site: int) -> None:
+        self.site = site
+        self.steps = 0
+        self.has_moved = False
+
+
+class SchedulerNeverStepped(Check):
+    """Hears of schedules that are made, and of their steps."""
+
+    name = "scheduler-never-stepped"
+    code = "TL112"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._by_optimizer: weakref.WeakKeyDictionary[Any, _Scheduled] = weakref.WeakKeyDictionary()
+        self._all: list[_Scheduled] = []
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        for kind in _STEPPING:
+            hooks.replace(kind, "__init__", _Hook(probe, "made"))
+            hooks.replace(kind, "step", _Hook(probe, "moved"))
+
+    def made(self, schedule: Any) -> None:
+        """A schedule is there; its first step was its own."""
+        optimizer = getattr(schedule, "optimizer", None)
+        if optimizer is None:
+            return
+        scheduled = self._by_optimizer.get(optimizer)
+        if scheduled is None:
+            scheduled = self._by_optimizer[optimizer] = _Scheduled(self.probe.sites.here())
+            self._all.append(scheduled)
+
+    def moved(self, schedule: Any) -> None:
+        """The program has stepped a schedule."""
+        optimizer = getattr(schedule, "optimizer", None)
+        if optimizer in self._by_optimizer:
+            self._by_optimizer[optimizer].has_moved = True
+
+    def after_step(self, optimizer: Any) -> None:
+        scheduled = self._by_optimizer.get(optimizer)
+        if scheduled is not None:
+            scheduled.steps += 1
+
+    def sightings(self) -> Iterator[Sighting]:
+        if not self.probe.finished or self.probe.budget.reason or self.probe.error:
+            return
+        for scheduled in self._all:
+            if scheduled.steps >= _STEPS and not scheduled.has_moved:
+                message = f"the schedule is never stepped, in {scheduled.steps:,} steps of its optimizer"
+                yield Sighting(scheduled.site, message, {"steps": scheduled.steps})
+
+
+class _Hook:
+    """Around the making and the steps of schedules; what a schedule does while it is made is no step of the program."""
+
+    def __init__(self, probe: Probe, event: str) -> None:
+        self._probe = probe
+        self._event = event
+
+    def __call__(self, original: Callable[..., Any], schedule: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(schedule, *args, **kwargs)
+        self._probe.checks.tell_one(SchedulerNeverStepped, self._event, schedule)
+        return result
