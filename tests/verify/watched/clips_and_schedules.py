@@ -55,6 +55,15 @@ def stepped_once():
     schedule.step()
 
 
+def ends_at_zero():
+    model = body()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)  # seen: zero-learning-rate (last 11 of 12 steps)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (12 - step) // 12)
+    for _ in range(12):
+        train(model, optimizer, steps=1)
+        schedule.step()
+
+
 def in_turns():
     model = body()
     one = torch.optim.SGD(model.parameters(), lr=1e-5)  # seen: parameter-in-two-optimizers
@@ -68,5 +77,5 @@ def one_after_the_other():
     train(model, torch.optim.SGD(model.parameters(), lr=1e-5))
 
 
-for part in (clipped_to_nothing, clipped_and_scaled_again, never_stepped, stepped_once, in_turns, one_after_the_other):
+for part in (clipped_to_nothing, clipped_and_scaled_again, never_stepped, stepped_once, ends_at_zero, in_turns, one_after_the_other):
     part()

@@ -14,6 +14,7 @@ _FOLLOWS = {
     "step-without-backward": {"training-under-no-grad", "inplace-on-saved-tensor"},
     "parameter-without-gradient": {"training-under-no-grad", "cleared-before-step"},
     "parameter-never-moves": {"vanishing-gradients", "zero-learning-rate", "gradients-clipped-to-nothing"},
+    "memory-growth": {"undetached-accumulation"},
     "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward"},
 }
 """What is left out beside one of its causes: a backward that fails gives no gradients, so the step has none either."""

@@ -1,7 +1,8 @@
-"""A learning rate is zero at every step: the parameters of its group are not trained.
+"""A learning rate is zero, step after step: the parameters of its group are not trained.
 
-Asks at each step for the learning rates of the optimizer's groups. Yes if one was zero at all of ten steps or more
-although parameters of the group had gradients. A schedule that warms up leaves zero after its first step.
+Asks at each step for the learning rates of the optimizer's groups. Yes if one was zero at the last ten steps or more
+although parameters of the group had gradients. A schedule that warms up leaves zero after its first step, and one that
+ends at zero ends the training.
 
 Source: `torch.optim.lr_scheduler` in PyTorch's documentation.
 """
@@ -22,12 +23,13 @@ class _Groups:
     def __init__(self, site: int) -> None:
         self.site = site
         self.steps = 0
-        self.zero: Counter[int] = Counter()
+        self.row: Counter[int] = Counter()
+        """By group, at how many of the last steps its learning rate was zero."""
 
     @property
-    def never(self) -> list[int]:
-        """The groups whose learning rate was never anything but zero."""
-        return [number for number, count in self.zero.items() if count == self.steps]
+    def at_rest(self) -> list[int]:
+        """The groups that are not trained any more."""
+        return [number for number, count in self.row.items() if count >= _STEPS]
 
 
 class ZeroLearningRate(Check):
@@ -49,11 +51,12 @@ class ZeroLearningRate(Check):
         groups.steps += 1
         for number, group in enumerate(optimizer.param_groups):
             rate = group.get("lr", 1.0)
-            groups.zero[number] += float(rate) == 0 and any(leaf.grad is not None for leaf in group["params"])
+            is_zero = float(rate) == 0 and any(leaf.grad is not None for leaf in group["params"])
+            groups.row[number] = groups.row[number] + 1 if is_zero else 0
 
     def sightings(self) -> Iterator[Sighting]:
         for groups in list(self._all):
-            if groups.steps >= _STEPS and groups.never:
-                numbers = ", ".join(map(str, groups.never))
-                message = f"the learning rate of group {numbers} is zero at all of {groups.steps:,} steps"
-                yield Sighting(groups.site, message, {"steps": groups.steps}, 0)
+            if groups.at_rest:
+                numbers, row = ", ".join(map(str, groups.at_rest)), max(groups.row.values())
+                message = f"the learning rate of group {numbers} is zero at the last {row:,} of {groups.steps:,} steps"
+                yield Sighting(groups.site, message, {"steps": groups.steps, "zero": row}, groups.steps - row)

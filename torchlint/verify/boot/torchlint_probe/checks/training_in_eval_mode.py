@@ -1,0 +1,92 @@
+"""A model is trained on in the evaluation mode that an evaluation left it in.
+
+Asks at each step in which mode the models were called, with gradients, whose parameters it trains. Yes if a model was
+trained in training mode first, then in eval mode at the last ten steps or more, and has a layer that the mode changes.
+The line is that of the last `eval()`. A model that is in eval mode from the beginning, or parts of one, are frozen on
+purpose; and one that is attacked in eval mode and then trained is in training mode when it is called last.
+
+Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.modes import depends_on_mode
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_STEPS = 10
+
+
+class TrainingInEvalMode(Check):
+    """Counts the steps of each model since it was in training mode."""
+
+    name = "training-in-eval-mode"
+    code = "TL110"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._switched: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
+        """The site of the last `eval()`;"""
+        self._modes: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
+        """whether it was in training mode when it was called last, with gradients, before a step;"""
+        self._row: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
+        """and how many steps in eval mode there were since one in training mode."""
+        self._seen: dict[int, Sighting] = {}
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        hooks.replace(torch.nn.Module, "eval", _Hook(probe))
+
+    def switched(self, module: torch.nn.Module) -> None:
+        """The program has put a module into eval mode."""
+        self._switched[module] = self.probe.sites.here()
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if torch.is_grad_enabled():
+            self._modes[module] = module.training
+
+    def before_step(self, optimizer: Any) -> None:
+        held = set(map(id, leaves_of(optimizer)))
+        for module, training in list(self._modes.items()):
+            if held.isdisjoint(map(id, module.parameters())):
+                continue
+            del self._modes[module]
+            if training:
+                self._row[module] = 0
+                self._seen.pop(self._switched.get(module, 0), None)
+            elif module in self._row:
+                self._row[module] += 1
+                self._judge(module)
+
+    def _judge(self, module: torch.nn.Module) -> None:
+        site, row = self._switched.get(module, 0), self._row[module]
+        layer = next((part for part in module.modules() if not part.training and depends_on_mode(part)), None)
+        if row >= _STEPS and layer is not None:
+            message = (
+                f"the last {row:,} steps trained the model in eval mode, in which `{type(layer).__name__}` differs"
+            )
+            self._seen[site] = Sighting(site, message, {"steps": row}, self.probe.steps - row + 1)
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())
+
+
+class _Hook:
+    """Around `Module.eval`."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], module: torch.nn.Module) -> Any:
+        self._probe.checks.tell_one(TrainingInEvalMode, "switched", module)
+        return original(module)
