@@ -279,6 +279,22 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Replica:
+    """Checksums of the parameters of one optimizer, made at a site, after a step of its own in one rank.
+
+    They are `promised` to be the same in all ranks if `DistributedDataParallel` was given them.
+    """
+
+    site: int
+    rank: int
+    optimizer: int
+    step: int
+    promised: bool
+    names: list[str]
+    sums: list[int]
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What one process has seen."""
 
@@ -313,6 +329,7 @@ class Evidence:
     series: list[dict[str, float]] = field(default_factory=list)
     sightings: list[Sighting] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    replicas: list[Replica] = field(default_factory=list)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -393,6 +410,7 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         *(item.site for item in evidence.caches),
         *(item.site for item in evidence.sightings),
         *(item.site for item in evidence.calls),
+        *(item.site for item in evidence.replicas),
         *(site for site, *_ in evidence.anomaly.on_sites),
         *evidence.anomaly.off_sites,
         *evidence.anomaly.library_sites,

@@ -58,6 +58,28 @@ def left_in_eval_mode():
         validate(net)
 
 
+class Drops(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dropout = nn.Dropout(0.5)
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x):
+        x = F.dropout(x, 0.5, self.training)
+        x = F.dropout(x, 0.1)  # seen: dropout-ignores-mode
+        return self.head(self.dropout(x))
+
+
+def drops_in_eval_mode():
+    net = Drops()
+    train(net, 3)
+    net.eval()
+    net.dropout.train()
+    with torch.no_grad():
+        for _ in range(4):
+            net(torch.randn(8, 8))
+
+
 def switched_back():
     net = model()
     for _ in range(3):
@@ -72,5 +94,6 @@ def frozen_from_the_beginning():
     train(net, 12)
 
 
-for part in (forgotten, trained_by_hand, left_in_eval_mode, switched_back, frozen_from_the_beginning):
+parts = (forgotten, trained_by_hand, left_in_eval_mode, drops_in_eval_mode, switched_back, frozen_from_the_beginning)
+for part in parts:
     part()

@@ -15,7 +15,7 @@ from torchlint.verify.folder import Conditions, Folder, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.session import Judged, Verification, conclude
 from torchlint.verify.verdict import Answer, Verdict, confirmed, verdict
-from torchlint.verify.watch import one_batch, proposals, twice
+from torchlint.verify.watch import one_batch, proposals, ranks, twice
 from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
 from torchlint.verify.watch.causes import Blame, without_consequences
 
@@ -120,8 +120,8 @@ class _Run:
             *(self._asked(processes)),
             *(blame for evidence in processes for blame in (*self._proposed(evidence), *self._seen(evidence))),
         ]
-        if parted is not None:
-            blames += self._seen(replace(parted[0], sightings=[parted[1]]))
+        for evidence, sighting in (*ranks.parted(processes), *([] if parted is None else [parted])):
+            blames += self._seen(replace(evidence, sightings=[sighting]))
         found: dict[tuple[str, int, str], Blame] = {}
         for blame in without_consequences(blames):
             found.setdefault((blame.claim.file, blame.claim.statement[0], blame.claim.rule), blame)

@@ -86,6 +86,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "changes": [_change(change) for change in probe.changes],
         "sightings": probe.checks.sightings(),
         "calls": probe.checks.calls if probe.finished else [],
+        "replicas": probe.checks.replicas,
         "observed": [observer.evidence for observer in probe.observers],
         "stride": probe.timeline.stride,
         "series": [_finite(record) for record in list(probe.timeline.records)],

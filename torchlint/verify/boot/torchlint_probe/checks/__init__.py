@@ -78,6 +78,11 @@ class Checks:
         """Checksums of operators, for a comparison with another run."""
         return [call for check in self.all for call in getattr(check, "calls", ())]
 
+    @property
+    def replicas(self) -> list[dict[str, Any]]:
+        """Checksums of parameters, for a comparison with other ranks."""
+        return [replica for check in self.all for replica in list(getattr(check, "replicas", ()))]
+
     def sightings(self) -> list[dict[str, Any]]:
         """All that was seen, as JSON values."""
         return [

@@ -32,6 +32,11 @@ class Models:
         count = f"{len(wanted):,} parameter{'' if len(wanted) == 1 else 's'}"
         return f"{count}: {shown}{more}" if shown else count
 
+    def names(self, parameters: list[torch.Tensor]) -> list[str]:
+        """The name of each of these; its number where no model has it."""
+        names = {id(leaf): name for model in self for name, leaf in model.named_parameters()}
+        return [names.get(id(leaf), str(number)) for number, leaf in enumerate(parameters)]
+
     def name(self, module: torch.nn.Module) -> str:
         """The place of a module in one that ran, with its class: "`encoder.norm` (`LayerNorm`)"."""
         kind = type(module).__name__

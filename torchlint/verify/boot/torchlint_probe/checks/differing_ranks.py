@@ -1,0 +1,101 @@
+"""Ranks that should have the same parameters do not: each trains a model of its own.
+
+Asks each rank of a process group for checksums of its parameters after a few of its first forty steps; they are
+compared when the run is over. Yes if some differ at one of these steps and at all later ones, two or more, and either
+`DistributedDataParallel`, which promises that they are the same, was given them, or they had moved and been the same at
+three of these steps before. Sharded parameters are left out.
+
+Source: "DistributedDataParallel, internal design" in PyTorch's documentation; "TrainCheck" (OSDI 2025), weights that
+silently diverge.
+"""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed
+
+from torchlint_probe.checks._names import Models, leaves_of
+from torchlint_probe.checks.check import Check
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_LOOKS = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40}
+"""Steps of an optimizer after which its parameters are looked at."""
+_ELEMENTS = 1_024
+_PARAMETERS = 200
+
+
+class DifferingRanks(Check):
+    """Notes checksums."""
+
+    name = "differing-ranks"
+    code = "TW403"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._models = Models()
+        self._promised: set[int] = set()
+        """The identities of parameters that were given to `DistributedDataParallel`."""
+        self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._made = 0
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self.replicas: list[dict[str, Any]] = []
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        hooks.replace(torch.nn.parallel.DistributedDataParallel, "__init__", _Hook(probe))
+
+    def wrapped(self, module: torch.nn.Module) -> None:
+        """A module was given to `DistributedDataParallel`."""
+        self._promised |= {id(leaf) for leaf in module.parameters()}
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        self._models.add(module)
+
+    def after_step(self, optimizer: Any) -> None:
+        if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() < 2:
+            return
+        if optimizer not in self._numbers:
+            self._numbers[optimizer] = self._made
+            self._made += 1
+        number = self._numbers[optimizer]
+        step = self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
+        if step in _LOOKS:
+            leaves = [
+                leaf for leaf in leaves_of(optimizer) if leaf.requires_grad and not hasattr(leaf, "_local_tensor")
+            ]
+            self.replicas.append(self._replica(optimizer, number, step, leaves[:_PARAMETERS]))
+
+    def _replica(self, optimizer: Any, number: int, step: int, leaves: list[torch.Tensor]) -> dict[str, Any]:
+        return {
+            "site": self.probe.made_at(optimizer),
+            "rank": distributed.get_rank(),
+            "optimizer": number,
+            "step": step,
+            "promised": bool(leaves) and all(id(leaf) in self._promised for leaf in leaves),
+            "names": self._models.names(leaves),
+            "sums": [_sum(leaf) for leaf in leaves],
+        }
+
+
+class _Hook:
+    """Around the making of a `DistributedDataParallel`."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], wrapper: Any, *args: Any, **kwargs: Any) -> None:
+        original(wrapper, *args, **kwargs)
+        self._probe.checks.tell_one(DifferingRanks, "wrapped", wrapper)
+
+
+def _sum(leaf: torch.Tensor) -> int:
+    values = leaf.detach().reshape(-1)[:_ELEMENTS].cpu().contiguous()
+    return zlib.crc32(values.view(torch.uint8).numpy().tobytes())

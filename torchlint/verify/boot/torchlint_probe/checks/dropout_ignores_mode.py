@@ -1,0 +1,76 @@
+"""Dropout is on although the module that calls it is in eval mode.
+
+Asks each call of `dropout` and of `scaled_dot_product_attention` that drops for the mode of the innermost module that
+runs. Yes if that was eval mode at three calls of a line or more. `F.dropout(x)` without `training=self.training` looks
+like this. Where dropout layers are put into training mode on purpose, as for Monte-Carlo dropout, the layer is the
+innermost module, and in training mode.
+
+Source: `torch.nn.functional.dropout` and `scaled_dot_product_attention` in PyTorch's documentation: the argument says
+whether to drop, not the mode.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from torch.nn import functional
+
+from torchlint_probe.checks.check import Check, Sighting
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_CALLS = 3
+
+
+class DropoutIgnoresMode(Check):
+    """Compares modes with arguments; also of calls without gradients, which modes of operators do not see."""
+
+    name = "dropout-ignores-mode"
+    code = "TL310"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._calls: Counter[int] = Counter()
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        hooks.listen(functional, "dropout", _Hook(probe, _drops))
+        hooks.listen(functional, "scaled_dot_product_attention", _Hook(probe, _drops_attention))
+
+    def dropped(self) -> None:
+        """Values are dropped."""
+        part = self.probe.forwards.inside.part
+        if part is not None and not part.training:
+            self._calls[self.probe.sites.here()] += 1
+
+    def sightings(self) -> Iterator[Sighting]:
+        for site, calls in list(self._calls.items()):
+            if calls >= _CALLS:
+                yield Sighting(site, f"dropout is on at {calls:,} calls in eval mode", {"calls": calls})
+
+
+def _drops(args: Any, kwargs: Any) -> bool:
+    share = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
+    return bool(share and kwargs.get("training", args[2] if len(args) > 2 else True))
+
+
+def _drops_attention(args: Any, kwargs: Any) -> bool:
+    return bool(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0))
+
+
+class _Hook:
+    """Around a function that may drop."""
+
+    def __init__(self, probe: Probe, drops: Callable[[Any, Any], bool]) -> None:
+        self._probe = probe
+        self._drops = drops
+
+    def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if self._probe.looking and self._drops(args, kwargs):
+            self._probe.checks.tell_one(DropoutIgnoresMode, "dropped")
+        return result
