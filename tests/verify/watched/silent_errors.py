@@ -70,9 +70,9 @@ class Strided(torch.optim.SGD):
 
 def update_of_a_copy():
     """Gradients are there, and updates go to copies (of the "success stories")."""
-    layer = nn.Linear(8, 1)
-    optimizer = Strided([layer.weight], lr=1e-2)  # seen: parameter-never-moves
-    train(layer, optimizer)
+    net = body()
+    optimizer = Strided(net.parameters(), lr=1e-2)  # seen: parameter-never-moves (`0.weight`)
+    train(net, optimizer)
 
 
 def pytorch_forum_84911():
@@ -125,12 +125,11 @@ def pytorch_51800():
 
 
 class Stuck(torch.optim.SGD):
-    """After a step without gradients, what was compiled for that one is used for all."""
+    """Goes on with what was compiled for a step without gradients."""
+
+    is_stuck = False
 
     def step(self):
-        self.is_stuck = getattr(self, "is_stuck", False) or all(
-            leaf.grad is None for group in self.param_groups for leaf in group["params"]
-        )
         if not self.is_stuck:
             super().step()
 
@@ -140,8 +139,7 @@ def pytorch_115607():
     net = body()
     optimizer = Stuck(net.parameters(), lr=1e-3)
     train(net, optimizer, steps=3)
-    optimizer.zero_grad()
-    optimizer.step()
+    optimizer.is_stuck = True
     train(net, optimizer)
 
 

@@ -14,7 +14,7 @@ def batch(rank):
     return x, x.sum(1, keepdim=True)
 
 
-def train(net, optimizer, rank, steps=12, change=lambda step: None):
+def train(net, optimizer, rank, steps=6, change=lambda step: None):
     for step in range(steps):
         optimizer.zero_grad()
         x, y = batch(rank)
@@ -36,7 +36,7 @@ def deepspeed_1801(rank):
 
     def change(step):
         average(net)
-        if rank and step > 5:
+        if rank and step > 2:
             nn.utils.clip_grad_norm_(net.parameters(), 0.01)
 
     train(net, optimizer, rank, change=change)
@@ -57,7 +57,7 @@ def pytorch_84803(rank):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)  # seen: differing-ranks
 
     def change(step):
-        if rank and step == 4:
+        if rank and step == 2:
             for leaf in net.parameters():
                 leaf.grad.zero_()
 
@@ -68,7 +68,7 @@ def pytorch_96600(rank):
     """One of two buckets of gradients is not exchanged."""
     net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)  # seen: differing-ranks (they were the same before)
-    train(net, optimizer, rank, change=lambda step: average(net if step < 6 else net[1]))
+    train(net, optimizer, rank, change=lambda step: average(net if step < 3 else net[1]))
 
 
 def baichuan2_86(rank):

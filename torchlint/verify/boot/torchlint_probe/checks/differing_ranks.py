@@ -41,8 +41,8 @@ class DifferingRanks(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._models = Models()
-        self._promised: set[int] = set()
-        """The identities of parameters that were given to `DistributedDataParallel`."""
+        self._wrappers: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        """All `DistributedDataParallel`."""
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._made = 0
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -52,9 +52,9 @@ class DifferingRanks(Check):
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         hooks.replace(torch.nn.parallel.DistributedDataParallel, "__init__", _Hook(probe))
 
-    def wrapped(self, module: torch.nn.Module) -> None:
-        """A module was given to `DistributedDataParallel`."""
-        self._promised |= {id(leaf) for leaf in module.parameters()}
+    def wrapped(self, wrapper: torch.nn.Module) -> None:
+        """A `DistributedDataParallel` is there."""
+        self._wrappers.add(wrapper)
 
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         self._models.add(module)
@@ -74,12 +74,13 @@ class DifferingRanks(Check):
             self.replicas.append(self._replica(optimizer, number, step, leaves[:_PARAMETERS]))
 
     def _replica(self, optimizer: Any, number: int, step: int, leaves: list[torch.Tensor]) -> dict[str, Any]:
+        promised = {id(leaf) for wrapper in list(self._wrappers) for leaf in wrapper.parameters()}
         return {
             "site": self.probe.made_at(optimizer),
             "rank": distributed.get_rank(),
             "optimizer": number,
             "step": step,
-            "promised": bool(leaves) and all(id(leaf) in self._promised for leaf in leaves),
+            "promised": bool(leaves) and promised.issuperset(map(id, leaves)),
             "names": self._models.names(leaves),
             "sums": [_sum(leaf) for leaf in leaves],
         }
