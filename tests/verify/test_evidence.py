@@ -29,7 +29,7 @@ def body() -> dict[str, Any]:
     }
     backward = {"site": 1, "count": 2, "retained": 0, "errors": {}, "first_error": 0}
     lists: tuple[str, ...] = ("optimizers", "forwards", "reads", "cuts", "retention", "caches", "reached")
-    lists += ("keeps", "clearings", "changes", "observed", "sightings", "calls", "replicas")
+    lists += ("keeps", "clearings", "changes", "observed", "sightings", "calls", "replicas", "spans")
     empty: dict[str, Any] = {name: [] for name in lists}
     return {
         "format": 1,

@@ -20,6 +20,7 @@ from tests.verify.nursery import Nursery
 from torchlint.files.source import SourceFile
 from torchlint.verify.folder import Folder, Limits
 from torchlint.verify.reports import json as json_report
+from torchlint.verify.reports import trace
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import confirmed
 from torchlint.verify.watch import comparing
@@ -180,6 +181,26 @@ def test_two_runs_part(tmp_path: Path, run: Callable[..., Verification]) -> None
     parted = run(script, names=["differing-runs"])
     assert [item.finding.name for item in parted.judged] == ["differing-runs"]
     assert parted.judged[0].finding.span.start.line < 9
+
+
+def test_a_trace_of_the_run(tmp_path: Path, nursery: Nursery) -> None:
+    """Data, forward, backward and step of each iteration, in this order and inside of it; findings are marks."""
+    script = tmp_path / "train.py"
+    script.write_text(LEARNING.format(rate=0.0, batches=40))
+    static = Static([SourceFile.read(script)], [], {})
+    command = [sys.executable, str(script)]
+    seen = watch(command, static, tmp_path, Limits(), DEFAULT, launcher=nursery.launch, is_traced=True)
+    events = json.loads(trace.render(seen))["traceEvents"]
+    spans = [event for event in events if event["ph"] == "X"]
+    kinds = [event["cat"] for event in spans]
+    assert [kinds.count(kind) for kind in ("iteration", "forward", "backward", "step")] == [40] * 4
+    iteration = next(event for event in spans if event["name"] == "step 3")
+    end = iteration["ts"] + iteration["dur"]
+    within = [event for event in spans if iteration["ts"] <= event["ts"] and event["ts"] + event["dur"] <= end]
+    assert [event["cat"] for event in within] == ["data", "forward", "backward", "iteration", "step"]
+    marks = [event for event in events if event["ph"] == "i"]
+    assert [mark["name"] for mark in marks] == ["zero-learning-rate"]
+    assert marks[0]["args"]["line"] == f"{script}:8"
 
 
 OUT_OF_MEMORY = """\

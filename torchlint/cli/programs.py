@@ -104,10 +104,22 @@ def ask(command: tuple[str, ...], limits: Limits, purpose: str, yes: bool, often
 
 def write_page(verification: Verification, path: Path) -> None:
     """Write the page of a report."""
-    from torchlint.files.atomic_write import WriteError, overwrite
     from torchlint.verify.reports import html
 
+    _write(path, html.render(verification))
+
+
+def write_trace(verification: Verification, path: Path) -> None:
+    """Write a trace of the run."""
+    from torchlint.verify.reports import trace
+
+    _write(path, trace.render(verification))
+
+
+def _write(path: Path, text: str) -> None:
+    from torchlint.files.atomic_write import WriteError, overwrite
+
     try:
-        overwrite(path, html.render(verification).encode())
+        overwrite(path, text.encode())
     except WriteError as error:
         raise Unwritten(str(error)) from None

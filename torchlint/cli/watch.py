@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from torchlint.cli.errors import UserError, errors_of_the_user
-from torchlint.cli.options import HELP, PathType, color_option, is_coloured, list_option, write
-from torchlint.cli.programs import announce, ask, budget_options, check_command, check_report, root_of, write_page
+from torchlint.cli.options import HELP, PathType, check_folder_of, color_option, is_coloured, list_option, write
+from torchlint.cli.programs import (
+    announce,
+    ask,
+    budget_options,
+    check_command,
+    check_report,
+    root_of,
+    write_page,
+    write_trace,
+)
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:
@@ -54,6 +63,12 @@ Exit codes:
     help="Write a page with code, what was seen, and plots.",
 )
 @click.option(
+    "--trace",
+    type=PathType(dir_okay=False),
+    metavar="FILE.json",
+    help="Write a trace of data, forward passes, backwards and steps, for ui.perfetto.dev, with findings as marks.",
+)
+@click.option(
     "--one-batch",
     is_flag=True,
     help="Let each DataLoader give its first batch again and again, for 200 steps, and say whether it is learned.",
@@ -83,6 +98,7 @@ def watch(
     is_list: bool,
     output_format: str,
     report: Path | None,
+    trace: Path | None,
     one_batch: bool,
     is_twice: bool,
     compare: Path | None,
@@ -118,6 +134,7 @@ def watch(
         raise click.UsageError("give the program to run, after `--`")
     checks, rules = _selected(select)
     check_report(report)
+    check_folder_of(trace)
     check_command(command)
     root = root_of(command)
     with errors_of_the_user():
@@ -129,7 +146,7 @@ def watch(
     ask(command, limits, f"{counted(len(static.sources), 'file')} of the project", yes, " twice" * is_twice)
     try:
         known = comparing.read(compare) if compare is not None else None
-        seen = run(command, static, root, limits, [*dict.fromkeys(names)], announce)
+        seen = run(command, static, root, limits, [*dict.fromkeys(names)], announce, is_traced=trace is not None)
     except comparing.ReportError as error:
         raise UserError(str(error)) from None
     except LaunchError as error:
@@ -143,6 +160,8 @@ def watch(
     write(render(output_format, seen, colour), None, colour)
     if report is not None:
         write_page(seen, report)
+    if trace is not None:
+        write_trace(seen, trace)
     ctx.exit(seen.exit_code)
 
 

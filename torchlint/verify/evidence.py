@@ -295,6 +295,17 @@ class Replica:
 
 
 @dataclass(frozen=True)
+class Span:
+    """Microseconds in which a process was waiting for data, in a forward pass, a backward or a step."""
+
+    kind: str
+    name: str
+    start: int
+    end: int
+    step: int
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What one process has seen."""
 
@@ -330,6 +341,7 @@ class Evidence:
     sightings: list[Sighting] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

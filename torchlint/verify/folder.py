@@ -46,10 +46,11 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Watched:
-    """What is looked at without a finding: for these rules, and by these checks of the probe."""
+    """What is looked at without a finding: for these rules, by these checks of the probe, and for a trace."""
 
     rules: Sequence[str]
     checks: Sequence[str]
+    is_traced: bool = False
 
 
 class FolderError(Exception):
@@ -103,6 +104,7 @@ class Folder:
             "compared": conditions is not None,
             "rules": [] if watched is None else list(watched.rules),
             "checks": [] if watched is None else list(watched.checks),
+            "is_traced": watched is not None and watched.is_traced,
         }
         (self.path / PLAN).write_text(json.dumps(plan), "utf-8")
         if conditions is not None:

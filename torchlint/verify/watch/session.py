@@ -41,14 +41,18 @@ def watch(
     checks: Sequence[str],
     announce: Callable[[str], None] = lambda text: None,
     launcher: Launcher = launch,
+    *,
+    is_traced: bool = False,
 ) -> Verification:
     """Run the program, twice if a check compares two runs, and say what it does wrong; raises `LaunchError`."""
     run = _Run(static)
     conditions = Conditions(_SEED) if twice.NAME in checks else None
-    first = _once(command, run, root, limits, checks, announce, launcher, conditions)
+    watched = Watched(proposals.RULES, checks, is_traced)
+    first = _once(command, run, root, limits, watched, announce, launcher, conditions)
     again = None
     if conditions is not None and not (first.ended and first.ended.signal):
-        again = _once(command, run, root, limits, [twice.NAME], announce, launcher, conditions)
+        compared = Watched(proposals.RULES, [twice.NAME])
+        again = _once(command, run, root, limits, compared, announce, launcher, conditions)
     judged = run.judged(first.evidence, None if again is None else twice.parting(first.evidence, again.evidence))
     seen = conclude(tuple(command), judged, first.ended, first.evidence, first.refused, first.booted, limits)
     notes = [*one_batch.notes(seen, checks), *_of_two_runs(first, again, judged)]
@@ -70,14 +74,14 @@ def _once(
     run: _Run,
     root: Path,
     limits: Limits,
-    checks: Sequence[str],
+    watched: Watched,
     announce: Callable[[str], None],
     launcher: Launcher,
     conditions: Conditions | None,
 ) -> _Once:
     folder = Folder()
     try:
-        folder.write_plan(run.claims, root, limits, conditions, Watched(proposals.RULES, checks))
+        folder.write_plan(run.claims, root, limits, conditions, watched)
         announce(f"evidence is in {folder.path} until the report")
         ended = launcher(command, folder, limits, {} if conditions is None else conditions.variables(os.environ))
         evidence, refused = folder.evidence()

@@ -16,6 +16,7 @@ from torchlint_probe.graphs import LiveGraphs
 from torchlint_probe.ledger import Ledger
 from torchlint_probe.sites import Sites
 from torchlint_probe.slots import Slot
+from torchlint_probe.spans import Spans
 
 _MODULES = 200
 
@@ -40,8 +41,13 @@ class Forwards:
         graphs: LiveGraphs,
         tell: Callable[..., object] | None = None,
         observe: Callable[[bool], object] = bool,
+        spans: Spans | None = None,
     ) -> None:
-        """`tell` hears of each outermost call that has ended, `observe` that one without gradients begins, or ends."""
+        """`tell` hears of each outermost call that has ended, `observe` that one without gradients begins, or ends.
+
+        `spans` are told how long outermost calls take.
+        """
+        self._spans = spans
         self._tell = tell
         self._observe = observe
         self.calls: Counter[tuple[int, int]] = Counter()
@@ -89,6 +95,7 @@ class Forwards:
         elif not was_inside:
             self._with_gradients.add(module)
         inside.module, inside.off = True, was_off or off
+        start = self._spans.now() if self._spans is not None else 0
         if off:
             self._observe(False)
         try:
@@ -99,6 +106,8 @@ class Forwards:
             inside.module, inside.off = was_inside, was_off
             if not was_inside:
                 inside.root = None
+        if self._spans is not None and not was_inside:
+            self._spans.add("forward", type(module).__name__, start)
         if self._graphs.wanted and not was_inside:
             self._graphs.come_out(output)
         if self._tell is not None and not was_inside:

@@ -16,7 +16,7 @@ class Plan:
     The deadline is a time of `time.monotonic`, which all processes of a machine share.
 
     What the program computes is `compared` with what another run of it does. Without a finding, evidence is collected
-    for these `rules`, and by these `checks`.
+    for these `rules`, and by these `checks`; spans of time if the run `is_traced`.
     """
 
     folder: str
@@ -32,6 +32,7 @@ class Plan:
     compared: bool
     rules: list[str]
     checks: list[str]
+    is_traced: bool
 
     @classmethod
     def read(cls, folder: str) -> Plan:
@@ -51,4 +52,5 @@ class Plan:
             data["compared"],
             data["rules"],
             data["checks"],
+            data["is_traced"],
         )

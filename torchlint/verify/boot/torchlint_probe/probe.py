@@ -42,6 +42,7 @@ from torchlint_probe.retention import Retention
 from torchlint_probe.sampling import Sampling
 from torchlint_probe.sites import Sites
 from torchlint_probe.snapshot import evidence
+from torchlint_probe.spans import Spans
 from torchlint_probe.steps import StepHooks
 from torchlint_probe.timeline import Timeline
 from torchlint_probe.upkeep import Anomaly, Caches
@@ -110,7 +111,8 @@ class Probe:
         self.operators = None if told is None else Operators(self, told, self.checks.every_call)
         self.hears_calls = bool(self.checks) or any(observer.hears_calls for observer in self.observers)
         tell = self._called if self.hears_calls else None
-        self.forwards = Forwards(self.sites, self.graphs, tell, self.observe_operators)
+        self.spans = Spans(self, plan.is_traced)
+        self.forwards = Forwards(self.sites, self.graphs, tell, self.observe_operators, self.spans)
         self.cuts = Cuts(self)
         self.retention = Retention()
         self.caches = Caches()
@@ -141,6 +143,7 @@ class Probe:
     def install(self) -> None:
         """Put the hooks in place."""
         hooks = self.hooks
+        self.spans.tap(hooks)
         hooks.replace(torch.autograd, "backward", BackwardHook(self))
         hooks.replace(Optimizer, "add_param_group", self._group_hook)
         hooks.replace(torch, "set_anomaly_enabled", self._anomaly_hook)

@@ -87,6 +87,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "sightings": probe.checks.sightings(),
         "calls": probe.checks.calls if probe.finished else [],
         "replicas": probe.checks.replicas,
+        "spans": list(probe.spans.all),
         "observed": [observer.evidence for observer in probe.observers],
         "stride": probe.timeline.stride,
         "series": [_finite(record) for record in list(probe.timeline.records)],

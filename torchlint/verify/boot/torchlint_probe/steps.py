@@ -53,6 +53,8 @@ class StepHooks:
         if stepping and (running := _running_steps()):
             del stepping[running - 1 :]  # of one that raised no hook told the end
         stepping.append(optimizer)
+        if len(stepping) == 1:
+            probe.spans.begin_step()
         probe.observe_operators(False)
         if probe.is_quiet or stepping.count(optimizer) > 1 or self._comes_after_hooks(optimizer):
             return None
@@ -127,4 +129,5 @@ class StepHooks:
             probe.checks.tell("after_step", optimizer)
         ledger = probe.ledgers.pass_by(optimizer) if probe.is_quiet else probe.ledgers.stepped(optimizer)
         if not stepping:
+            probe.spans.end_step(optimizer)
             probe.end_step(ledger)
