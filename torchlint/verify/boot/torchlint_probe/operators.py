@@ -33,6 +33,11 @@ class Origin(NamedTuple):
 _UNSEEN = Origin()
 
 
+def weak(module: torch.nn.Module | None) -> weakref.ref[torch.nn.Module] | None:
+    """A reference that does not keep a module alive."""
+    return None if module is None else weakref.ref(module)
+
+
 class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
     """A mode that is on while a step is looked at, in the thread that imported torch, and never in compiled code.
 
@@ -73,8 +78,7 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         except RuntimeError:  # a view that is no longer allowed to be asked, which is the program's business
             return
         if node is not None and _KEY not in node.metadata:
-            part = self._probe.forwards.inside.part
-            node.metadata[_KEY] = Origin(self._probe.sites.here(), None if part is None else weakref.ref(part))
+            node.metadata[_KEY] = Origin(self._probe.sites.here(), weak(self._probe.forwards.inside.part))
 
     def switch(self, on: bool) -> None:
         """Switch it on or off, where that can be done without disturbing other modes."""

@@ -2,7 +2,8 @@
 
 Asks each update of a `torch.amp.GradScaler` for its scale. Yes if it has fallen below 1, or if ten updates or more in
 a row had to leave their step out: the first few of a run are usual, since the scale begins high on purpose, and a scale
-below 1 makes small gradients smaller still. Most often a loss or gradient is infinite or not a number at every step.
+below 1 makes small gradients smaller still. Most often a loss or gradient is infinite or not a number at every step:
+the line is that of the operator that made the last of these, if `nonfinite-value` knows it, or else that of the update.
 
 Source: "Automatic Mixed Precision package, gradient scaling" and the AMP recipe's "Troubleshooting" in PyTorch's
 documentation.
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.checks.nonfinite_value import NonfiniteValue
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -54,7 +56,11 @@ class LossScaleCollapse(Check):
         if self._row >= _IN_A_ROW or scale < _LEAST:
             message = f"the scale has fallen to {scale:g} in {self._updates:,} updates, {self._row:,} times in a row"
             numbers = {"scale": scale, "updates": self._updates, "skipped_in_a_row": self._row}
-            self._seen = Sighting(self.probe.sites.here(), message, numbers, self.probe.steps)
+            maker = next((check.maker for check in self.probe.checks.all if isinstance(check, NonfiniteValue)), None)
+            site = self.probe.sites.here()
+            if maker is not None and maker[1].site:
+                message, site = f"{message}: `{maker[0]}` gives gradients that are not finite", maker[1].site
+            self._seen = Sighting(site, message, numbers, self.probe.steps)
 
     def sightings(self) -> Iterator[Sighting]:
         if self._seen is not None:

@@ -3,9 +3,9 @@
 Asks before each backward whether the loss is finite, and before each step whether the gradients are. Yes if one is
 not. The graph of such a loss is searched, in the order in which it was made, for the first value that it has saved and
 that is not finite: the line of the operator that made it is reported, with the module that it ran in, or that of the
-backward if it was not seen. Of gradients the first operator is reported whose backward gave one from finite ones. A
-step that a gradient scaler leaves out is none. Anomaly detection is not needed. On a GPU it is asked at the first ten
-steps and every tenth only.
+backward if it was not seen; if it has no graph, the next step is searched for the operator that makes one. Of gradients
+the first operator is reported whose backward gave one from finite ones. A step that a gradient scaler leaves out is
+none. Anomaly detection is not needed. On a GPU it is asked at the first ten steps and every tenth only.
 
 Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anomaly` in PyTorch's documentation.
 """
@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from torchlint_probe.checks._first_nan import FirstNan
 from torchlint_probe.checks._names import Models, leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.graphs import nodes
@@ -62,6 +63,10 @@ class NonfiniteValue(Check):
         self._flags: list[tuple[str, Origin, torch.Tensor]] = []
         """Operators, where they were called, and whether each made a gradient that is not finite of finite ones."""
         self._models = Models()
+        self._search = FirstNan(probe)
+
+    def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        self._search.operated(func, args, kwargs, result)
 
     @property
     def _asks(self) -> bool:
@@ -72,15 +77,30 @@ class NonfiniteValue(Check):
 
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         self._site, self._flags = site, []
+        self._end_search()
         if not self._asks:
             return
         bad = next((root for root in roots if not _is_finite(root)), None)
         if bad is not None:
             self._seen = self._of_loss(bad, site)
+            self._search.is_looking = self._seen is not None and self._seen.site == site
             return
         for node in nodes(roots):
             if node.name().startswith(_RISKY):
                 node.register_hook(_GradientOf(self._flags, str(node.name()), origin(node)))
+
+    def _end_search(self) -> None:
+        """What made a loss that is not a number had no graph: it was looked for in the step after it."""
+        if self._search.is_looking and self._search.found is not None and self._seen is not None:
+            name, made = self._search.found
+            message = f"the loss is not a number: `{name}` made the first value that is not, without a graph"
+            self._seen = Sighting(made.site, message + self._inside(made), {}, self._seen.first_step)
+        self._search.is_looking = False
+
+    @property
+    def maker(self) -> tuple[str, Origin] | None:
+        """The operator that gave the first gradient that is not finite in the last backward."""
+        return next(((name, where) for name, where, is_first in self._flags if bool(is_first)), None)
 
     def _of_loss(self, root: torch.Tensor, site: int) -> Sighting | None:
         node, what = _first_bad(root)
@@ -105,8 +125,7 @@ class NonfiniteValue(Check):
         if not bad:
             return
         weights = [leaf for leaf in bad if not _is_finite(leaf)]
-        made = next(((name, where) for name, where, is_first in self._flags if bool(is_first)), None)
-        self._flags = []
+        made, self._flags = self.maker, []
         count = f"the gradients of {len(bad):,} of {len(leaves):,} parameters are not finite, although the loss is"
         if made is not None and not weights:
             operator, where = made
@@ -178,9 +197,11 @@ def _makes(node: Any) -> bool:
     divisor, value = saved.get("_saved_other"), saved.get("_saved_self")
     if node.name().startswith("Div") and divisor is not None:
         return bool((divisor == 0).any())
-    if node.name().startswith(("Log", "Pow", "Reciprocal")) and value is not None:
-        return bool((value <= 0).any())
-    return False
+    if value is None or not node.name().startswith(("Log", "Pow", "Reciprocal")):
+        return False
+    if node.name().startswith("Pow"):
+        return not _is_finite(value.pow(getattr(node, "_saved_exponent", 1)))
+    return bool((value <= 0).any() if node.name().startswith("Log") else (value == 0).any())
 
 
 def _maker(node: Any, name: str, value: torch.Tensor) -> tuple[Any, str]:

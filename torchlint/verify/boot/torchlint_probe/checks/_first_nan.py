@@ -1,0 +1,38 @@
+"""The first operator that makes a value that is not a number of values that are: also of values without a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchlint_probe.operators import Origin, weak
+
+if TYPE_CHECKING:
+    from torchlint_probe.probe import Probe
+
+
+class FirstNan:
+    """Looks only while it is told to: it reads all that operators get and give."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self.is_looking = False
+        self.found: tuple[str, Origin] | None = None
+
+    def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """An operator was called."""
+        if self.is_looking and self.found is None and _is_nan(result):
+            if not any(_is_nan(item) for item in _tensors((*args, *kwargs.values()))):
+                made = Origin(self._probe.sites.here(), weak(self._probe.forwards.inside.part))
+                self.found = str(getattr(func, "__name__", "?")), made
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and bool(torch.isnan(value.detach()).any())
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        yield from value if isinstance(value, (list, tuple)) else (value,)
