@@ -68,12 +68,13 @@ class Modes(LineObserver):
 
     def before_step(self, optimizer: Any, evaluates: bool) -> None:
         for module, mode in list(self._modules.items()):
-            if mode and _trains(optimizer, module):
+            if mode and trains(optimizer, module):
                 self.counts[mode] += 1
                 self._modules[module] = ""
 
 
-def _trains(optimizer: Any, module: nn.Module) -> bool:
+def trains(optimizer: Any, module: nn.Module) -> bool:
+    """Whether an optimizer holds parameters of a module."""
     held = {id(leaf) for group in optimizer.param_groups for leaf in group["params"]}
     return any(id(leaf) in held for leaf in module.parameters())
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
-from torchlint_probe.modes import depends_on_mode
+from torchlint_probe.modes import depends_on_mode, trains
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -56,16 +55,15 @@ class TrainingInEvalMode(Check):
             self._modes[module] = module.training
 
     def before_step(self, optimizer: Any) -> None:
-        held = set(map(id, leaves_of(optimizer)))
         for module, training in list(self._modes.items()):
-            if held.isdisjoint(map(id, module.parameters())):
-                continue
+            row = self._row.get(module, -1)
+            if row == (0 if training else -1) or not trains(optimizer, module):
+                continue  # it is where it was, or another optimizer's
             del self._modes[module]
+            self._row[module] = 0 if training else row + 1
             if training:
-                self._row[module] = 0
                 self._seen.pop(self._switched.get(module, 0), None)
-            elif module in self._row:
-                self._row[module] += 1
+            else:
                 self._judge(module)
 
     def _judge(self, module: torch.nn.Module) -> None:
