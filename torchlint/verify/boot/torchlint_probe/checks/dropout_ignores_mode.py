@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.nn import functional
 
 from torchlint_probe.checks.check import Check, Sighting
@@ -40,11 +41,15 @@ class DropoutIgnoresMode(Check):
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         hooks.listen(functional, "dropout", _Hook(probe, _drops))
         hooks.listen(functional, "scaled_dot_product_attention", _Hook(probe, _drops_attention))
+        # TorchScript knows built-in functions by their identity.
+        torch.jit._builtins._register_builtin(
+            functional.scaled_dot_product_attention, "aten::scaled_dot_product_attention"
+        )
 
-    def dropped(self) -> None:
-        """Values are dropped."""
+    def called_to_drop(self, is_on: Callable[[Any, Any], bool], args: Any, kwargs: Any) -> None:
+        """A function that may drop was called."""
         part = self.probe.forwards.inside.part
-        if part is not None and not part.training:
+        if part is not None and not part.training and is_on(args, kwargs):
             self._calls[self.probe.sites.here()] += 1
 
     def sightings(self) -> Iterator[Sighting]:
@@ -71,6 +76,6 @@ class _Hook:
 
     def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        if self._probe.looking and self._drops(args, kwargs):
-            self._probe.checks.tell_one(DropoutIgnoresMode, "dropped")
+        if self._probe.looking:
+            self._probe.checks.tell_one(DropoutIgnoresMode, "called_to_drop", self._drops, args, kwargs)
         return result

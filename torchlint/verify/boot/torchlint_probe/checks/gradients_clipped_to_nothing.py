@@ -21,6 +21,7 @@ import torch
 from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks._updates import Updates
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.contained import contained
 from torchlint_probe.values import dense
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class GradientsClippedToNothing(Check):
                 yield Sighting(site, message, {"left": share, "update": update, "calls": len(line.shares)}, 0)
 
 
+@torch.no_grad()
 def _norm(leaves: Collection[torch.Tensor]) -> float:
     gradients = [dense(leaf.grad).detach().float() for leaf in leaves if leaf.grad is not None]
     norms = [norm.to("cpu") for norm in torch._foreach_norm(gradients)] if gradients else []
@@ -112,15 +114,22 @@ class _Hook:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
 
+    @property
+    def trouble_of(self) -> Probe:
+        return self._probe
+
     def __call__(self, original: Callable[..., Any], parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        wants = self._probe.looking and any(
-            isinstance(check, GradientsClippedToNothing) and check.wants() for check in self._probe.checks.all
-        )
-        if not wants:
-            return original(parameters, *args, **kwargs)
-        leaves = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        with torch.no_grad():
-            before = _norm(leaves)
-        result = original(leaves, *args, **kwargs)
-        self._probe.checks.tell_one(GradientsClippedToNothing, "clipped", leaves, before)
+        if not isinstance(parameters, torch.Tensor):
+            parameters = list(parameters) or iter(())  # PyTorch warns of a generator of nothing
+        leaves = [parameters] if isinstance(parameters, torch.Tensor) else parameters
+        before = self._measure(leaves) if self._probe.looking else None
+        result = original(parameters, *args, **kwargs)
+        if before:
+            self._probe.checks.tell_one(GradientsClippedToNothing, "clipped", leaves, before)
         return result
+
+    @contained
+    def _measure(self, leaves: Collection[torch.Tensor]) -> float | None:
+        """The norm of the gradients, if the line that clips is to be looked at."""
+        checks = (check for check in self._probe.checks.all if isinstance(check, GradientsClippedToNothing))
+        return _norm(leaves) if any(check.wants() for check in checks) else None

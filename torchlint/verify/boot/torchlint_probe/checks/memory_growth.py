@@ -88,6 +88,8 @@ class MemoryGrowth(Check):
         self._passes.drawn = weakref.ref(iterator)
 
     def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if self.probe.steps > self._looked_at:
+            return
         if self._kept and (isinstance(result, torch.Tensor) or getattr(func, "__name__", "") != "__get__"):
             self._read(args)  # to ask for a shape or a graph reads no value
             self._read(kwargs.values())

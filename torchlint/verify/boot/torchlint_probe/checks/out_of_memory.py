@@ -67,6 +67,8 @@ class OutOfMemory(Check):
     def _of_graphs(self, traceback: TracebackType | None, others: set[int]) -> Counter[int]:
         """Bytes that graphs have saved, by the site that made them: of all graphs that a frame of the error holds."""
         counts: Counter[int] = Counter()
+        if self.probe.saved_hooks:
+            return counts  # to ask a graph would run code of the program
         for node in nodes([tensor for tensor in _held(traceback) if tensor.grad_fn is not None]):
             for tensor in saved(node):
                 if _storage(tensor) not in others:
