@@ -46,7 +46,7 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
 
     def __init__(self, probe: Probe, told: Mapping[Any, Sequence[Operated]], always: Sequence[Operated]) -> None:
         super().__init__()
-        self._always = always
+        self._always = list(always)
         self._probe = probe
         self._told = told
         self._thread = 0
@@ -79,6 +79,13 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
             return
         if node is not None and _KEY not in node.metadata:
             node.metadata[_KEY] = Origin(self._probe.sites.here(), weak(self._probe.forwards.inside.part))
+
+    def listen(self, operated: Operated, on: bool) -> None:
+        """Tell somebody of all calls from now on, or no more."""
+        if on and operated not in self._always:
+            self._always.append(operated)
+        elif not on and operated in self._always:
+            self._always.remove(operated)
 
     def switch(self, on: bool) -> None:
         """Switch it on or off, where that can be done without disturbing other modes."""

@@ -18,12 +18,17 @@ class FirstNan:
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self.is_looking = False
         self.found: tuple[str, Origin] | None = None
 
-    def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def look(self, on: bool) -> None:
+        """Begin to look, or end."""
+        self.found = None
+        if self._probe.operators is not None:
+            self._probe.operators.listen(self._operated, on)
+
+    def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """An operator was called."""
-        if self.is_looking and self.found is None and _is_nan(result):
+        if self.found is None and _is_nan(result):
             if not any(_is_nan(item) for item in _tensors((*args, *kwargs.values()))):
                 made = Origin(self._probe.sites.here(), weak(self._probe.forwards.inside.part))
                 self.found = str(getattr(func, "__name__", "?")), made

@@ -65,9 +65,6 @@ class NonfiniteValue(Check):
         self._models = Models()
         self._search = FirstNan(probe)
 
-    def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        self._search.operated(func, args, kwargs, result)
-
     @property
     def _asks(self) -> bool:
         return self._seen is None and (self.probe.meter.device == "cpu" or self.probe.is_measured)
@@ -83,7 +80,7 @@ class NonfiniteValue(Check):
         bad = next((root for root in roots if not _is_finite(root)), None)
         if bad is not None:
             self._seen = self._of_loss(bad, site)
-            self._search.is_looking = self._seen is not None and self._seen.site == site
+            self._search.look(self._seen is not None and self._seen.site == site)
             return
         for node in nodes(roots):
             if node.name().startswith(_RISKY):
@@ -91,11 +88,11 @@ class NonfiniteValue(Check):
 
     def _end_search(self) -> None:
         """What made a loss that is not a number had no graph: it was looked for in the step after it."""
-        if self._search.is_looking and self._search.found is not None and self._seen is not None:
+        if self._search.found is not None and self._seen is not None:
             name, made = self._search.found
             message = f"the loss is not a number: `{name}` made the first value that is not, without a graph"
             self._seen = Sighting(made.site, message + self._inside(made), {}, self._seen.first_step)
-        self._search.is_looking = False
+        self._search.look(False)
 
     @property
     def maker(self) -> tuple[str, Origin] | None:
