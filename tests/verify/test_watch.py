@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import pytest
 from tests.verify.nursery import Nursery
 from torchlint.files.source import SourceFile
 from torchlint.verify.folder import Folder, Limits
+from torchlint.verify.launch import Ended
 from torchlint.verify.reports import json as json_report
 from torchlint.verify.reports import trace
 from torchlint.verify.session import Judged, Verification
@@ -240,6 +241,27 @@ def test_an_account_of_memory_that_ran_out(
     assert numbers["graphs"] >= 10 * graph if keeps else numbers["graphs"] < 2 * graph
     assert numbers["grown"] > 0.9 * graph if keeps else numbers["grown"] < graph
     assert not [item.trouble for item in seen.evidence if item.trouble]
+
+
+def test_sets_of_texts_have_another_order_in_the_second_run(
+    tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the user has said in which order they are."""
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n")
+    seen: list[str] = []
+
+    def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Mapping[str, str] | None) -> Ended:
+        seen.append((variables or {})["PYTHONHASHSEED"])
+        ended: Ended = nursery.launch(command, folder, limits, variables)
+        return ended
+
+    static = Static([SourceFile.read(script)], [], {})
+    for orders in (["0", "1"], ["5", "5"]):
+        seen.clear()
+        watch([sys.executable, str(script)], static, tmp_path, Limits(), ["differing-runs"], launcher=launch)
+        assert seen == orders
+        monkeypatch.setenv("PYTHONHASHSEED", "5")
 
 
 def test_only_what_is_new_counts_beside_an_earlier_report(tmp_path: Path) -> None:

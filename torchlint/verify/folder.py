@@ -32,16 +32,20 @@ class Limits:
 class Conditions:
     """What runs that are compared have in common: a seed; and what not: texts that run in place of files.
 
-    The texts are by the real paths of the files.
+    The texts are by the real paths of the files. Runs with another `order` may have sets in another order.
     """
 
     seed: int
     texts: Mapping[str, bytes] = field(default_factory=dict)
+    order: int = 0
 
     def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
         """What they add to an environment: the order of sets, and a pytest that lets Python load its test modules."""
         options = f"{environment.get('PYTEST_ADDOPTS', '')} --assert=plain".strip()
-        return {"PYTHONHASHSEED": environment.get("PYTHONHASHSEED", str(self.seed)), "PYTEST_ADDOPTS": options}
+        return {
+            "PYTHONHASHSEED": environment.get("PYTHONHASHSEED", str(self.seed + self.order)),
+            "PYTEST_ADDOPTS": options,
+        }
 
 
 @dataclass(frozen=True)

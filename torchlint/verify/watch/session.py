@@ -52,7 +52,8 @@ def watch(
     again = None
     if conditions is not None and not (first.ended and first.ended.signal):
         compared = Watched(proposals.RULES, [twice.NAME])
-        again = _once(command, run, root, limits, compared, announce, launcher, conditions)
+        reordered = replace(conditions, order=1)
+        again = _once(command, run, root, limits, compared, announce, launcher, reordered)
     judged = run.judged(first.evidence, None if again is None else twice.parting(first.evidence, again.evidence))
     seen = conclude(tuple(command), judged, first.ended, first.evidence, first.refused, first.booted, limits)
     notes = [*one_batch.notes(seen, checks), *_of_two_runs(first, again, judged)]

@@ -2,7 +2,8 @@
 
 Asks each operator that the program's Python code calls, in both runs, for checksums of what it gets and gives, and
 compares them in their order. Yes at the first that differs: the operator itself, if it got the same, or what made its
-input, if that was other data. Up to twenty thousand calls are compared. It is asked with `--twice` only.
+input, if that was other data. Sets of texts are in another order in the second run, as they are from one run to the
+next without `PYTHONHASHSEED`. Up to twenty thousand calls are compared. It is asked with `--twice` only.
 
 Source: "Reproducibility" in PyTorch's documentation.
 """
