@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from torchlint.verify.evidence import Call, Evidence, Sighting
 
 NAME = "differing-runs"
+_OF_DATA = ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")
+"""Operators that make tensors of what is no tensor."""
 _RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal", "uniform", "exponential")
 
 
@@ -29,7 +31,7 @@ def _place(evidence: Evidence, call: Call) -> tuple[object, ...]:
 
 
 def _said(evidence: Evidence, call: Call, got_the_same: bool) -> str:
-    if not got_the_same:
+    if not got_the_same or call.name in _OF_DATA:
         likely = "data that a loader's workers or NumPy make without the seed, or the order of files or sets"
         return f"`{call.name}` gets other values here in a second run with the same seed: likely {likely}"
     if any(part in call.name for part in _RANDOM):
