@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property, partial
 
-from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import Branch, Compute, Fresh
 from torchlint.model.program import Program, Trace
 from torchlint.model.shapes import layers
 from torchlint.model.shapes.case import Case, Operation, Stop
+from torchlint.model.shapes.handled import is_handled, measures
 from torchlint.model.shapes.scope import ROOT, Scope
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
 from torchlint.model.values import Module, Tensor, Unknown, Value, resolved
@@ -19,9 +19,6 @@ from torchlint.syntax.python_ast import Site, dotted, site_of
 
 MAX_CASES = 24
 """Cases of one value; with more, nothing is known of it."""
-_MEASURES = frozenset("shape size dim ndim ndimension numel len dtype is_floating_point".split())
-_TESTS = (ast.If, ast.IfExp, ast.While, ast.Match)
-_ANNOUNCED = LazyPattern(r"(?i)#.*\b(?:errors?|fails?|raises?|won't work|(?:does not|doesn't) (?:work|match|fit))\b")
 _Question = Callable[[Case], Evaluated]
 
 
@@ -51,7 +48,9 @@ class Shapes:
                 found[misfit.site] = misfit
         own = {misfit.site for misfit in found.values() if not misfit.related}
         sure = [misfit for misfit in found.values() if not misfit.related or misfit.related[0][0] not in own]
-        return sorted((misfit for misfit in sure if not self._is_handled(misfit.site)), key=lambda misfit: misfit.site)
+        return sorted(
+            (misfit for misfit in sure if not is_handled(self._program.tree, misfit.site)), key=lambda item: item.site
+        )
 
     # -- cases ----------------------------------------------------------------------------------------
 
@@ -135,27 +134,7 @@ class Shapes:
     def _asks(self, site: Site) -> bool:
         """Whether the condition at a site asks for shapes or types."""
         node = self._program.tree.node(site)
-        test = getattr(node, "test", None) or getattr(node, "subject", None)
-        return test is not None and any(
-            (isinstance(item, ast.Attribute) and item.attr in _MEASURES)
-            or (isinstance(item, ast.Name) and item.id in ("len", "isinstance"))
-            for item in ast.walk(test)
-        )
-
-    def _is_handled(self, site: Site) -> bool:
-        """Whether somebody waits for the error: a `try`, a test that wants it, a comment that says so."""
-        tree = self._program.tree
-        if any(_ANNOUNCED.search(line) for line in tree.source.lines[max(site.line - 2, 0) : site.end_line]):
-            return True
-        node = tree.node(site)
-        for item in tree.ancestors(node):
-            if isinstance(item, ast.Try) and item.handlers:
-                return True
-            if isinstance(item, (ast.With, ast.AsyncWith)) and any("aises" in tree.code(it) for it in item.items):
-                return True
-            if isinstance(item, _TESTS) and self._asks(site_of(item)):
-                return True
-        return False
+        return measures(getattr(node, "test", None) or getattr(node, "subject", None))
 
     # -- what nobody can follow ---------------------------------------------------------------------------
 

@@ -1,0 +1,93 @@
+"""Errors that somebody waits for, or that a check before them has announced: nobody is told of these."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, called_name
+
+MEASURES = frozenset("shape size dim ndim ndimension numel len dtype is_floating_point".split())
+_TESTS = (ast.If, ast.IfExp, ast.While, ast.Match)
+_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_ANNOUNCED = LazyPattern(r"(?i)#.*\b(?:errors?|fails?|raises?|won't work|(?:does not|doesn't) (?:work|match|fit))\b")
+
+
+def is_handled(tree: PythonTree, site: Site) -> bool:
+    """Whether somebody waits for an error at a site of a file, or of one that it calls: a `try`, a test that wants it,
+    a comment that says so, a check of sizes that leaves before it."""
+    places = [(tree, tree.node(site.here))]
+    if site.inner is not None:
+        places.append((site.inner.tree, tree.node(site)))
+    lines = tree.source.lines[max(site.line - 2, 0) : site.end_line]
+    return any(map(_ANNOUNCED.search, lines)) or any(_is_waited_for(*place) for place in places)
+
+
+def measures(test: ast.AST | None) -> bool:
+    """Whether a condition asks for shapes or types."""
+    return test is not None and any(
+        (isinstance(item, ast.Attribute) and item.attr in MEASURES)
+        or (isinstance(item, ast.Name) and item.id in ("len", "isinstance"))
+        for item in ast.walk(test)
+    )
+
+
+def _is_waited_for(tree: PythonTree, node: ast.AST) -> bool:
+    below = node
+    for item in tree.ancestors(node):
+        if (isinstance(item, ast.Try) and item.handlers) or _expects_error(tree, item):
+            return True
+        if isinstance(item, _TESTS) and measures(getattr(item, "test", None) or getattr(item, "subject", None)):
+            return True
+        if isinstance(below, ast.stmt) and any(_checks(tree, one, _names(below)) for one in _before(tree, below)):
+            return True
+        if isinstance(item, FUNCTIONS) and _is_called_to_fail(tree, item.name):
+            return True
+        below = item
+    return False
+
+
+def _expects_error(tree: PythonTree, item: ast.AST) -> bool:
+    """Whether it is `with pytest.raises(...)` or the like."""
+    return isinstance(item, (ast.With, ast.AsyncWith)) and any("aises" in tree.code(it) for it in item.items)
+
+
+def _is_called_to_fail(tree: PythonTree, name: str) -> bool:
+    """Whether a function of this name is called where an error is expected."""
+    calls = (call for call in tree.of_type(ast.Call) if called_name(call) == name)
+    return any(_expects_error(tree, item) for call in calls for item in tree.ancestors(call))
+
+
+def _before(tree: PythonTree, statement: ast.stmt) -> Iterator[ast.AST]:
+    """The statements before one in its block."""
+    for item in tree.block(statement):
+        if item is statement:
+            return
+        yield item
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+
+
+def _checks(tree: PythonTree, statement: ast.AST, used: set[str]) -> bool:
+    """Whether a statement asks for the shapes of what is used behind it, and may leave: itself, or in a function of
+    the file that it calls."""
+    if used.isdisjoint(_names(statement)):
+        return False
+    if _leaves(statement):
+        return True
+    value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+    if not isinstance(value, ast.Call):
+        return False
+    name = called_name(value)
+    functions = (item for item in tree.of_type(*FUNCTIONS) if item.name == name)
+    return any(_leaves(item) for function in functions for item in function.body)
+
+
+def _leaves(statement: ast.AST) -> bool:
+    """Whether a statement leaves where shapes are not what they should be."""
+    if isinstance(statement, ast.Assert):
+        return measures(statement.test)
+    return isinstance(statement, ast.If) and isinstance(statement.body[-1], _LEAVING) and measures(statement.test)
