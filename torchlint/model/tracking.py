@@ -103,7 +103,7 @@ class Tracking:
         self._answers.clear()
         for value in self.graph(loss):
             if isinstance(value, Unknown) and value.origin == "call" and value.mode is GradMode.ON:
-                if value.callee is not None and called_like_module(value.callee):
+                if value.callee is not None and is_forward(value):
                     self.backpropagated.add(value)
                     self.trained.update((resolved(value.callee), value.site))
         self._answers.clear()
@@ -355,10 +355,14 @@ def called_like_module(callee: Value) -> bool:
 
 
 def is_forward(value: Value) -> bool:
-    """Whether a value is what a module made, by what is known of it or by its name."""
+    """Whether a value is what a module made, by what is known of it or by its name: what is given a module is none."""
     if isinstance(value, Tensor):
         return value.op == "module"
-    return isinstance(value, Unknown) and value.callee is not None and called_like_module(value.callee)
+    if not isinstance(value, Unknown) or value.callee is None or not called_like_module(value.callee):
+        return False
+    owners = {resolved(item) for item in value.callee.parents}
+    given = (item for item in value.parents if resolved(item) not in owners)
+    return is_module(value.callee) is Answer.YES or not any(is_module(item) is Answer.YES for item in given)
 
 
 def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
@@ -366,7 +370,7 @@ def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
     for value in graph:
         if isinstance(value, Tensor) and value.op == "module":
             yield resolved(value.parents[0])
-        elif isinstance(value, Unknown) and value.callee is not None and called_like_module(value.callee):
+        elif isinstance(value, Unknown) and value.callee is not None and is_forward(value):
             yield resolved(value.callee)
 
 
