@@ -221,9 +221,25 @@ class EvaluationWithGrad(Rule):
         return any(loop in value.loops or (isinstance(value, values.Phi) and value.loop is loop) for value in made)
 
     def _grows(self, forward: module_modes.Pass) -> bool:
-        """Whether a forward pass takes, with its graph, what it gave in the iteration before."""
+        """Whether a forward pass takes, with its graph, what it gave in the iteration before: not through a call that
+        may do anything with it, as an environment's `step` does."""
         given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
-        return any(forward.value in self.model.tracking.graph(item) for item in given)
+        seen, pending = set[values.Value](), list(given)
+        while pending:
+            value = pending.pop()
+            if value is forward.value:
+                return True
+            if value not in seen and self._passes_graph_on(value):
+                seen.add(value)
+                pending += tracking.graph_inputs(value) if isinstance(value, values.Tensor) else value.parents
+        return False
+
+    def _passes_graph_on(self, value: values.Value) -> bool:
+        """Whether what a value is made of gets to it with its graph, as far as anybody can tell."""
+        if isinstance(value, values.Unknown):
+            return value.origin in ("attribute", "element") or tracking.is_forward(value)
+        is_known = isinstance(value, (values.Phi, values.Container))
+        return is_known or self.model.tracking.tracked(value) is not values.Answer.NO
 
     def _name(self, forward: module_modes.Pass) -> str:
         call = self.model.tree.node(forward.site)
