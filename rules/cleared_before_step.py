@@ -41,7 +41,8 @@ class ClearedBeforeStep(Rule):
 
     ## What it does
     Finds a `zero_grad` that stands, on every path, between a `backward` and the `step` of the same optimizer; also in
-    callbacks, in a hook that runs before the step, and in a `step` that the program defines.
+    callbacks, in a hook that runs before the step, and in a `step` that the program defines. Nothing is said where an
+    exception handler clears: a step that failed is undone.
 
     ## Why is this bad?
     The step sees no gradient: with SGD the weights do not move at all, with momentum or weight decay they move
@@ -167,7 +168,8 @@ class ClearedBeforeStep(Rule):
             if unknown or len(cleared) < len(pending):
                 continue
             for clear, backward in sorted(cleared, key=lambda pair: (pair[0].order, pair[1].order)):
-                if not self._may_be_filled_again(trace, clear, step):
+                after_failure = set(events.handlers(clear.path)) - set(events.handlers(backward.path))
+                if not after_failure and not self._may_be_filled_again(trace, clear, step):
                     yield ClearedGradients(clear, backward, step)
 
     def _may_be_filled_again(self, trace: program.Trace, clear: events.Clear, step: events.Step) -> bool:

@@ -108,6 +108,8 @@ class EmptyCacheInLoop(Rule):
                     yield emptied
 
     def _in_loop(self, trace: program.Trace, event: events.EmptyCache, loop: events.Loop) -> CacheEmptied | None:
+        if events.handlers(event.path[len(loop.path) :]):
+            return None
         calls = event.calls[: loop.depth]
         beside = [probe for probe in trace.of(events.MemoryProbe) if probe.calls[: loop.depth] == calls]
         iteration = self._iteration(trace, loop)
@@ -136,6 +138,8 @@ class EmptyCacheInLoop(Rule):
     def _per_batch(self, trace: program.Trace, event: events.EmptyCache) -> CacheEmptied | None:
         """In a function without a loop that goes backward, and by its name does so for a batch."""
         if trace.root is None or trace.called or not _PER_BATCH.search(trace.root.name):
+            return None
+        if events.handlers(event.path):
             return None
         from ._iterations import generates, reads_memory
 

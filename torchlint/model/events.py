@@ -351,6 +351,11 @@ def exclusive(first: Path, second: Path) -> bool:
     return False
 
 
+def handlers(path: Path) -> Path:
+    """The handlers of exceptions that a path leads through."""
+    return tuple((branch, arm) for branch, arm in path if isinstance(branch, Try))
+
+
 def apart(first: Event, second: Event) -> bool:
     """Whether two events never happen in one pass: on different arms, or one after the arm of the other has left."""
     return (
