@@ -16,6 +16,8 @@ from torchlint.syntax import python_ast
 _CHANGES = re.compile(r"epoch|step|iter|round|time|rand|rng|info|state", re.IGNORECASE)
 """Names that may stand for another number in each epoch or worker."""
 _INSTEAD = "torch.initial_seed() % 2**32"
+_BEFORE_WORKERS = 5
+"""Arguments of a `DataLoader` that come before the number of workers."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,9 @@ class CalledInit:
 
 @dataclass(frozen=True)
 class RepeatedSeed:
-    """`seeding` takes a seed that is the same in every worker, or (`by_worker`) in every epoch."""
+    """`seedings` take a seed that is the same in every worker, or (`by_worker`) in every epoch."""
 
-    seeding: python_ast.Site
+    seedings: tuple[python_ast.Site, ...]
     loader: python_ast.Site
     by_worker: bool
 
@@ -48,7 +50,7 @@ class WorkerSeeding(Rule):
 
     ## What it does
     Finds a `worker_init_fn` that is called instead of handed over, one that seeds every worker or every epoch with the
-    same number, and a random generator that a dataset keeps and each worker copies.
+    same number (once a function, where the loader has workers), and a random generator that a dataset keeps and each worker copies.
 
     ## Why is this bad?
     PyTorch seeds `random`, `numpy` and `torch` in each worker, differently in each epoch. A seed that does not depend
@@ -114,15 +116,26 @@ class WorkerSeeding(Rule):
             yield CalledInit(python_ast.site_of(given))
             return
         options = {item.arg: item.value for item in loader.keywords}
-        workers = options.get("num_workers")
-        if isinstance(workers, ast.Constant) and not workers.value:
+        function = self._function(given)
+        if function is None or self._has_no_workers(loader, options):
             return
         lives_on = not python_ast.is_literal(options.get("persistent_workers", ast.Constant(False)), False)
-        function = self._function(given)
-        for seeding in self._seedings(function) if function is not None else ():
-            by_worker = self._is_fixed(seeding, function) if function is not None else None
+        found: dict[bool, list[python_ast.Site]] = {}
+        for seeding in self._seedings(function):
+            by_worker = self._is_fixed(seeding, function)
             if by_worker is False or (by_worker is True and not lives_on):
-                yield RepeatedSeed(python_ast.site_of(seeding), python_ast.site_of(loader), by_worker)
+                found.setdefault(by_worker, []).append(python_ast.site_of(seeding))
+        for by_worker, seedings in found.items():
+            yield RepeatedSeed(tuple(seedings), python_ast.site_of(loader), by_worker)
+
+    def _has_no_workers(self, loader: ast.Call, options: dict[str | None, ast.expr]) -> bool:
+        """Whether a loader has no workers, or none that anybody asks for: then nobody calls the function."""
+        workers = options.get("num_workers")
+        if isinstance(workers, ast.Name):
+            workers = names.only_value(workers, self.model.definitions)
+        if workers is None:
+            return not ({"num_workers", None} & options.keys() or len(loader.args) > _BEFORE_WORKERS)
+        return isinstance(workers, ast.Constant) and not workers.value
 
     def _returns_none(self, call: ast.Call) -> bool:
         """Whether a call surely gives None: it seeds, or is of a function of the file that returns nothing."""
@@ -230,14 +243,15 @@ class WorkerSeeding(Rule):
     def report_RepeatedSeed(self, repeated: RepeatedSeed) -> None:
         every = "worker gets the same seed in every epoch" if repeated.by_worker else "every worker gets the same seed"
         every = f"each {every}" if repeated.by_worker else every
+        first, *others = repeated.seedings
         self.report(
-            repeated.seeding,
+            first,
             f"{every}: random numbers repeat, though PyTorch has seeded the worker",
-            related=[(repeated.loader, "the loader is made here")],
+            related=[(site, "and here") for site in others] + [(repeated.loader, "the loader is made here")],
             help=f"delete it, or seed with `{_INSTEAD}`",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
-            fix=self._fix(repeated.seeding),
+            fix=self._fix(repeated.seedings),
         )
 
     def report_CopiedGenerator(self, copied: CopiedGenerator) -> None:
@@ -250,18 +264,15 @@ class WorkerSeeding(Rule):
             confidence=Confidence.MEDIUM,
         )
 
-    def _fix(self, site: python_ast.Site) -> edits.Change | None:
+    def _fix(self, sites: tuple[python_ast.Site, ...]) -> edits.Change | None:
         """The seed that PyTorch has given the worker."""
-        call = self.model.tree.node(site)
-        if not isinstance(call, ast.Call) or not call.args:
-            return None
-        written = self.written(python_ast.site_of(call.args[0]))
+        calls = [call for site in sites if isinstance(call := self.model.tree.node(site), ast.Call) and call.args]
+        written = [self.written(python_ast.site_of(call.args[0])) for call in calls]
+        replaced = [edits.Replace(seed, _INSTEAD) for seed in written if seed is not None]
         is_imported = self.model.definitions.imports.get("torch") == "torch"
-        return (
-            edits.Change("seed with PyTorch's seed", [edits.Replace(written, _INSTEAD)])
-            if written and is_imported
-            else None
-        )
+        if not is_imported or len(replaced) < len(sites):
+            return None
+        return edits.Change("seed with PyTorch's seed", replaced)
 
 
 def _reads(method: definitions.FunctionInfo, name: str) -> bool:
