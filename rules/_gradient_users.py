@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from torchlint import Model
 
 
+_FREEZES_ITSELF = re.compile(
+    rb"\bself\s*\.\s*(?:requires_grad_\s*\(|parameters\(\s*\)\s*:\s*(?:#[^\n]*)?\s+\w+\s*\.\s*requires_grad\b)"
+)
+"""A network says of all of its own parameters whether they require gradients: those that measure others do."""
+
+
 def speaks_of_gradients(node: ast.AST) -> bool:
     """Whether something in a node is named for gradients."""
     return any(naming.DIFFERENTIATING.search(name) for name in _names(node))
@@ -21,13 +28,14 @@ def speaks_of_gradients(node: ast.AST) -> bool:
 
 def decides_what_requires_grad(model: Model) -> bool:
     """Whether a file says of parameters or inputs that they require gradients, or do not, or has models that take
-    gradients themselves."""
+    gradients themselves, or imports networks that freeze themselves."""
     own = model.program.definitions
     return (
         says_what_requires_grad(model.tree)
         or not api.DIFFERENTIATING_PACKAGES.isdisjoint(map(api.package, own.imports.values()))
         or any(map(naming.FORCES.search, _names(model.tree.module)))
         or any(map(_takes_gradients, own.functions.values()))
+        or any(map(_FREEZES_ITSELF.search, model.imported_texts))
     )
 
 

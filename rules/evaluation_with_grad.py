@@ -37,8 +37,9 @@ class EvaluationWithGrad(Rule):
     Finds loops after `model.eval()` that call the model with gradients on, where nothing goes backward and no output
     leaves with its graph. Callers in the file that switch gradients off are seen.
     Where outputs are kept with their graphs, `undetached-accumulation` says so instead.
-    Nothing is said where the parameters or the input are told whether they require gradients, in tests, and where
-    an output is handed to NumPy as it is, which fails unless somebody else has switched gradients off.
+    Nothing is said where the parameters or the input are told whether they require gradients, also by the networks of
+    a module that is imported, in tests, and where an output is handed to NumPy as it is, which fails unless somebody
+    else has switched gradients off.
 
     ## Why is this bad?
     `eval()` changes what dropout and normalization do; gradients stay on. So every call of the model builds a graph,

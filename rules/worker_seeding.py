@@ -50,7 +50,8 @@ class WorkerSeeding(Rule):
 
     ## What it does
     Finds a `worker_init_fn` that is called instead of handed over, one that seeds every worker or every epoch with the
-    same number (once a function, where the loader has workers), and a random generator that a dataset keeps and each worker copies.
+    same number (once a function, where the loader has workers), and a random generator that a dataset keeps and each
+    worker copies.
 
     ## Why is this bad?
     PyTorch seeds `random`, `numpy` and `torch` in each worker, differently in each epoch. A seed that does not depend

@@ -70,8 +70,7 @@ def examine(
         source.text  # noqa: B018 - raises when the bytes are no text
         imported = imported_training(source.code, search) if search is not None else None
         active = looking(selection.rules, source.code, imported or b"")
-        followed = search if imported is not None else None
-        findings = _Linting(selection, active, always_parse, followed).lint_valid(source, pieces)
+        findings = _Linting(selection, active, always_parse, search, imported is not None).lint_valid(source, pieces)
         if checked:
             findings = with_valid_fixes(source, findings)
     except SourceError as error:
@@ -93,6 +92,8 @@ class _Linting:
     active: Sequence[type[Rule]]
     always_parse: bool
     search: Search | None
+    follows: bool
+    """Whether what the file imports is followed; its text can be read all the same."""
 
     def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
@@ -112,7 +113,7 @@ class _Linting:
         if self.active:
             from torchlint.engine.run_rules import walk  # LibCST takes longer to import than most runs take
 
-            found = walk(source, self.active, self.selection, suppressions, crashes, pieces, self.search)
+            found = walk(source, self.active, self.selection, suppressions, crashes, pieces, self.search, self.follows)
         elif self.always_parse:
             from torchlint.syntax.python_ast import check
 

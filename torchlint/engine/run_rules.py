@@ -39,11 +39,12 @@ def walk(
     crashes: Crashes,
     pieces: Pieces | None,
     search: Search | None = None,
+    follows: bool = False,
 ) -> list[Finding]:
     """What the rules find that no comment suppresses; raises `SyntaxProblem` and `SourceError`."""
 
     def work() -> list[Finding]:
-        return _Walk(source, pieces, crashes, search).findings(active, selection, suppressions)
+        return _Walk(source, pieces, crashes, search, follows).findings(active, selection, suppressions)
 
     with collector_paused():
         return with_deep_stack(work)
@@ -52,9 +53,12 @@ def walk(
 class _Walk:
     """One file under the eyes of all rules."""
 
-    def __init__(self, source: SourceFile, pieces: Pieces | None, crashes: Crashes, search: Search | None) -> None:
+    def __init__(
+        self, source: SourceFile, pieces: Pieces | None, crashes: Crashes, search: Search | None, follows: bool
+    ) -> None:
         self.source = source
         self.search = search
+        self.follows = follows
         self.pieces = pieces
         self.crashes = crashes
         self.python = read(source)
@@ -65,8 +69,9 @@ class _Walk:
         selection: Selection,
         suppressions: Suppressions,
     ) -> list[Finding]:
-        imports = Imports(self.search) if self.search is not None else None
-        model = Model(self.python, {name for rule in active for name in rule.calls}, imports, selection.torch)
+        imports = Imports(self.search) if self.search is not None and self.follows else None
+        calls = {name for rule in active for name in rule.calls}
+        model = Model(self.python, calls, imports, selection.torch, self._imported_texts)
         rules: list[Rule] = []
         for rule in active:
             with self.crashes.of(rule):
@@ -81,6 +86,9 @@ class _Walk:
         if imports is not None:
             imports.close()
         return found
+
+    def _imported_texts(self) -> Iterator[bytes]:
+        yield from self.search.imported(self.source.code).values() if self.search is not None else ()
 
     @cached_property
     def tree(self) -> Tree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -33,15 +33,18 @@ class Model:
         calls: Collection[str] = (),
         imports: Imports | None = None,
         torch: Releases | None = None,
+        imported_texts: Callable[[], Iterable[bytes]] = tuple,
     ) -> None:
         """`calls` names callables that rules ask about though they train nothing: see `Rule.calls`.
 
-        `imports` follows what the module imports of the repository; without it that is unknown.
+        `imports` follows what the module imports of the repository; without it that is unknown. `imported_texts` reads
+        the modules themselves, followed or not.
         """
         self.tree = tree
         self.torch = torch or Releases()
         """The releases of PyTorch that the project asks for."""
         self._imports = imports
+        self._imported_texts = imported_texts
         self._calls = calls
 
     @property
@@ -53,6 +56,11 @@ class Model:
     def definitions(self) -> Definitions:
         """Functions, classes and imports: for what can be asked without interpreting anything."""
         return Definitions(self.tree, self._imports)
+
+    @cached_property
+    def imported_texts(self) -> list[bytes]:
+        """The texts of the modules of the repository that this one imports: for hints, which only silence."""
+        return list(self._imported_texts())
 
     @cached_property
     def program(self) -> Program:

@@ -15,7 +15,7 @@ from torchlint.model.shapes.scope import ROOT, Scope
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
 from torchlint.model.values import Module, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import shapes as table
-from torchlint.syntax.python_ast import Site, dotted, site_of
+from torchlint.syntax.python_ast import Site, dotted
 
 MAX_CASES = 24
 """Cases of one value; with more, nothing is known of it."""

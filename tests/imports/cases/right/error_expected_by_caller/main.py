@@ -16,3 +16,4 @@ def sizes():
 
 gradient()
 sizes()
+print(torch.ones(2, 3) @ torch.ones(3, 2))

@@ -12,8 +12,9 @@ def activations(images, model, batch_size=2):
     return found
 
 
-def statistics(images):
-    return activations(images, Features()).mean(dim=0)
+def statistics(images, device):
+    model = Features().to(device)
+    return activations(images, model).mean(dim=0)
 
 
-print(statistics(torch.randn(6, 4)).requires_grad)
+print(statistics(torch.randn(6, 4), "cpu").requires_grad)
