@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax.python_ast import FUNCTIONS, TRIES, PythonTree, dotted, walk
@@ -87,8 +87,27 @@ def _expects(context: ast.expr) -> bool:
 def _comes_after_guard(tree: PythonTree, statement: ast.stmt) -> bool:
     """Whether a statement before it in its block asks for a version and leaves."""
     block = tree.block(statement)
-    before: Iterable[ast.AST] = block[: block.index(statement)] if statement in block else ()
+    before = block[: block.index(statement)] if statement in block else []
+    looked_up = {name for item in before for name in _looked_up(item)}
     return any(
-        isinstance(item, ast.If) and isinstance(item.body[-1], _LEAVING) and _asks_for_version(item.test)
+        isinstance(item, ast.If)
+        and _leaves(item.body[-1])
+        and (_asks_for_version(item.test) or _reads(item, looked_up))
         for item in before
     )
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether a statement leaves its block, if it does not fail."""
+    return isinstance(statement, _LEAVING) or (isinstance(statement, ast.Try) and _leaves(statement.body[-1]))
+
+
+def _looked_up(statement: ast.AST) -> Iterator[str]:
+    """The names that get what `getattr` finds, or its default."""
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+        if dotted(statement.value.func) == "getattr":
+            yield from (target.id for target in statement.targets if isinstance(target, ast.Name))
+
+
+def _reads(branch: ast.If, names: set[str]) -> bool:
+    return any(isinstance(item, ast.Name) and item.id in names for item in walk(branch.test))
