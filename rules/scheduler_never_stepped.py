@@ -16,6 +16,8 @@ from torchlint.syntax.python_ast import FUNCTIONS, SCOPES, called_name, dotted, 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import PythonTree, Site
 
+_SHOWN = frozenset("defaults param_groups state_dict".split())
+"""What is read of an optimizer to show it."""
 _READ = frozenset(
     "state_dict load_state_dict get_last_lr get_lr print_lr last_epoch base_lrs _last_lr T_max total_steps".split()
 )
@@ -95,7 +97,7 @@ class SchedulerNeverStepped(Rule):
                 continue
             if not variables.are_left_alone(variable) or self._is_switched_off(variable.id):
                 continue
-            if self._is_for_here(statement):
+            if self._is_for_here(statement) and any(map(self._is_for_training, calls)):
                 for call in calls:
                     yield NeverStepped(site_of(call), variable.id, self._step_of(call, statement))
 
@@ -110,6 +112,21 @@ class SchedulerNeverStepped(Rule):
 
     def _makes_scheduler(self, call: ast.Call) -> bool:
         return api.makes_scheduler(self.model.definitions.named(call.func))
+
+    def _is_for_training(self, call: ast.Call) -> bool:
+        """Whether a scheduler's optimizer is for more than to be shown: something is called on it, or gets it."""
+        optimizer = call.args[0] if call.args else None
+        if not isinstance(optimizer, ast.Name):
+            return True
+        names = (item for item in self.model.tree.of_type(ast.Name) if item.id == optimizer.id)
+        return any(isinstance(name.ctx, ast.Load) and not self._is_looked_at(name) for name in names)
+
+    def _is_looked_at(self, name: ast.Name) -> bool:
+        """Whether an optimizer is only read, printed, or given to a scheduler."""
+        parent = self.model.tree.parent(name)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in _SHOWN
+        return isinstance(parent, ast.Call) and (called_name(parent) == "print" or self._makes_scheduler(parent))
 
     def _is_for_here(self, statement: ast.AST) -> bool:
         """Whether nobody else can step a scheduler: it is a local variable, or the file trains by itself."""
