@@ -41,7 +41,8 @@ class SchedulerNeverStepped(Rule):
     ## What it does
     Finds variables that hold a scheduler of `torch.optim.lr_scheduler` (or one that `transformers` makes), where all
     that happens to them is that they are printed, saved, loaded, or handed through `accelerator.prepare`. It is silent
-    where a comment holds the step (`# scheduler.step()`): that was switched off on purpose.
+    where a comment holds the step (`# scheduler.step()`): that was switched off on purpose; and where the optimizer is
+    only shown.
 
     ## Why is this bad?
     A scheduler changes the learning rate in its `step`, and only there. Without it the rate stays what it was at the
