@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _SEVERAL = re.compile(
-    r"split|chunk|unbind|max$|min$|sort|topk|median|mode|where|nonzero|unique|meshgrid|broadcast_tensors"
+    r"split|chunk|unbind|^m(ax|in)$|aminmax|cumm(ax|in)|sort$|topk|kthvalue|median|mode|where|nonzero|unique|meshgrid"
+    r"|broadcast_tensors|max_pool|(std|var)_mean|frexp|slogdet|svd|^qr$|^eigh?$|^lu|histogram"
 )
-"""Functions that may return several tensors."""
+"""Functions and methods that may return several tensors."""
+_NO_TENSOR = api.PLAIN_METHODS | {"type", "is_nonzero", "is_same_size", "is_complex", "is_signed"}
 _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
 _EFFECTS = re.compile(
     r"raises|assert|warn|suppress|profil|timer|timing|measure|bench|stream|record|capture", re.IGNORECASE
@@ -129,6 +131,8 @@ class DiscardedResult(Rule):
         """Whether an expression makes a tensor."""
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.AugAssign)):
             return any(self._is_tensor(item, seen) for item in value.parents)
+        if value in self.model.program.changed:
+            return self._is_tensor(value.parents[0], seen)
         if not isinstance(node, ast.Call):
             return False
         name = self.model.definitions.named(node.func)
@@ -138,9 +142,19 @@ class DiscardedResult(Rule):
             return is_made and not _SEVERAL.search(last)
         if value.op == "module":
             module = values.resolved(value.parents[0])
-            return isinstance(module, values.Module) and _returns_tensor(module)
-        is_method = isinstance(node.func, ast.Attribute) and last in api.OUT_OF_PLACE | api.MOVING
+            return isinstance(module, values.Module) and self._returns_tensor(module)
+        known = api.TENSOR_METHODS | api.OUT_OF_PLACE | api.MOVING
+        is_method = isinstance(node.func, ast.Attribute) and last in known - _NO_TENSOR and not _SEVERAL.search(last)
         return is_method and bool(value.parents) and self._is_tensor(value.parents[0], seen)
+
+    def _returns_tensor(self, module: values.Module) -> bool:
+        """Whether a layer of PyTorch returns one tensor."""
+        last = module.name.rpartition(".")[2]
+        is_known = module.info is None and module.name.startswith("torch.nn.")
+        if "MaxPool" in last:  # told to, it returns indices, too
+            made = self._node(module)
+            return is_known and isinstance(made, ast.Call) and not _tells_more(made)
+        return is_known and not re.search(r"RNN|LSTM|GRU|Multihead|AdaptiveLog|Sequential|Module|Transformer", last)
 
     def _is_annotated(self, parameter: values.Unknown) -> bool:
         """Whether a parameter is annotated as a tensor."""
@@ -176,11 +190,13 @@ class DiscardedResult(Rule):
         body = tree.module.body
         if statement not in body:
             return False
-        if not tree.source.path.endswith(".ipynb"):
-            return _CELL.search(tree.source.text) is not None
         following = body[body.index(statement) + 1 :]
-        lines = [item.lineno for item in (statement, *following[:1]) if isinstance(item, ast.stmt)]
-        return len({tree.source.cell(line) for line in lines}) != 1 or not following
+        if not tree.source.path.endswith(".ipynb"):
+            after = following[0].lineno if following else len(tree.source.text)
+            lines = tree.source.text.splitlines()
+            return any(map(_CELL.match, lines[statement.lineno : after] if following else lines))
+        cells = [tree.source.cell(item.lineno) for item in (statement, *following[:1]) if isinstance(item, ast.stmt)]
+        return len(set(cells)) != 1 or not following
 
     # -- report ----------------------------------------------------------------------------------------
 
@@ -209,8 +225,6 @@ def _calls() -> re.Pattern[bytes]:
     return re.compile(rb"\.[ \t]*(?:%s)[ \t]*\((?:[^\r\n]*\)[ \t]*(?:[;#\r\n]|\Z)|[^()\r\n]*[\r\n])" % methods)
 
 
-def _returns_tensor(module: values.Module) -> bool:
-    """Whether a layer of PyTorch returns one tensor."""
-    last = module.name.rpartition(".")[2]
-    known = module.info is None and module.name.startswith("torch.nn.")
-    return known and not re.search(r"RNN|LSTM|GRU|Multihead|AdaptiveLog|Pool|Sequential|Module|Transformer", last)
+def _tells_more(call: ast.Call) -> bool:
+    """Whether a pooling layer is told more than sizes by position, or something of indices."""
+    return len(call.args) > 4 or any(item.arg in (None, "return_indices") for item in call.keywords)

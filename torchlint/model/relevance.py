@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.imports import Imports
-from torchlint.pytorch.api import OUT_OF_PLACE, SET_GRAD_MODE
+from torchlint.pytorch.api import CREATORS, MOVING, OUT_OF_PLACE, SET_GRAD_MODE, TENSOR_METHODS
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, Keeps, Steps
 from torchlint.pytorch.table import ACTING_METHODS, last_names_with
@@ -21,6 +21,7 @@ _TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnom
 }
 _WORDS = tuple(sorted(name.encode() for name in _TRAINING))
 _KEEPING = last_names_with(Keeps)
+_OF_TENSORS = CREATORS | TENSOR_METHODS | OUT_OF_PLACE
 _SAY_NOTHING = frozenset({"__init__", "forward", "__call__", "__enter__", "__exit__"})
 """Names under which many functions are called, and none is called by."""
 
@@ -115,8 +116,17 @@ class Relevance:
             node, names = statement.value, ACTING_METHODS
             if isinstance(node, ast.Call):
                 node, names = node.func, OUT_OF_PLACE
-            if isinstance(node, ast.Attribute) and node.attr in names:
+            if isinstance(node, ast.Attribute) and (node.attr in names or self._moves_tensor(node)):
                 yield from self._functions(statement)
+
+    def _moves_tensor(self, method: ast.Attribute) -> bool:
+        """`x.to(device)` in a function that has made `x` by an operator: most others move modules."""
+        name, function = dotted(method.value), self.definitions.function_around(method)
+        if method.attr not in MOVING or not name.isidentifier() or function is None:
+            return False
+        assigned = (node for node in walk(function.node) if isinstance(node, ast.Assign))
+        made = [node.value for node in assigned if name in map(dotted, node.targets)]
+        return any(isinstance(call, ast.Call) and called_name(call) in _OF_TENSORS for call in made)
 
     def _asked_for(self, calls: Collection[str]) -> Iterator[FunctionInfo]:
         names = set(calls)

@@ -99,8 +99,9 @@ OUT_OF_PLACE = (
     frozenset(name for name in TENSOR_METHODS if f"{name}_" in INPLACE)
     | frozenset(
         (
-            "clone contiguous detach expand expand_as flatten movedim permute reshape swapaxes transpose type_as "
-            "unfold unsqueeze view view_as"
+            "bool clone contiguous detach expand expand_as flatten flip int log_softmax long movedim permute repeat "
+            "repeat_interleave reshape reshape_as roll softmax swapaxes tile transpose type_as unfold unsqueeze view "
+            "view_as"
         ).split()
     )
 ) - frozenset("dropout eq fill log normal put resize_as round t threshold".split())
