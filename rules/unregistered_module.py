@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -126,10 +126,18 @@ class UnregisteredModule(Rule):
         others = [item for value in attributes.values() for item in values.inputs_of(value)]
         known = {item for value in others if isinstance(value, values.Module) for item in (value, *_inside(value))}
         for name, value in attributes.items():
-            container = values.resolved(value)
-            if not isinstance(container, values.Container) or container.site is None or self._is_hidden(container):
-                continue
-            if container.kind not in ("list", "tuple", "dict") or self._is_handed_on(name, info):
+            containers = [item for item in values.inputs_of(value) if isinstance(item, values.Container)]
+            if containers and not self._is_handed_on(name, info):
+                hides = not _goes_through(info, name)
+                plain = (item for item in containers if not (hides and self._is_hidden(item)))
+                yield from self._lost(plain, name, known)
+
+    def _lost(
+        self, containers: Iterable[values.Container], name: str, known: set[values.Value]
+    ) -> Iterator[PlainContainer]:
+        """Those in which there are parameters, and nothing that is registered otherwise."""
+        for container in containers:
+            if container.site is None or container.kind not in ("list", "tuple", "dict"):
                 continue
             inside = [item for item in _inside(container) if isinstance(item, (values.Module, values.Tensor))]
             lost = [item for item in inside if self._has_parameters(item)]
@@ -152,7 +160,8 @@ class UnregisteredModule(Rule):
         """Whether a container is deleted, replaced, or an argument of what may register it: `nn.ModuleList(self.x)`."""
         if info not in self._handed_on:
             self._handed_on[info] = set(_handed_on(info))
-        return bool(info.assigned.get(name, set()) - {"__init__"}) or name in self._handed_on[info]
+        elsewhere = info.assigned.get(name, set()) - {"__init__"}
+        return name in self._handed_on[info] or not all(_only_cuts(info.methods[method], name) for method in elsewhere)
 
     @cached_property
     def _handed_on(self) -> dict[definitions.ClassInfo, set[str]]:
@@ -185,7 +194,13 @@ class UnregisteredModule(Rule):
             inner = _inside(value) if is_sequence else ()
             return stateful_modules.may_own(value.name) or any(self._has_parameters(item, depth - 1) for item in inner)
         stored = self.model.program.attributes_of(value.info).values()
-        return any(self._has_parameters(values.resolved(item), depth - 1) for item in stored)
+        return any(self._surely_has_parameters(item, depth - 1) for item in stored)
+
+    def _surely_has_parameters(self, value: values.Value, depth: int) -> bool:
+        """Whether each that an attribute may be, where it is not None, has parameters."""
+        found = list(values.inputs_of(value))
+        some = [item for item in found if not (isinstance(item, values.Plain) and item.is_none)]
+        return bool(some) and all(self._has_parameters(item, depth) for item in some)
 
     def _is_parameter(self, value: values.Tensor) -> bool:
         """Whether a leaf is made by `nn.Parameter`."""
@@ -216,6 +231,39 @@ class UnregisteredModule(Rule):
         if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
             return None
         return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
+
+
+def _only_cuts(method: definitions.FunctionInfo, name: str) -> bool:
+    """Whether a method assigns parts of a container only to its attribute: `self.blocks = self.blocks[:last]`."""
+    assigned = [node for node in ast.walk(method.node) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign))]
+    targets = [
+        (target, node)
+        for node in assigned
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Attribute) and target.attr == name
+    ]
+    return bool(targets) and all(
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Subscript)
+        and python_ast.dotted(node.value.value) == python_ast.dotted(target)
+        for target, node in targets
+    )
+
+
+def _goes_through(info: definitions.ClassInfo, name: str) -> bool:
+    """Whether a class goes through the elements of an attribute in a loop: what it hides in a list it takes out."""
+    loops = (node for node in ast.walk(info.node) if isinstance(node, (ast.For, ast.comprehension)))
+    return any(item.attr == name for loop in loops for item in _attributes_gone_through(loop.iter))
+
+
+def _attributes_gone_through(node: ast.expr) -> Iterator[ast.Attribute]:
+    """The attributes of which a loop takes the elements: of `enumerate(self.x)`, `self.x or ()`."""
+    if isinstance(node, ast.Attribute):
+        yield node
+    elif isinstance(node, ast.BoolOp):
+        yield from (item for value in node.values for item in _attributes_gone_through(value))
+    elif isinstance(node, ast.Call) and python_ast.called_name(node) in _COUNTING:
+        yield from (item for value in node.args for item in _attributes_gone_through(value))
 
 
 def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
