@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -114,6 +115,8 @@ class SchedulerBeforeOptimizer(Rule):
 
     def _may_step(self, event: events.Event, optimizer: values.Value) -> bool:
         """Whether something that is not followed may step an optimizer; other methods of its own do not."""
+        if isinstance(optimizer, values.Optimizer) and event.order < optimizer.order:
+            return False  # it is not made yet
         if not isinstance(event, events.MayClear):
             return isinstance(event, events.Yield)
         is_method = event.receiver is not None and values.resolved(event.receiver) is optimizer
@@ -125,8 +128,16 @@ class SchedulerBeforeOptimizer(Rule):
         stepped = {item for value in (step.optimizer, inner) if value is not None for item in values.inputs_of(value)}
         if not stepped.isdisjoint(values.inputs_of(optimizer)):
             return values.Answer.YES
+        if self._is_of_torch(optimizer) and all(map(self._is_of_torch, stepped)):
+            return values.Answer.NO  # each was made by itself, and steps for itself
         other = self.model.ownership.clears(step.optimizer, optimizer) is values.Answer.NO
         return values.Answer.NO if other else values.Answer.UNKNOWN
+
+    def _is_of_torch(self, optimizer: values.Value) -> bool:
+        """Whether an optimizer is made here as one of PyTorch's, which wraps no other."""
+        known = isinstance(optimizer, values.Optimizer) and optimizer.site is not None and optimizer.site.inner is None
+        made = self.model.tree.node(optimizer.site) if known else None
+        return isinstance(made, ast.Call) and self.model.definitions.named(made.func).startswith("torch.optim.")
 
     # -- report -----------------------------------------------------------------------------------------
 

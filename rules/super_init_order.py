@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
 _PLAIN_BASES = frozenset({"object", "builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"})
+_REGISTERING = frozenset("register_buffer register_parameter register_module add_module".split())
+"""Methods of modules that need them initialized."""
 _OWN_WAYS = frozenset("__setattr__ __getattr__ __getattribute__ __new__ __init_subclass__ __post_init__".split())
 
 
@@ -192,10 +194,13 @@ def _first_child(
     """
     child, nodes = None, list(_in_order(function))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    harmless = set(_REGISTERING)
     for node in nodes:
         is_handed_on = isinstance(node, ast.Attribute) and node.attr == "__init__" and id(node) not in called
-        if is_handed_on or (isinstance(node, ast.Call) and _ends_search(node, receiver, child)):
+        if is_handed_on or (isinstance(node, ast.Call) and _ends_search(node, receiver, child, harmless)):
             return child, node
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            harmless.add(node.attr)  # no method of the class: what it calls is not handed the object
         if child is None and isinstance(node, (ast.Assign, ast.AnnAssign)):
             child = _own_target(node, receiver) if _calls(node.value, makes_child) else None
     return child, None
@@ -230,19 +235,21 @@ def _is_super(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Name) and call.func.id == "super"
 
 
-def _may_initialize(call: ast.Call, receiver: str) -> bool:
-    """Whether a call is that of an `__init__`, or is handed the object, or is a method of it."""
+def _may_initialize(call: ast.Call, receiver: str, harmless: Collection[str]) -> bool:
+    """Whether a call is that of an `__init__`, or is handed the object, or is a method of it that is not harmless."""
     if _is_super(call):
         return False
     given = [*call.args, *(item.value for item in call.keywords)]
     if _is_init(call) or any(_is_receiver(item, receiver) for item in given):
         return True
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return (isinstance(owner, ast.Call) and _is_super(owner)) or (isinstance(owner, ast.Name) and owner.id == receiver)
+    if isinstance(owner, ast.Name) and owner.id == receiver:
+        return python_ast.called_name(call) not in harmless
+    return isinstance(owner, ast.Call) and _is_super(owner)
 
 
-def _ends_search(call: ast.Call, receiver: str, child: ast.Attribute | None) -> bool:
-    return _is_init(call) if child is not None else _may_initialize(call, receiver)
+def _ends_search(call: ast.Call, receiver: str, child: ast.Attribute | None, harmless: Collection[str]) -> bool:
+    return _is_init(call) if child is not None else _may_initialize(call, receiver, harmless)
 
 
 def _is_receiver(node: ast.expr, receiver: str) -> bool:
