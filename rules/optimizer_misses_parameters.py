@@ -106,7 +106,7 @@ class OptimizerMissesParameters(Rule):
         self, trace: program.Trace, step: events.Step, optimizer: values.Optimizer
     ) -> Iterator[ReplacedModule]:
         """The modules that were made after an optimizer, in place of one that it holds, and are used in a loss."""
-        called = {module for backward in _before(trace, step) for module in self._called(backward)}
+        called = {module for backward in _before(trace, step) for module in self._called(trace, backward)}
         new = [(module, module, self._target(module), False) for module in called]
         for (owner, name), value in trace.heap.items():
             target = self._target(value)
@@ -121,11 +121,16 @@ class OptimizerMissesParameters(Rule):
                 assert isinstance(module, values.Module)
                 yield ReplacedModule(module, name, optimizer, step, is_part)
 
-    def _called(self, backward: events.Backward) -> Iterator[values.Value]:
-        """The modules that surely ran for a loss."""
-        for item in self.model.sure_graphs.of(backward.loss):
-            if isinstance(item, values.Tensor) and item.op == "module":
-                yield values.resolved(item.parents[0])
+    def _called(self, trace: program.Trace, backward: events.Backward) -> Iterator[values.Value]:
+        """The modules that surely ran for a loss, they or methods of theirs."""
+        graph = self.model.sure_graphs.of(backward.loss)
+        for call in (call for calls in trace.followed.values() for call in calls):
+            if call.receiver is not None and call.result in graph:
+                yield values.resolved(call.receiver)
+        for item in graph:
+            whole = item.parents[0] if isinstance(item, values.Tensor) and item.op == "component" else item
+            if isinstance(whole, values.Tensor) and whole.op == "module":
+                yield values.resolved(whole.parents[0])
             elif (
                 isinstance(item, values.Unknown)
                 and item.callee is not None
@@ -190,7 +195,7 @@ class OptimizerMissesParameters(Rule):
     def _unfrozen(self, trace: program.Trace, step: events.Step, optimizer: values.Value) -> Iterator[LateUnfreezing]:
         """Modules that are unfrozen between the forward pass and the backward, where that happens once."""
         for backward in _before(trace, step) if not step.loops else ():
-            for module in self._called(backward) if not backward.loops else ():
+            for module in self._called(trace, backward) if not backward.loops else ():
                 passes = [event.order for event in trace.of(events.Compute) if _runs(event, module)]
                 site = self._unfreezing(module, max(passes, default=0), backward)
                 if site is not None and self._holds(optimizer, module):

@@ -298,6 +298,8 @@ class Inlined:
     """When the call began, in the order of values and events."""
     result: Value
     """What it returns."""
+    receiver: Value | None = None
+    """What it is a method of."""
 
 
 Item = Event | Branch | Try | Loop | Inlined | Exit

@@ -89,7 +89,7 @@ class Functions(Part):
         if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):
             items = without_yields(items)  # whoever takes what it makes does so here
         if items:
-            state.items.append(Inlined(site_of(node), items, start, result))
+            state.items.append(Inlined(site_of(node), items, start, result, function.receiver))
         return result
 
     def _is_vague(self, result: Value, start: int) -> bool:
