@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, program, tracking, values
 from torchlint.model.queries import losses
-from torchlint.pytorch import triggers
+from torchlint.pytorch import naming, triggers
 from torchlint.syntax.python_ast import dotted
 
 
@@ -37,7 +37,8 @@ class SecondBackward(Rule):
     ## What it does
     Finds a second `backward` of the same loss, or of one that comes from the same call of a module, and a `backward` in
     a loop of a loss that was computed before it, where the first pass does not retain the graph. The module is one
-    that an optimizer of the file holds: others may be frozen, and keep nothing.
+    that an optimizer of the file holds: others may be frozen, and keep nothing. Where an iteration ends in a step, the
+    same loss twice is enough, whatever computes it.
 
     ## Why is this bad?
     A backward pass frees what the operators have saved for it. The second one raises "Trying to backward through the
@@ -117,9 +118,29 @@ class SecondBackward(Rule):
             always = first.path == second.path[: len(first.path)] and not events.apart(first, second)
             if always and first.loops == second.loops and _frees(first):
                 shared = self._savers(first.loss) & self._savers(second.loss)
+                if not shared and values.resolved(first.loss) is values.resolved(second.loss):
+                    shared = self._computed(trace, second)
                 if shared:
                     return FreedGraph(first, second, max(shared, key=lambda item: item.order))
         return None
+
+    def _computed(self, trace: program.Trace, backward: events.Backward) -> set[values.Value]:
+        """What computes a loss in an iteration that ends in a step: whatever it is, it saves something."""
+        steps = any(step.loops == backward.loops for step in trace.of(events.Step))
+        if not steps or backward.framework is not None:
+            return set()
+        graph = self.model.sure_graphs.of(backward.loss)
+        return {item for item in graph if item.loops == backward.loops and self._is_computed(item)}
+
+    def _is_computed(self, value: values.Value) -> bool:
+        """Whether a value with a graph comes from a module, or a call that is given something or called like a loss."""
+        if isinstance(value, values.Tensor):
+            return value.op == "module" and self.model.tracking.tracked(value) is values.Answer.YES
+        if not isinstance(value, values.Unknown) or value.origin != "call":
+            return False
+        label = value.callee.label if value.callee is not None else ""
+        is_loss = bool(value.parents) or naming.LOSS.search(label) is not None
+        return is_loss and value in self.model.tracking.backpropagated
 
     def _repeated(self, backward: events.Backward) -> RepeatedBackward | None:
         """A backward in each iteration of a loop, of what was made before that."""
