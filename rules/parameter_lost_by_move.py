@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import definitions
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
@@ -106,7 +103,7 @@ class ParameterLostByMove(Rule):
         if any(_STAYS.search(ast.unparse(item)) for item in python_ast.arguments(move)):
             return True
         inside = [node for item in python_ast.arguments(made) for node in ast.walk(item) if isinstance(node, ast.Call)]
-        return any(item.arg == "device" for call in (made, *inside) for item in call.keywords) or any(
+        return any(item.arg in ("device", None) for call in (made, *inside) for item in call.keywords) or any(
             python_ast.called_name(call) in _MOVES for call in inside
         )
 
@@ -117,27 +114,36 @@ class ParameterLostByMove(Rule):
             return False
         if not isinstance(target, ast.Attribute) or python_ast.dotted(target.value) not in method.parameters[:1]:
             return False
-        if any(not _is_trained(item) for item in made.keywords) or len(made.args) != 1:
+        if _data(made) is None or not self.model.program.is_module_class(method.owner):
             return False
-        is_module = self.model.program.is_module_class(method.owner)
-        return is_module and self._stored_in(method.owner)[target.attr] == 1
-
-    def _stored_in(self, owner: definitions.ClassInfo) -> Counter[str]:
-        """How often methods of a class store something, and not None, in an attribute of each name."""
-        if owner not in self._stores:
-            found = (node for node in ast.walk(owner.node) if isinstance(node, ast.Attribute))
-            stored = (node for node in found if isinstance(node.ctx, ast.Store) and not self._is_none(node))
-            self._stores[owner] = Counter(node.attr for node in stored)
-        return self._stores[owner]
+        others = (node for node in ast.walk(method.owner.node) if node is not target)
+        stored = (node for node in others if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+        return not any(
+            node.attr == target.attr and not self._is_none(node) and not self._is_on_another_arm(node, target)
+            for node in stored
+        )
 
     def _is_none(self, target: ast.Attribute) -> bool:
         """Whether None is assigned, as where a layer does without a parameter."""
         statement = self.model.tree.parent(target)
-        return isinstance(statement, ast.Assign) and python_ast.is_literal(statement.value, None)
+        value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+        return value is not None and python_ast.is_literal(value, None)
 
-    @cached_property
-    def _stores(self) -> dict[definitions.ClassInfo, Counter[str]]:
-        return {}
+    def _is_on_another_arm(self, node: ast.AST, target: ast.AST) -> bool:
+        """Whether a branch takes one of two ways."""
+        branches = {item: inner for item, inner in self._with_inner(node) if isinstance(item, ast.If)}
+        return any(
+            item in branches and (inner in item.body) is not (branches[item] in item.body)
+            for item, inner in self._with_inner(target)
+            if isinstance(item, ast.If)
+        )
+
+    def _with_inner(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """What a node stands in, and in which part of that."""
+        inner = node
+        for item in self.model.tree.ancestors(node):
+            yield item, inner
+            inner = item
 
     def _is_leaf_in_use(self, target: ast.Name, made: ast.Call) -> bool:
         """Whether a tensor that requires a gradient goes to an optimizer, or its gradient is read."""
@@ -188,7 +194,7 @@ class ParameterLostByMove(Rule):
         written = self.written(lost.move) if lost.is_parameter else None
         if written is None or not isinstance(made, ast.Call) or not isinstance(move, ast.Call):
             return None
-        code, data = self.model.tree.code, made.args[0]
+        code, data = self.model.tree.code, _data(made)
         if not isinstance(data, (ast.Call, ast.Name, ast.Attribute)) or "\n" in code(lost.move):
             return None
         suffix = code(lost.move)[len(code(lost.made)) :]
@@ -214,6 +220,14 @@ def _is_moved(data: bytes, match: re.Match[bytes]) -> bool:
         if not depth:
             return bool(_MOVED.match(data, match.end() + bracket.end()))
     return True
+
+
+def _data(made: ast.Call) -> ast.expr | None:
+    """What a parameter is made of, if nothing else is said of it than that it is trained."""
+    named = [item.value for item in made.keywords if item.arg == "data"]
+    others = [item for item in made.keywords if item.arg != "data"]
+    given = [*made.args, *named]
+    return given[0] if len(given) == 1 and all(map(_is_trained, others)) else None
 
 
 def _is_trained(keyword: ast.keyword) -> bool:
