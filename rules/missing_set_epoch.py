@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, edits
-from torchlint.model import events, values
+from torchlint.model import definitions, events, values
 from torchlint.pytorch import binding
 from torchlint.syntax import python_ast
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _SAMPLER = re.compile(r"torch\.utils\.data\.(distributed\.)?DistributedSampler$")
 _PARAMETERS = binding.Parameters(*"dataset num_replicas rank shuffle seed drop_last".split())
 _EVALUATION = re.compile(r"val|test|eval|dev(_|$)", re.IGNORECASE)
+_PLAIN = ("object", "builtins.object", "abc.ABC")
 _FRAMEWORKS = re.compile(
     r"(accelerate|lightning\w*|pytorch_lightning|ignite|composer|fastai|catalyst|ray|deepspeed)(\.|$)"
 )
@@ -140,12 +141,17 @@ class MissingSetEpoch(Rule):
     def _leaving(self) -> set[values.Value]:
         """What is handed to code that is not known, or kept or returned for such."""
         found = list(self.model.program.observations.stored.values())
+        kept: list[tuple[values.Value, values.Value]] = []
         for trace in self.model.program.traces:
             found += [item for event in trace.of(events.Call) for item in event.value.parents]
-            found += [event.value for event in trace.of(events.Returned)]
+            found += [event.value for event in trace.of(events.Returned) if not event.calls]
             found += [event.value for event in trace.of(events.Keep)]
-            found += trace.heap.values()
-        return _with_inside(found)
+            kept += [(owner, value) for (owner, _), value in trace.heap.items()]
+        found += [value for owner, value in kept if not _is_of_this_file(owner)]
+        leaving = _with_inside(found)
+        while more := {value for owner, value in kept if owner in leaving} - leaving:
+            leaving = _with_inside([*leaving, *more])
+        return leaving
 
     # -- report ---------------------------------------------------------------------------------------
 
@@ -183,6 +189,13 @@ class MissingSetEpoch(Rule):
         return edits.Change(
             "tell the sampler the epoch", [edits.InsertBefore(first, f"{name.id}.set_epoch({epoch.id})")]
         )
+
+
+def _is_of_this_file(owner: values.Value) -> bool:
+    """Whether all that an object does is known: it is made here, of a class that derives from none elsewhere."""
+    if not isinstance(owner, values.Instance):
+        return False
+    return all(isinstance(item, definitions.ClassInfo) or item in _PLAIN for item in owner.info.ancestors())
 
 
 def _with_inside(found: list[values.Value]) -> set[values.Value]:
