@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from torchlint import Model
-from torchlint.model.events import Backward, Call, Loop, events_in
+from torchlint.model.events import Backward, Call, Loop, Step, events_in
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Container,
@@ -26,7 +26,9 @@ from torchlint.syntax.python_ast import site_of
 class CarriedGraph:
     """`backward` frees the graph of `maker`, which the next loss needs: it was computed from `state`."""
 
-    maker: Tensor
+    maker: Value
+    user: Value
+    """What takes the state of before."""
     state: Value
     carried: Value
     """What the state is in the next iteration, or at the next call."""
@@ -56,10 +58,16 @@ class CarriedGraphs:
         pairs = self._through_loop(graph, loop, backward) if loop is not None else self._through_object(graph, trace)
         for state, carried in pairs:
             shared = self._with_wholes(graph) & self._with_wholes(self.sure_graphs.of(carried))
-            makers = [item for item in shared if isinstance(item, Tensor) and self.sure_graphs.is_trained_call(item)]
+            makers = self._makers(shared, trace, backward)
             if makers and not self._may_be_cut(trace, loop, state, carried):
                 maker = max(makers, key=lambda item: item.order)
-                yield CarriedGraph(maker, state, carried, backward, loop)
+                yield CarriedGraph(maker, _user(graph, state) or maker, state, carried, backward, loop)
+
+    def _makers(self, shared: set[Value], trace: Trace, backward: Backward) -> set[Value]:
+        """What in a graph surely saves something that its backward frees."""
+        trained = {item for item in shared if isinstance(item, Tensor) and self.sure_graphs.is_trained_call(item)}
+        steps = bool(backward.loops) and any(step.loops == backward.loops for step in trace.of(Step))
+        return trained | (shared & self.sure_graphs.computed(backward.loss, backward.loops) if steps else set())
 
     def _with_wholes(self, graph: set[Value]) -> set[Value]:
         """A graph, with the calls of modules that results in it are of, if those have a graph."""
@@ -98,11 +106,22 @@ class CarriedGraphs:
         site = loop.site if loop is not None else site_of(trace.root.node) if trace.root is not None else None
         tree = self.program.tree
         attributes = (node for node in ast.walk(tree.node(site)) if isinstance(node, ast.Attribute)) if site else ()
-        if any(node.attr in ("detach_", "data", "set_") for node in attributes):
+        if any(node.attr in ("detach_", "set_") or _changes_data(node) for node in attributes):
             return True
         calls = [event for event in events_in(loop.body) if isinstance(event, Call)] if loop else trace.of(Call)
         same = {state, carried, *inputs_of(state), *carried.parents}
         return any(not same.isdisjoint(_handed(event)) for event in calls)
+
+
+def _user(graph: set[Value], state: Value) -> Value | None:
+    """The first value of a graph that a state goes into, where that is in this file."""
+    using = (item for item in _by_age(graph) if isinstance(item, Tensor) and state in item.parents)
+    return next((item for item in using if item.site is not None and item.site.inner is None), None)
+
+
+def _changes_data(node: ast.Attribute) -> bool:
+    """`state.data = ...`; what only reads it has no effect on the state."""
+    return node.attr == "data" and not isinstance(node.ctx, ast.Load)
 
 
 def _by_age(values: Iterable[Value]) -> list[Value]:

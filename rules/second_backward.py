@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, program, tracking, values
 from torchlint.model.queries import losses
-from torchlint.pytorch import naming, triggers
+from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import dotted
 
 
@@ -129,18 +129,7 @@ class SecondBackward(Rule):
         steps = any(step.loops == backward.loops for step in trace.of(events.Step))
         if not steps or backward.framework is not None:
             return set()
-        graph = self.model.sure_graphs.of(backward.loss)
-        return {item for item in graph if item.loops == backward.loops and self._is_computed(item)}
-
-    def _is_computed(self, value: values.Value) -> bool:
-        """Whether a value with a graph comes from a module, or a call that is given something or called like a loss."""
-        if isinstance(value, values.Tensor):
-            return value.op == "module" and self.model.tracking.tracked(value) is values.Answer.YES
-        if not isinstance(value, values.Unknown) or value.origin != "call":
-            return False
-        label = value.callee.label if value.callee is not None else ""
-        is_loss = bool(value.parents) or naming.LOSS.search(label) is not None
-        return is_loss and value in self.model.tracking.backpropagated
+        return self.model.sure_graphs.computed(backward.loss, backward.loops)
 
     def _repeated(self, backward: events.Backward) -> RepeatedBackward | None:
         """A backward in each iteration of a loop, of what was made before that."""

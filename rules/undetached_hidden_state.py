@@ -82,14 +82,17 @@ class UndetachedHiddenState(Rule):
         return CarriedGraphs(self.model).carried()
 
     def report_CarriedGraph(self, carried: CarriedGraph) -> None:
-        assert carried.maker.site is not None
+        site = carried.user.site or carried.maker.site
+        assert site is not None
         name = carried.state.label or "its state"
         again = "batch" if carried.loop is not None else "call"
         related = [(carried.backward.site, "this frees the graph that the next one needs")]
         if carried.loop is not None:
             related.append((carried.loop.site, "in this loop"))
+        if carried.maker.site not in (None, site):
+            related.append((carried.maker.site, "the graph is made here"))
         self.report(
-            carried.maker.site,
+            site,
             f"`{name}` takes the graph of the {again} before along: the second `backward` raises",
             related=related,
             help=f"detach `{name}` after the backward",
@@ -107,7 +110,7 @@ class UndetachedHiddenState(Rule):
         if not isinstance(statement, ast.Assign) or statement not in tree.block(backward):
             return None
         bound = [node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-        module = values.resolved(carried.maker.parents[0])
+        module = values.resolved(carried.maker.parents[0]) if carried.maker.parents else carried.maker
         detached = _DETACHED.get((module.name.rpartition(".")[2], len(bound))) if _is_of_torch(module) else None
         if detached is None or bound[-1] != name:
             return None

@@ -229,8 +229,11 @@ class Tracking:
     def _component_tracks(self, value: Tensor) -> Answer:
         whole = value.parents[0]
         returned = _returned_component(value)
-        if self.tracked(whole) is Answer.NO or (returned is not None and self.tracked(returned) is Answer.NO):
+        inside = self.tracked(returned) if returned is not None else Answer.UNKNOWN
+        if self.tracked(whole) is Answer.NO or inside is Answer.NO:
             return Answer.NO
+        if inside is Answer.YES and self.tracked(whole) is Answer.YES:
+            return Answer.YES
         if (
             isinstance(whole, Tensor)
             and isinstance(whole.parents[0], Module)

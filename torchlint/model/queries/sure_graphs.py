@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cached_property
 
 from torchlint.model.ownership import Ownership, parameters_of
-from torchlint.model.tracking import Tracking, ancestry, graph_inputs, has_parameters
+from torchlint.model.tracking import Tracking, ancestry, graph_inputs, has_parameters, result_of_call
 from torchlint.model.values import (
     Answer,
     Container,
@@ -62,6 +62,21 @@ class SureGraphs:
         elif isinstance(value, Tensor) and value.op == "module" and self.tracking.tracked(value) is Answer.YES:
             callee = value.parents[0]
         return callee is not None and self._is_trained(resolved(callee))
+
+    def computed(self, loss: Value, loops: tuple[object, ...]) -> set[Value]:
+        """What computes a loss in one iteration of these loops, by modules and calls that may be unknown.
+
+        A loss that an optimizer steps for is no sum of leaves: whatever computes it saves something.
+        """
+        return {item for item in self.of(loss) if item.loops == loops and self._is_computed(item)}
+
+    def _is_computed(self, value: Value) -> bool:
+        """Whether a value with a graph comes from a module, or a call that is given something or called like a loss."""
+        if isinstance(value, Tensor):
+            return value.op == "module" and self.tracking.tracked(value) is Answer.YES
+        call = result_of_call(value)  # `model(x).loss` is computed by the call
+        is_loss = call is not None and call.origin == "call" and (bool(call.parents) or _is_loss(call))
+        return is_loss and value in self.tracking.backpropagated
 
     @cached_property
     def _stepping(self) -> list[Value]:
