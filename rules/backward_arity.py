@@ -140,16 +140,25 @@ class BackwardArity(Rule):
         values = [_elements(node.value, function) for node in returns]
         if inputs is None or any(value is None for value in values):
             return
-        required = len(inputs) - len(function.forward.node.args.defaults)
+        required = max(len(inputs) - len(function.forward.node.args.defaults), self._most_given(function.info.name))
         for node, value in zip(returns, values, strict=True):
             given = value or []
-            too_many = any(_is_tensor(item, function.backward, or_none=False) for item in given[len(inputs) :])
+            extra, own = given[len(inputs) :], given[: len(inputs)]
+            too_many = any(
+                _is_tensor(item, function.backward, or_none=False) or _is_returned_as_well(item, own, function.backward)
+                for item in extra
+            )
             if len(given) < required or too_many:
                 missing = inputs[len(given) : required]
                 may_pad = all(python_ast.dotted(item.annotation) in _NUMBERS for item in missing) and not too_many
                 site, forward = python_ast.site_of(node), python_ast.site_of(function.forward.node)
                 count = required if len(given) < required else len(inputs)
                 yield WrongGradients(site, function.info.name, len(given), count, forward, may_pad)
+
+    def _most_given(self, name: str) -> int:
+        """How many inputs a call in this file gives a function at most: each takes a gradient, a default one, too."""
+        calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.dotted(call.func) == f"{name}.apply")
+        return max((len(call.args) for call in calls if not any(map(_is_starred, call.args))), default=0)
 
     def _wrong_outputs(self, function: AutogradFunction) -> Iterator[WrongOutputs]:
         gradients, returns = function.gradients, autograd_functions.returns_of(function.forward)
@@ -249,6 +258,23 @@ def _is_tensor(value: ast.expr, backward: FunctionInfo, *, or_none: bool, seen: 
         return value.id in backward.parameters[1:] and not made
     seen |= {value.id}
     return all(item is not None and _is_tensor(item, backward, or_none=or_none, seen=seen) for item in known)
+
+
+def _is_starred(node: ast.expr) -> bool:
+    return isinstance(node, ast.Starred)
+
+
+def _is_returned_as_well(value: ast.expr, own: list[ast.expr], backward: FunctionInfo) -> bool:
+    """Whether a value is the gradient of an input, too, and bound once: were it None, there would never be one."""
+    if isinstance(value, ast.Subscript):
+        return any(ast.unparse(item) == ast.unparse(value) for item in own)
+    is_gradient = isinstance(value, ast.Name) and any(python_ast.dotted(item) == value.id for item in own)
+    return is_gradient and isinstance(value, ast.Name) and len(_stores(value.id, backward)) == 1
+
+
+def _stores(name: str, function: FunctionInfo) -> list[ast.Name]:
+    found = (node for node in python_ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name)
+    return [node for node in found if isinstance(node.ctx, ast.Store)]
 
 
 def _assigned(name: str, function: FunctionInfo) -> list[ast.expr | None]:
