@@ -18,10 +18,10 @@ class UndetachedHiddenState(Rule):
     """A hidden state is not detached between batches: the second backward raises.
 
     ## What it does
-    Finds a value that one iteration makes and the next one uses, such as the hidden state of a recurrent network, in a
-    loop that goes backward in each iteration, where nothing cuts it from its graph in between. Also an attribute of
-    an object, where one method reads it, goes backward and writes it. With `retain_graph=True` it is
-    `retain-graph-in-loop` that speaks: then the graph grows with each batch.
+    Finds a value that one iteration makes and the next one uses, such as the hidden state of a recurrent network or a
+    loss that is smoothed, in a loop that goes backward in each iteration, where nothing cuts it from its graph in
+    between. Also an attribute of an object, where one method reads it, goes backward and writes it. With
+    `retain_graph=True` it is `retain-graph-in-loop` that speaks: then the graph grows with each batch.
 
     ## Why is this bad?
     The loss of the second batch depends on the network's work on the first, whose saved tensors its own backward has
