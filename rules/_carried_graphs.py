@@ -67,7 +67,8 @@ class CarriedGraphs:
         """What in a graph surely saves something that its backward frees."""
         trained = {item for item in shared if isinstance(item, Tensor) and self.sure_graphs.is_trained_call(item)}
         steps = bool(backward.loops) and any(step.loops == backward.loops for step in trace.of(Step))
-        return trained | (shared & self.sure_graphs.computed(backward.loss, backward.loops) if steps else set())
+        computed = self.sure_graphs.computed(backward.loss, backward.loops) if steps else set()
+        return trained | (shared & computed & self.sure_graphs.tracking.backpropagated)
 
     def _with_wholes(self, graph: set[Value]) -> set[Value]:
         """A graph, with the calls of modules that results in it are of, if those have a graph."""

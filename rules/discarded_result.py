@@ -192,9 +192,8 @@ class DiscardedResult(Rule):
             return False
         following = body[body.index(statement) + 1 :]
         if not tree.source.path.endswith(".ipynb"):
-            after = following[0].lineno if following else len(tree.source.text)
             lines = tree.source.text.splitlines()
-            return any(map(_CELL.match, lines[statement.lineno : after] if following else lines))
+            return any(map(_CELL.match, lines[statement.lineno : following[0].lineno] if following else lines))
         cells = [tree.source.cell(item.lineno) for item in (statement, *following[:1]) if isinstance(item, ast.stmt)]
         return len(set(cells)) != 1 or not following
 

@@ -161,7 +161,8 @@ class UnregisteredModule(Rule):
         if info not in self._handed_on:
             self._handed_on[info] = set(_handed_on(info))
         elsewhere = info.assigned.get(name, set()) - {"__init__"}
-        return name in self._handed_on[info] or not all(_only_cuts(info.methods[method], name) for method in elsewhere)
+        cuts = (method in info.methods and _only_cuts(info.methods[method], name) for method in elsewhere)
+        return name in self._handed_on[info] or not all(cuts)
 
     @cached_property
     def _handed_on(self) -> dict[definitions.ClassInfo, set[str]]:

@@ -188,8 +188,8 @@ class Externals(Part):
         """A copy of a module, perhaps one whose parameters are averages."""
         first = resolved(call.first) if call.first is not None else None
         if isinstance(first, Module):
-            own = call.name == "deepcopy"  # parameters of its own; of a shallow copy they are the module's
-            parents = tuple(item for item in first.parents if item is not first) if own else (first,)
+            # a deep copy has parameters of its own; those of a shallow one are the module's
+            parents = first.parents if call.name == "deepcopy" else (first,)
             return self.state.stamp(Module(call.node, first.name, parents, first.info, first.inplace))
         if call.name == "AveragedModel":
             return self.state.stamp(Module(call.node, call.name, call.arguments.all()))
