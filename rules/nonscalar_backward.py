@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
 _ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
 _PASSING_ERRORS = frozenset("autocast accumulate no_sync no_backward_sync".split())
 """Context managers under which an error is one."""
+_LOADER = re.compile(r"loader|(^|_)dl$|iterator$", re.IGNORECASE)
 _ONE_OF_MANY = frozenset("getitem unsqueeze narrow select index_select squeeze unbind".split())
 
 
@@ -147,15 +149,35 @@ class NonscalarBackward(Rule):
     def _is_of_batch(self, value: values.Value) -> bool:
         """Whether a value is computed of a batch of several samples, and of all of them."""
         made_of = tracking.ancestry([value])
-        if any(isinstance(item, values.Tensor) and item.op in _ONE_OF_MANY for item in made_of):
+        here = (item for item in made_of if isinstance(item, values.Tensor) or item.loops == value.loops)
+        if any(map(self._may_be_one, here)):
             return False
         return any(map(self._has_rows, made_of))
+
+    def _may_be_one(self, value: values.Value) -> bool:
+        """Whether a value may be one sample of many, or says that there is only one."""
+        node = self.model.tree.node(value.site) if value.site is not None and value.site.inner is None else None
+        if isinstance(node, ast.Subscript) and not _is_part(value):
+            return not self._keeps_rows(node.slice)
+        if not isinstance(value, values.Tensor):
+            return False
+        dimension = node.args[-1] if isinstance(node, ast.Call) and node.args else None
+        if value.op in ("squeeze", "unsqueeze") and dimension is not None:
+            return not any(_is(dimension, other) for other in (1, 2)) and not isinstance(dimension, ast.UnaryOp)
+        return value.op in _ONE_OF_MANY
+
+    def _keeps_rows(self, index: ast.expr) -> bool:
+        """Whether an index is a range of rows, or a mask."""
+        first = index.elts[0] if isinstance(index, ast.Tuple) and index.elts else index
+        is_key = isinstance(first, ast.Constant) and isinstance(first.value, str)
+        return is_key or isinstance(first, ast.Slice) or "mask" in self._code(first).lower()
 
     def _has_rows(self, value: values.Value) -> bool:
         """Whether a value is what a loader yields, or a new tensor of more than one row."""
         if isinstance(value, values.Unknown) and value.origin == "iteration" and value.parents:
             source = values.resolved(value.parents[0])
-            return values.is_kind(source, values.Kind.LOADER) or "loader" in source.label.lower()
+            labels = [item.label for item in (source, *map(values.resolved, source.parents))]
+            return values.is_kind(source, values.Kind.LOADER) or any(map(_LOADER.search, labels))
         node = self.model.tree.node(value.site) if isinstance(value, values.Tensor) and value.site is not None else None
         rows = node.args[0] if isinstance(node, ast.Call) and len(node.args) > 1 else None
         return isinstance(rows, ast.Constant) and isinstance(rows.value, int) and rows.value > 1
@@ -184,6 +206,12 @@ def _waits(node: ast.AST) -> bool:
         return isinstance(node, ast.Try)
     entered = (item.context_expr for item in node.items)
     return not all(isinstance(item, ast.Call) and called_name(item) in _PASSING_ERRORS for item in entered)
+
+
+def _is_part(value: values.Value) -> bool:
+    """Whether a value is a part of what a loop is given: `batch[0]`, the inputs."""
+    whole = value.parents[0] if isinstance(value, values.Unknown) and value.parents else None
+    return isinstance(whole, values.Unknown) and whole.origin == "iteration"
 
 
 def _is(node: ast.AST, constant: object) -> bool:
