@@ -58,6 +58,7 @@ def in_forward(code: str) -> bytes:
         "y = torch.exp(self.fc(x))\nbump(y)",
         "y = self.fc(x)\nz = y.pow(2)\ntorch.add(z, 1, out=y)",
         "y = self.fc(x)\nx = 1 / y\ny += 1",
+        "y = torch.exp(self.fc(x))\na = y.detach().numpy()\na[0] = 1\nx = y",
     ],
 )
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])

@@ -19,8 +19,8 @@ PLAIN = (PLAIN_METHODS - {"numpy"}) | frozenset(
     "len int float str bool range isinstance hasattr print format join keys type id".split()
 )
 """They give no tensor."""
-WITHOUT_GRAPH = NOT_DIFFERENTIABLE | CREATORS | CREATOR_METHODS
-"""They give a tensor without a graph."""
+WITHOUT_GRAPH = (NOT_DIFFERENTIABLE | CREATORS | CREATOR_METHODS) - {"detach"}
+"""They give a tensor without a graph, and with memory of its own."""
 BUILTINS = PLAIN | frozenset("round divmod pow all any slice".split())
 """Python's own, under names that operators have too."""
 CONTAINERS = frozenset(
