@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, edits, repairs
+from torchlint import Category, Rule, edits, prefilter, repairs
 from torchlint.model import events, values
 from torchlint.model.queries import changed_api, version_guards
-from torchlint.prefilter import signs
 from torchlint.pytorch import changes, losses
 
 if TYPE_CHECKING:
@@ -270,7 +269,7 @@ def _may_be_of_package(data: bytes) -> bool:
 
 _IMPORT = rb"\s+import\b(?:\s*\([^()]{0,4000}?|(?:\\\n|[^\n;]){0,400}?)\b(?:%s)\b"
 _SIGNS = (
-    signs.AnyWord({*_NAMES, "functorch"}),
+    prefilter.AnyWord({*_NAMES, "functorch"}),
     re.compile(rb"size_average\s*="),
     re.compile(rb"gumbel_softmax[^\n]*eps"),
     re.compile(rb"ao(?<=\bao)\W{1,9}quantization\b"),
@@ -282,15 +281,15 @@ _SIGNS = (
     _NUMBER_FIRST,
 )
 _TOGETHER = (
-    (re.compile(rb"reduce\b(?<=\breduce)\s*="), signs.AnyWord({*losses.OLD, *losses.OLD.values()})),
+    (re.compile(rb"reduce\b(?<=\breduce)\s*="), prefilter.AnyWord({*losses.OLD, *losses.OLD.values()})),
     (
-        signs.AnyWord(_AMP),
+        prefilter.AnyWord(_AMP),
         re.compile(rb"\b(?:cuda|cpu)[\s.\\]{1,9}(?:amp|as)\b|\b(?:cuda|cpu)\s+import\b[^;=]{0,400}?\bamp\b"),
     ),
-    (signs.AnyWord({"torchvision"}), re.compile(rb"\bpretrained\w*\s*=")),
-    (signs.AnyWord({"ToTensor"}), signs.AnyWord({"v2"})),
-    (signs.AnyWord({"is_compiling"}), signs.AnyWord({"_utils"})),
-    (signs.AnyWord({"assert_allclose"}), re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
+    (prefilter.AnyWord({"torchvision"}), re.compile(rb"\bpretrained\w*\s*=")),
+    (prefilter.AnyWord({"ToTensor"}), prefilter.AnyWord({"v2"})),
+    (prefilter.AnyWord({"is_compiling"}), prefilter.AnyWord({"_utils"})),
+    (prefilter.AnyWord({"assert_allclose"}), re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
 )
 """Signs of which one says nothing without the other."""
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, Safety, edits, repairs
+from torchlint import Category, Rule, Safety, edits, prefilter, repairs
 from torchlint.model import events, values
 from torchlint.model.queries import changed_api, version_guards
-from torchlint.prefilter import signs
 from torchlint.pytorch import changes, losses
 
 if TYPE_CHECKING:
@@ -204,8 +203,8 @@ class RemovedApi(Rule):
         )
 
 
-_WORDS = signs.AnyWord("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
-_BYTES = signs.AnyWord({"byte", "ByteTensor", "uint8"})
+_WORDS = prefilter.AnyWord("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
+_BYTES = prefilter.AnyWord({"byte", "ByteTensor", "uint8"})
 _SIGNS = (re.compile(rb"volatile"), re.compile(rb"torch\W{1,99}_six"), re.compile(rb"testing\W{1,99}randn?\b"))
 _ELEMENT = re.compile(rb"\.[\s\\]{0,99}(?:data|numpy[\s\\]{0,99}\([\s\\]{0,99}\))[\s\\)]{0,99}\[[\s\\(]{0,99}-?\d")
 

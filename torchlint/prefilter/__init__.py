@@ -18,11 +18,13 @@ from torchlint.prefilter.changes import Changes
 from torchlint.prefilter.initializers import Initializer
 from torchlint.prefilter.initializers import initializers as initializers_of
 from torchlint.prefilter.outline import Outline
+from torchlint.prefilter.signs import AnyWord
 from torchlint.prefilter.statements import stands_alone
 from torchlint.pytorch.triggers import BACKWARD, holds
 from torchlint.syntax.spelling import with_plain_lines
 
 __all__ = [
+    "AnyWord",
     "Initializer",
     "calls_in_method",
     "goes_backward",
