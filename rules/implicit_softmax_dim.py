@@ -67,6 +67,7 @@ class ImplicitSoftmaxDim(Rule):
 
     code = "TL703"
     category = Category.SUSPICIOUS
+    preview = True
     triggers = ((b"oftm",), (b"torch",))
 
     @classmethod

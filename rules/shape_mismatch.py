@@ -68,6 +68,7 @@ class ShapeMismatch(Rule):
 
     code = "TL705"
     category = Category.CORRECTNESS
+    preview = True
     triggers = ((b"torch",),)
     calls = written_sizes.CALLS
 

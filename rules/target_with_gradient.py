@@ -77,6 +77,7 @@ class TargetWithGradient(Rule):
 
     code = "TL209"
     category = Category.PERFORMANCE
+    preview = True
     triggers = (
         triggers.BACKWARD,
         triggers.STEP,
