@@ -85,7 +85,8 @@ class InplaceOnLeaf(Rule):
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.may_change_leaf(data)
+        """Where something goes backward the model has to be asked anyway."""
+        return prefilter.goes_backward(data) or prefilter.may_change_leaf(data)
 
     def ask(self) -> Iterable[LeafChanged]:
         self._changes = list(self._leaves_changed())
