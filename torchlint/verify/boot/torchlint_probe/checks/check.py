@@ -75,3 +75,17 @@ class Check:
     def sightings(self) -> Iterator[Sighting]:
         """What has been seen; asked whenever evidence is written."""
         return iter(())
+
+
+class Telling:
+    """Around a method: the check is told of its object once the method is done."""
+
+    def __init__(self, probe: Probe, check: type[Check], event: str) -> None:
+        self._probe = probe
+        self._check = check
+        self._event = event
+
+    def __call__(self, original: Callable[..., Any], owner: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(owner, *args, **kwargs)
+        self._probe.checks.tell_one(self._check, self._event, owner)
+        return result

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import weakref
 import zlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
 
 from torchlint_probe.checks._names import Models, leaves_of
-from torchlint_probe.checks.check import Check
+from torchlint_probe.checks.check import Check, Telling
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -50,7 +49,7 @@ class DifferingRanks(Check):
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
-        hooks.replace(torch.nn.parallel.DistributedDataParallel, "__init__", _Hook(probe))
+        hooks.replace(torch.nn.parallel.DistributedDataParallel, "__init__", Telling(probe, cls, "wrapped"))
 
     def wrapped(self, wrapper: torch.nn.Module) -> None:
         """A `DistributedDataParallel` is there."""
@@ -84,17 +83,6 @@ class DifferingRanks(Check):
             "names": self._models.names(leaves),
             "sums": [_sum(leaf) for leaf in leaves],
         }
-
-
-class _Hook:
-    """Around the making of a `DistributedDataParallel`."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    def __call__(self, original: Callable[..., Any], wrapper: Any, *args: Any, **kwargs: Any) -> None:
-        original(wrapper, *args, **kwargs)
-        self._probe.checks.tell_one(DifferingRanks, "wrapped", wrapper)
 
 
 def _sum(leaf: torch.Tensor) -> int:

@@ -11,12 +11,12 @@ documentation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.checks.check import Check, Sighting, Telling
 from torchlint_probe.checks.nonfinite_value import NonfiniteValue
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class LossScaleCollapse(Check):
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         scaler = getattr(torch.amp, "GradScaler", None)
         if scaler is not None:
-            hooks.replace(scaler, "update", _Hook(probe))
+            hooks.replace(scaler, "update", Telling(probe, cls, "updated"))
 
     def updated(self, scaler: Any) -> None:
         """The scale may be another now."""
@@ -65,12 +65,3 @@ class LossScaleCollapse(Check):
     def sightings(self) -> Iterator[Sighting]:
         if self._seen is not None:
             yield self._seen
-
-
-class _Hook:
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    def __call__(self, original: Callable[..., Any], scaler: Any, *args: Any, **kwargs: Any) -> None:
-        original(scaler, *args, **kwargs)
-        self._probe.checks.tell_one(LossScaleCollapse, "updated", scaler)

@@ -10,12 +10,12 @@ Source: "How to adjust learning rate" in PyTorch's documentation of `torch.optim
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from torch.optim import lr_scheduler
 
-from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.checks.check import Check, Sighting, Telling
 from torchlint_probe.schedules import KINDS
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class SchedulerNeverStepped(Check):
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         for kind in _STEPPING:
-            hooks.replace(kind, "__init__", _Hook(probe, "made"))
-            hooks.replace(kind, "step", _Hook(probe, "moved"))
+            hooks.replace(kind, "__init__", Telling(probe, cls, "made"))
+            hooks.replace(kind, "step", Telling(probe, cls, "moved"))
 
     def made(self, schedule: Any) -> None:
         """A schedule is there; its first step was its own."""
@@ -85,16 +85,3 @@ class SchedulerNeverStepped(Check):
             if scheduled.steps >= _STEPS and not scheduled.has_moved:
                 message = f"the schedule is never stepped, in {scheduled.steps:,} steps of its optimizer"
                 yield Sighting(scheduled.site, message, {"steps": scheduled.steps})
-
-
-class _Hook:
-    """Around the making and the steps of schedules; what a schedule does while it is made is no step of the program."""
-
-    def __init__(self, probe: Probe, event: str) -> None:
-        self._probe = probe
-        self._event = event
-
-    def __call__(self, original: Callable[..., Any], schedule: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(schedule, *args, **kwargs)
-        self._probe.checks.tell_one(SchedulerNeverStepped, self._event, schedule)
-        return result
