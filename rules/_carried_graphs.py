@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from torchlint import Model
-from torchlint.model.events import Backward, Call, Loop, Step, events_in
+from torchlint.model.events import Backward, Call, Loop, events_in
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Container,
@@ -66,8 +66,7 @@ class CarriedGraphs:
     def _makers(self, shared: set[Value], trace: Trace, backward: Backward) -> set[Value]:
         """What in a graph surely saves something that its backward frees."""
         trained = {item for item in shared if isinstance(item, Tensor) and self.sure_graphs.is_trained_call(item)}
-        steps = bool(backward.loops) and any(step.loops == backward.loops for step in trace.of(Step))
-        computed = self.sure_graphs.computed(backward.loss, backward.loops) if steps else set()
+        computed = self.sure_graphs.computed(trace, backward) if backward.loops else set()
         return trained | (shared & computed & self.sure_graphs.tracking.backpropagated)
 
     def _with_wholes(self, graph: set[Value]) -> set[Value]:

@@ -118,18 +118,12 @@ class SecondBackward(Rule):
             always = first.path == second.path[: len(first.path)] and not events.apart(first, second)
             if always and first.loops == second.loops and _frees(first):
                 shared = self._savers(first.loss) & self._savers(second.loss)
-                if not shared and values.resolved(first.loss) is values.resolved(second.loss):
-                    shared = self._computed(trace, second)
+                is_same = values.resolved(first.loss) is values.resolved(second.loss)
+                if not shared and is_same and second.framework is None:
+                    shared = self.model.sure_graphs.computed(trace, second)
                 if shared:
                     return FreedGraph(first, second, max(shared, key=lambda item: item.order))
         return None
-
-    def _computed(self, trace: program.Trace, backward: events.Backward) -> set[values.Value]:
-        """What computes a loss in an iteration that ends in a step: whatever it is, it saves something."""
-        steps = any(step.loops == backward.loops for step in trace.of(events.Step))
-        if not steps or backward.framework is not None:
-            return set()
-        return self.model.sure_graphs.computed(backward.loss, backward.loops)
 
     def _repeated(self, backward: events.Backward) -> RepeatedBackward | None:
         """A backward in each iteration of a loop, of what was made before that."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 
+from torchlint.model.events import Backward, Step
 from torchlint.model.ownership import Ownership, parameters_of
+from torchlint.model.program import Trace
 from torchlint.model.tracking import Tracking, ancestry, graph_inputs, has_parameters, result_of_call
 from torchlint.model.values import (
     Answer,
@@ -63,12 +65,14 @@ class SureGraphs:
             callee = value.parents[0]
         return callee is not None and self._is_trained(resolved(callee))
 
-    def computed(self, loss: Value, loops: tuple[object, ...]) -> set[Value]:
-        """What computes a loss in one iteration of these loops, by modules and calls that may be unknown.
+    def computed(self, trace: Trace, backward: Backward) -> set[Value]:
+        """What computes a loss in an iteration that ends in a step, by modules and calls that may be unknown.
 
         A loss that an optimizer steps for is no sum of leaves: whatever computes it saves something.
         """
-        return {item for item in self.of(loss) if item.loops == loops and self._is_computed(item)}
+        if not any(step.loops == backward.loops for step in trace.of(Step)):
+            return set()
+        return {item for item in self.of(backward.loss) if item.loops == backward.loops and self._is_computed(item)}
 
     def _is_computed(self, value: Value) -> bool:
         """Whether a value with a graph comes from a module, or a call that is given something or called like a loss."""
