@@ -142,7 +142,7 @@ class DeprecatedApi(Rule):
     def _old_schedulers(self, known: dict[str, changes.Change]) -> Iterator[OldScheduler]:
         for trace in self.model.program.traces:
             for event in trace.of_kinds(events.Call, events.ScheduleStep):
-                call = self.model.tree.node(event.site) if event.site.inner is None else None
+                call = self.model.tree.own_node(event.site)
                 name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
                 change = known.get(f"LRScheduler.{name}")
                 if change is None or not isinstance(call, ast.Call):
@@ -155,14 +155,9 @@ class DeprecatedApi(Rule):
     def _is_scheduler(self, value: values.Value | None) -> bool:
         """Whether a value is one of PyTorch's schedulers, of a class that warns."""
         value = values.resolved(value) if value is not None else None
-        if (
-            value is None
-            or not values.is_kind(value, values.Kind.SCHEDULER)
-            or value.site is None
-            or value.site.inner is not None
-        ):
+        if value is None or not values.is_kind(value, values.Kind.SCHEDULER):
             return False
-        made = self.model.tree.node(value.site)
+        made = self.model.tree.own_node(value.site)
         if not isinstance(made, ast.Call):
             return False
         qualified = self.model.definitions.qualified(self.model.tree.code(made.func), made)

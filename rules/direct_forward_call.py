@@ -83,7 +83,7 @@ class DirectForwardCall(Rule):
         if self.model.is_test:
             return
         for site, owner in self.model.program.observations.direct_forwards:
-            node = self.model.tree.node(site) if site.inner is None else None
+            node = self.model.tree.own_node(site)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and self._is_module(owner):
                 if not self._hands_on(node):
                     yield DirectForward(site, python_ast.dotted(node.func.value), owner.has_use(*_HOOKS))

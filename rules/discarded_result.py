@@ -108,7 +108,7 @@ class DiscardedResult(Rule):
 
     def _node(self, value: values.Value) -> ast.AST | None:
         """Where a value is made, if that is in this file."""
-        return self.model.tree.node(value.site) if value.site is not None and value.site.inner is None else None
+        return self.model.tree.own_node(value.site)
 
     def _is_function(self, call: ast.Call) -> bool:
         """`F.relu(x, inplace=True)`, or what writes elsewhere by `out=`."""

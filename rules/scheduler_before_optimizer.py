@@ -135,8 +135,7 @@ class SchedulerBeforeOptimizer(Rule):
 
     def _is_of_torch(self, optimizer: values.Value) -> bool:
         """Whether an optimizer is made here as one of PyTorch's, which wraps no other."""
-        known = isinstance(optimizer, values.Optimizer) and optimizer.site is not None and optimizer.site.inner is None
-        made = self.model.tree.node(optimizer.site) if known else None
+        made = self.model.tree.own_node(optimizer.site) if isinstance(optimizer, values.Optimizer) else None
         return isinstance(made, ast.Call) and self.model.definitions.named(made.func).startswith("torch.optim.")
 
     # -- report -----------------------------------------------------------------------------------------

@@ -171,7 +171,8 @@ class UnregisteredModule(Rule):
     def _is_used(self, value: values.Value) -> bool:
         """Whether what is made goes elsewhere, too, where something may register it: `Wrapper(layer)`."""
         tree = self.model.tree
-        statement = tree.parent(tree.node(value.site)) if value.site is not None and value.site.inner is None else None
+        made = tree.own_node(value.site)
+        statement = tree.parent(made) if made is not None else None
         name = statement.targets[0] if isinstance(statement, ast.Assign) else None
         function = self.model.definitions.function_around(statement) if statement is not None else None
         if not isinstance(name, ast.Name) or function is None:

@@ -32,6 +32,7 @@ COMPOUND = (
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 _COMPOUND_NAMES = frozenset(kind.__name__ for kind in COMPOUND)
@@ -320,6 +321,11 @@ class PythonTree:
         lists = [item for item in vars(self.parent(statement)).values() if isinstance(item, list)]
         return next((found for found in lists if statement in found), [])
 
+    def before(self, node: ast.AST) -> list[ast.AST]:
+        """The statements before the innermost one of a node, in its block."""
+        statement, block = self.statement(node), self.block(node)
+        return block[: block.index(statement)] if block else []
+
     def stands_alone(self, node: ast.AST) -> bool:
         """Whether an expression is a statement of its own, so that nobody uses its value."""
         return isinstance(self.parent(node), ast.Expr)
@@ -340,6 +346,10 @@ class PythonTree:
             nodes = [node for kind, same in self.by_type.items() if kind.__name__ == site.kind for node in same]
             self._by_site[site.kind] = {site_of(node).written: node for node in reversed(nodes)}
         return self._by_site[site.kind][site]
+
+    def own_node(self, site: Site | None) -> ast.AST | None:
+        """The node at a site of this file; None where there is none, or it is in a file that is imported."""
+        return self.node(site) if site is not None and site.inner is None else None
 
     @cached_property
     def statements(self) -> int:

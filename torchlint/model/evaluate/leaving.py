@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from torchlint.syntax.python_ast import LOOPS, SCOPES, TRIES, children
-
-_LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Raise)
+from torchlint.syntax.python_ast import LEAVING, LOOPS, SCOPES, TRIES, children
 
 
 def may_repeat(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
@@ -27,7 +25,7 @@ def _may_reach_end(block: Sequence[ast.stmt]) -> bool:
 
 def _may_be_passed(node: ast.stmt) -> bool:
     """Whether what follows a statement may be reached."""
-    if isinstance(node, _LEAVING):
+    if isinstance(node, LEAVING):
         return False
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return _may_reach_end(node.body)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.syntax.python_ast import FUNCTIONS, TRIES, PythonTree, dotted, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, TRIES, PythonTree, dotted, walk
 
 _VERSION = LazyPattern(
     r"[vV]ersion|VERSION|hasattr|getattr|has_?attr|TORCH_?[A-Z\d]|_?HAS_|has_|is_.*available|_AVAILABLE|signature"
@@ -16,7 +16,6 @@ _CATCHING = frozenset("AttributeError ImportError ModuleNotFoundError Exception 
 _EXPECTING = frozenset(
     "raises warns assertRaises assertWarns assertRaisesRegex assertWarnsRegex deprecated_call".split()
 )
-_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def is_guarded(tree: PythonTree, node: ast.AST) -> bool:
@@ -86,8 +85,7 @@ def _expects(context: ast.expr) -> bool:
 
 def _comes_after_guard(tree: PythonTree, statement: ast.stmt) -> bool:
     """Whether a statement before it in its block asks for a version and leaves."""
-    block = tree.block(statement)
-    before = block[: block.index(statement)] if statement in block else []
+    before = tree.before(statement)
     looked_up = {name for item in before for name in _looked_up(item)}
     return any(
         isinstance(item, ast.If)
@@ -99,7 +97,7 @@ def _comes_after_guard(tree: PythonTree, statement: ast.stmt) -> bool:
 
 def _leaves(statement: ast.stmt) -> bool:
     """Whether a statement leaves its block, if it does not fail."""
-    return isinstance(statement, _LEAVING) or (isinstance(statement, ast.Try) and _leaves(statement.body[-1]))
+    return isinstance(statement, LEAVING) or (isinstance(statement, ast.Try) and _leaves(statement.body[-1]))
 
 
 def _looked_up(statement: ast.AST) -> Iterator[str]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, called_name
+from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, PythonTree, Site, called_name
 
 MEASURES = frozenset("shape size dim ndim ndimension numel len dtype is_floating_point".split())
 _TESTS = (ast.If, ast.IfExp, ast.While, ast.Match)
-_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _ANNOUNCED = LazyPattern(r"(?i)#.*\b(?:errors?|fails?|raises?|won't work|(?:does not|doesn't) (?:work|match|fit))\b")
 
 
@@ -40,7 +38,7 @@ def _is_waited_for(tree: PythonTree, node: ast.AST) -> bool:
             return True
         if isinstance(item, _TESTS) and measures(getattr(item, "test", None) or getattr(item, "subject", None)):
             return True
-        if isinstance(below, ast.stmt) and any(_checks(tree, one, _names(below)) for one in _before(tree, below)):
+        if isinstance(below, ast.stmt) and any(_checks(tree, one, _names(below)) for one in tree.before(below)):
             return True
         if isinstance(item, FUNCTIONS) and _is_called_to_fail(tree, item.name):
             return True
@@ -57,14 +55,6 @@ def _is_called_to_fail(tree: PythonTree, name: str) -> bool:
     """Whether a function of this name is called where an error is expected."""
     calls = (call for call in tree.of_type(ast.Call) if called_name(call) == name)
     return any(_expects_error(tree, item) for call in calls for item in tree.ancestors(call))
-
-
-def _before(tree: PythonTree, statement: ast.stmt) -> Iterator[ast.AST]:
-    """The statements before one in its block."""
-    for item in tree.block(statement):
-        if item is statement:
-            return
-        yield item
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -90,4 +80,4 @@ def _leaves(statement: ast.AST) -> bool:
     """Whether a statement leaves where shapes are not what they should be."""
     if isinstance(statement, ast.Assert):
         return measures(statement.test)
-    return isinstance(statement, ast.If) and isinstance(statement.body[-1], _LEAVING) and measures(statement.test)
+    return isinstance(statement, ast.If) and isinstance(statement.body[-1], LEAVING) and measures(statement.test)
