@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 from torchlint.model.values import (
     Tensor,
@@ -142,11 +143,11 @@ class Clip(Event):
 
 @dataclass(eq=False, repr=False)
 class Keep(Event):
-    """A value is put where it outlives the statement: `how` is append, add, slot or attribute."""
+    """A value is put where it outlives the statement; with `clear`, what was put there is thrown away."""
 
     container: Value
     value: Value
-    how: str
+    how: Literal["append", "add", "slot", "clear"]
     name: str
     local: bool = False
     """Whether it is a variable of a call under way, which begins anew with the next call."""

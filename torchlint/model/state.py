@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Event, Item, Loop, Path, Try
-from torchlint.model.values import Container, Frame, Origin, Phi, Plain, Slot, Unknown, Value
+from torchlint.model.values import Container, Frame, Origin, Phi, Plain, Slot, Unknown, UnknownOrigin, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
@@ -240,7 +240,7 @@ class State:
             owner.set_part(key, found)
         return found
 
-    def part_of(self, owner: Value, key: object, origin: str, node: Origin) -> Value:
+    def part_of(self, owner: Value, key: object, origin: UnknownOrigin, node: Origin) -> Value:
         """An unknown part of a value, the same at every reading."""
         label = key if isinstance(key, str) else ""
 

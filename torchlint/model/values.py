@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site, site_of
@@ -94,6 +94,25 @@ class Plain(Value):
         return self.constant is None
 
 
+UnknownOrigin = Literal[
+    "attribute",
+    "call",
+    "element",
+    "expression",
+    "global",
+    "grad",
+    "iteration",
+    "method",
+    "mode",
+    "object",
+    "parameter",
+    "sent",
+    "super",
+    "utility",
+]
+"""What an unknown is: the attribute of something, the result of a call, ...; a utility is of a known `Kind`."""
+
+
 class Unknown(Value):
     """Something the module does not define: a parameter, a part or the result of a call of an unknown.
 
@@ -105,7 +124,7 @@ class Unknown(Value):
     def __init__(
         self,
         node: Origin,
-        origin: str,
+        origin: UnknownOrigin,
         parents: tuple[Value, ...] = (),
         label: str = "",
         callee: Value | None = None,
@@ -138,9 +157,14 @@ class Utility(Unknown):
     __slots__ = ("kind",)
 
     def __init__(
-        self, node: Origin, kind: Kind, parents: tuple[Value, ...] = (), label: str = "", origin: str = ""
+        self,
+        node: Origin,
+        kind: Kind,
+        parents: tuple[Value, ...] = (),
+        label: str = "",
+        origin: UnknownOrigin = "utility",
     ) -> None:
-        super().__init__(node, origin or kind.value, parents, label or kind.value)
+        super().__init__(node, origin, parents, label or kind.value)
         self.kind = kind
 
 
@@ -215,12 +239,15 @@ class Phi(Value):
         return self.loop is not None
 
 
+ContainerKind = Literal["list", "tuple", "set", "dict", "deque", "generator", "meter", "object"]
+
+
 class Container(Value):
     """A list, tuple, dict, set or deque; `parents` are the values put in without a known key."""
 
     __slots__ = ("bounded", "grown", "kind")
 
-    def __init__(self, node: Origin, kind: str, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
+    def __init__(self, node: Origin, kind: ContainerKind, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
         super().__init__(node, items)
         self.kind = kind
         self.bounded = bounded

@@ -19,6 +19,7 @@ from torchlint.model.values import (
     Plain,
     Tensor,
     Unknown,
+    Utility,
     Value,
 )
 from torchlint.pytorch.effects import GradMode
@@ -100,7 +101,8 @@ def _known(value: Value) -> dict[str, object]:
     """What is known of a value beside its kind; of other values as values."""
     if isinstance(value, Unknown):
         owner = value.parents[:1] if value.origin in _PARTS else ()
-        return {"origin": value.origin, "of": owner, "callee": value.callee, "mode": _mode(value.mode)}
+        origin = value.kind.value if isinstance(value, Utility) and value.origin == "utility" else value.origin
+        return {"origin": origin, "of": owner, "callee": value.callee, "mode": _mode(value.mode)}
     if isinstance(value, Tensor):
         module = value.parents[:1] if value.op == "module" else ()
         return {

@@ -23,6 +23,7 @@ from torchlint.model.values import (
     SourceModule,
     Tensor,
     Unknown,
+    UnknownOrigin,
     Value,
     inputs_of,
     is_kind,
@@ -181,7 +182,7 @@ class Calls(Part):
 
     def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: ast.Call) -> Value:
         """The result of a call that this module does not define: it may do anything to what it is handed."""
-        origin = "object" if naming.is_class_name(name) else "call"
+        origin: UnknownOrigin = "object" if naming.is_class_name(name) else "call"
         result = self.state.stamp(Unknown(node, origin, handed, "", callee, self.state.mode))
         self.state.emit(Call(site_of(node), result))
         objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))

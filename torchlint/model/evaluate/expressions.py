@@ -8,10 +8,14 @@ from collections.abc import Callable
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of
 from torchlint.model.events import Branch, Loop, Read, Yield
-from torchlint.model.values import Container, Function, Plain, Unknown, Value, resolved
+from torchlint.model.values import Container, ContainerKind, Function, Plain, Unknown, Value, resolved
 from torchlint.pytorch.api import PLAIN_ATTRIBUTES, PLAIN_METHODS
 from torchlint.syntax.python_ast import site_of, walk
 
+_KINDS: dict[type[ast.AST], ContainerKind] = {
+    ast.Tuple: "tuple", ast.List: "list", ast.Set: "set",
+    ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator",
+}  # fmt: skip
 _LITERALS = (str, bytes, int, float, bool, type(None))
 
 
@@ -105,14 +109,13 @@ class Expressions(Part):
         return state.phi(node, values, [(branch, number) for number in range(len(values))])
 
     def _display(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
-        kind = type(node).__name__.lower()
         values: list[Value] = []
         for element in node.elts:
             if isinstance(element, ast.Starred):
                 values.extend(self.elements.unpack(resolved(self.value(element.value)), node))
             else:
                 values.append(self.value(element))
-        return self.state.stamp(Container(node, kind, tuple(values)))
+        return self.state.stamp(Container(node, _KINDS[type(node)], tuple(values)))
 
     def _dict(self, node: ast.Dict) -> Value:
         made = self.state.stamp(Container(node, "dict"))
@@ -139,8 +142,7 @@ class Expressions(Part):
             value = self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
         state.frame.locals = names
         state.add(loop)
-        kind = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict"}.get(type(node), "generator")
-        return state.stamp(Container(node, kind, (value,)))
+        return state.stamp(Container(node, _KINDS[type(node)], (value,)))
 
     def _lambda(self, node: ast.Lambda) -> Value:
         return self.state.stamp(Function(self.definitions.functions[node], self.state.frame))

@@ -20,6 +20,7 @@ from torchlint.model.values import (
     Plain,
     Tensor,
     Unknown,
+    UnknownOrigin,
     Utility,
     Value,
     resolved,
@@ -260,8 +261,8 @@ class Externals(Part):
             return Plain(node)
         callee = External(node, name)
         if root in api.HARMLESS_PACKAGES or last[:1].isupper():
-            kind = "object" if last[:1].isupper() else "call"
-            result = self.state.stamp(Unknown(node, kind, arguments.all(), last, callee, self.state.mode))
+            origin: UnknownOrigin = "object" if last[:1].isupper() else "call"
+            result = self.state.stamp(Unknown(node, origin, arguments.all(), last, callee, self.state.mode))
             if name in table.CHECKPOINTS:
                 self.observations.checkpoints.append(result)
             return result
