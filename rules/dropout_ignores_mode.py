@@ -101,11 +101,11 @@ class DropoutIgnoresMode(Rule):
     def ask(self) -> Iterator[AlwaysDrops]:
         for call in self.model.tree.of_type(ast.Call):
             method = self.model.definitions.method_around(call)
-            if method is None or not self._may_be_evaluated(method):
+            if method is None:
                 continue
             made = self._layer_called(call, method)
             if made is not None or self._drops(call, method):
-                if not self._knows_mode(call, method):
+                if self._may_be_evaluated(method) and not self._knows_mode(call, method):
                     yield AlwaysDrops(python_ast.site_of(call), made)
 
     def _may_be_evaluated(self, method: definitions.FunctionInfo) -> bool:
