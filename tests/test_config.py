@@ -119,6 +119,22 @@ def test_errors_name_file_line_key_and_what_was_meant(
     assert str(caught.value).startswith(f"{path}:{line}: {message}")
 
 
+@pytest.mark.parametrize(
+    "table", ["torchlint", "tools.torchlint", "tool.torchlnt", "tool.torch-lint", "tool.'torch_lint'"]
+)
+def test_a_table_under_another_name(tmp_path: Path, table: str) -> None:
+    path = written(tmp_path, f"[project]\nname = 'x'\n[{table}]\nselect = []\n", "pyproject.toml")
+    with pytest.raises(ConfigError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}:3: unknown table `[")
+    assert str(caught.value).endswith("did you mean `[tool.torchlint]`?")
+
+
+@pytest.mark.parametrize("table", ["tool.torchfix", "tool.torchlint-more", "tool.pylint.main", "project.torchlint"])
+def test_a_table_of_others(tmp_path: Path, table: str) -> None:
+    assert read(written(tmp_path, f"[{table}]\nselect = []\n", "pyproject.toml")) is None
+
+
 def test_the_line_is_that_of_the_right_table(tmp_path: Path) -> None:
     text = "[tool.other]\nselct = 1\n[tool . torchlint]\n\nselct = 1\n"
     with pytest.raises(ConfigError, match=r"pyproject\.toml:5: tool\.torchlint\.selct"):

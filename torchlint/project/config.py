@@ -22,6 +22,7 @@ from torchlint.project.requirements import Requirements
 from torchlint.project.settings import ROOTED, Layer, Overrides, Settings
 from torchlint.project.toml_lines import MAX_PARTS, line_of, line_of_error, line_of_long_key
 from torchlint.pytorch.releases import Releases
+from torchlint.suggest import nearest
 
 _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -31,6 +32,9 @@ FILES = ("torchlint.toml", "pyproject.toml")
 MAX_BYTES = 10_000_000
 """A larger file is no configuration."""
 _TABLE = re.compile(rb"^\s*\[\s*tool\s*\.\s*torchlint\b", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[[ \t]*(?:(tools?)[ \t]*\.[ \t]*)?[\"']?([\w-]+)", re.MULTILINE)
+_ALIKE = 0.85
+"""How similar the name of a table is to ours if it was meant."""
 MAX_EXTENDED = 20
 """No chain of files that anybody writes is longer."""
 
@@ -132,6 +136,8 @@ def read(path: Path, extending: tuple[Path, ...] = ()) -> Settings | None:
     prefix = ("tool", "torchlint") if path.name == "pyproject.toml" else ()
     try:
         data = regular.read(real_path(path), MAX_BYTES)
+        if prefix and not _TABLE.search(data):
+            _refuse_misspelled(path, data.decode(errors="replace"))
         if prefix and b"torchlint" not in data:
             return None
         text = data.decode("utf-8-sig")
@@ -154,6 +160,17 @@ def read(path: Path, extending: tuple[Path, ...] = ()) -> Settings | None:
     if prefix and table is None:
         return None
     return _Reader(path, text, prefix).settings(table, extending)
+
+
+def _refuse_misspelled(path: Path, text: str) -> None:
+    """Raise `ConfigError` where a pyproject.toml has a table that was meant for us under another name."""
+    for header in _HEADER.finditer(text):
+        above, name = header.groups()
+        is_ours = nearest(name, ("torchlint",), _ALIKE) if above == "tool" else name == "torchlint"
+        if is_ours and (above != "tool" or not name.startswith("torchlint")):
+            line = text.count("\n", 0, header.start(2)) + 1
+            table = f"{above}.{name}" if above else name
+            raise ConfigError(f"{path}:{line}", f"unknown table `[{table}]`; did you mean `[tool.torchlint]`?")
 
 
 class _Reader:
