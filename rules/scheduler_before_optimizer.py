@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
 from torchlint.pytorch import triggers
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -141,7 +142,9 @@ class SchedulerBeforeOptimizer(Rule):
     # -- report -----------------------------------------------------------------------------------------
 
     def report_EarlySchedule(self, early: EarlySchedule) -> None:
-        name = early.schedule.scheduler.label or "the scheduler"
+        call = self.model.tree.own_node(early.schedule.site)
+        written = python_ast.dotted(call.func).rpartition(".")[0] if isinstance(call, ast.Call) else ""
+        name = written or early.schedule.scheduler.label or "the scheduler"
         self.report(
             early.schedule.site,
             f"`{name}` steps before `{early.step.name}` does: the first learning rate of the schedule is skipped",
