@@ -27,7 +27,7 @@ _SLOW_FIXTURES = {"run"}
 
 def pytest_configure(config: pytest.Config) -> None:
     """Without the slow tests, properties are tried on few examples."""
-    settings.register_profile("all", max_examples=100)
+    settings.register_profile("all", max_examples=60)
     settings.register_profile("quick", max_examples=15)
     settings.load_profile("quick" if is_quick(config) else "all")
 

@@ -63,12 +63,12 @@ def test_harness(run: Callable[..., str], project: Path, installed: Path) -> Non
     assert "13 passed" in run(*PYTEST, path=installed, cwd=project)
     bad, fixed = project / BAD, (project / BAD).with_suffix(".fixed.py")
     bad.write_text(bad.read_text("utf-8").replace("at_both_ends", "twice"), "utf-8")
+    marked = bad.read_text("utf-8")
+    bad.write_text(marked.replace("  # expect: cleared-twice\n", "\n"), "utf-8")
     report = run(*PYTEST, path=installed, cwd=project, code=1)
     assert "line of bad.fixed.py: ['def at_both_ends(" in report
+    assert "cleared_twice/bad.py:21: no marker, found cleared-twice@9: the gradients of" in report
+    bad.write_text(marked, "utf-8")
     run(*PYTEST, "--bless", path=installed, cwd=project)
     assert "def twice(" in fixed.read_text("utf-8")
     run(*PYTEST, path=installed, cwd=project)
-    unmarked = bad.read_text("utf-8").replace("  # expect: cleared-twice\n", "\n")
-    bad.write_text(unmarked, "utf-8")
-    report = run(*PYTEST, path=installed, cwd=project, code=1)
-    assert "cleared_twice/bad.py:21: no marker, found cleared-twice@9: the gradients of" in report

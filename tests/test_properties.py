@@ -221,7 +221,7 @@ def test_standard_library(path: Path) -> None:
 
 def test_output_does_not_depend_on_hashes(run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = set()
-    for seed in "123":
+    for seed in "12":
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        outputs.add(run(TORCHLINT, "--isolated", "--output-format", "json", FIXTURES[0].parent.parent, code=1))
+        outputs.add(run(TORCHLINT, "--isolated", "--output-format", "json", *FIXTURES[::4], code=1))
     assert len(outputs) == 1
