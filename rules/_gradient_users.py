@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchlint import Model
 
 
-_FREEZES_ITSELF = re.compile(
+_FREEZES_ITSELF = LazyPattern(
     rb"\bself\s*\.\s*(?:requires_grad_\s*\(|parameters\(\s*\)\s*:\s*(?:#[^\n]*)?\s+\w+\s*\.\s*requires_grad\b)"
 )
 """A network says of all of its own parameters whether they require gradients: those that measure others do."""

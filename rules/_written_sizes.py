@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from torchlint.lazy_pattern import LazyPattern
+
 LAYERS = frozenset(
     "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d BatchNorm1d BatchNorm2d BatchNorm3d "
     "LayerNorm GroupNorm Embedding LSTM GRU RNN Sequential".split()
@@ -18,16 +20,16 @@ CALLS = LAYERS | CREATORS
 _NUMBER = rb"\d+(?:\s*[*+]\s*\d+)*"
 _SIZES = rb"\s*\(\s*(?:\w+\s*=\s*)?(%s|[\w.]+)\s*[,)](?:\s*(?:\w+\s*=\s*)?(%s)\s*[,)])?" % (_NUMBER, _NUMBER)
 _LAYERS = {
-    word: re.compile(b"(%s%s)%s" % (word, rest, _SIZES))
+    word: LazyPattern(b"(%s%s)%s" % (word, rest, _SIZES))
     for word, rest in (
         (b"Linear", b""), (b"Conv", rb"(?:Transpose)?[123]d"), (b"LSTM", b""), (b"GRU", b""), (b"RNN", b""),
         (b"BatchNorm", b"[123]d"), (b"LayerNorm", b""),
     )
 }  # fmt: skip
 """Layers, with the sizes that they take and give, by a word that is looked for first."""
-_VIEWS = {word: re.compile(rb"%s\s*\([^()\n]*?[, ]\s*(%s)\s*\)" % (word, _NUMBER)) for word in (b"view", b"reshape")}
+_VIEWS = {word: LazyPattern(rb"%s\s*\([^()\n]*?[, ]\s*(%s)\s*\)" % (word, _NUMBER)) for word in (b"view", b"reshape")}
 _TENSORS = {
-    word: re.compile(rb"%s\s*\([^()]{0,12}[(\[]?\s*(?=\d+\s*,\s*\d)[^()]{0,99}?(?:(?<![\w.])(?!1\b)\d|dtype)" % word)
+    word: LazyPattern(rb"%s\s*\([^()]{0,12}[(\[]?\s*(?=\d+\s*,\s*\d)[^()]{0,99}?(?:(?<![\w.])(?!1\b)\d|dtype)" % word)
     for word in (b"randn", b"rand", b"zeros", b"ones", b"empty", b"full", b"randint")
 }
 _MEETING = (b" @ ", b"matmul", b"cat(", b"stack(", b".mm(", b"bmm(")
@@ -51,7 +53,7 @@ def writes_tensor(data: bytes) -> bool:
     return any(True for _ in _found(_TENSORS, data))
 
 
-def _found(patterns: dict[bytes, re.Pattern[bytes]], data: bytes) -> Iterator[re.Match[bytes]]:
+def _found(patterns: dict[bytes, LazyPattern[bytes]], data: bytes) -> Iterator[re.Match[bytes]]:
     return (found for word, pattern in patterns.items() if word in data for found in pattern.finditer(data))
 
 

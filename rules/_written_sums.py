@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax import python_ast
 
-_WHOLE = re.compile(r"(?i)batch_?size|bs")
+_WHOLE = LazyPattern(r"(?i)batch_?size|bs")
 
 
 def name_of(node: ast.expr) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ _MADE = frozenset(f"torch.{name}" for name in ("zeros", "ones", "full", "eye", "
 """What makes the same values on every device; random numbers come from another generator there."""
 _OTHERWISE = frozenset({"device", "out", "pin_memory", "requires_grad", None})
 """Arguments with which `device` would be a second one, or mean something else."""
-_DEVICE = re.compile(r"(?:^|_)(?:device|dev)\d?$", re.IGNORECASE)
-_ACCELERATOR = re.compile(r"(?:cuda|mps|xpu)(?::\d+)?$")
+_DEVICE = LazyPattern(r"(?:^|_)(?:device|dev)\d?$", re.IGNORECASE)
+_ACCELERATOR = LazyPattern(r"(?:cuda|mps|xpu)(?::\d+)?$")
 _STEPS = frozenset({"forward", "training_step", "validation_step"})
-_SET_UP = re.compile(r"^_*(?:init|reset|build|make|create|set_?up|load|register|precompute|alloc)")
+_SET_UP = LazyPattern(r"^_*(?:init|reset|build|make|create|set_?up|load|register|precompute|alloc)")
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class CreateOnDevice(Rule):
         return edits.Change(f"add `device={answer.device}`", [edits.Replace(copied, text)], Safety.SAFE)
 
 
-_COPY = re.compile(
+_COPY = LazyPattern(
     rb"(?:\b(?:zeros|ones|full|eye|arange|linspace|empty)\s*\(|from\s+torch\s+import\b)[\s\S]{0,1000}?\)\s*\.\s*(?:to|cuda)\s*\("
 )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits, prefilter, repairs
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
 from torchlint.model.queries import changed_api, version_guards
 from torchlint.pytorch import changes, losses
@@ -238,7 +238,7 @@ def _any(names: Iterable[str]) -> bytes:
 
 
 _LACKS = {
-    name.encode(): re.compile(rb"%s\b(?!\s*\([^()]{0,400}\b%s\s*=)" % (name.encode(), argument.encode()))
+    name.encode(): LazyPattern(rb"%s\b(?!\s*\([^()]{0,400}\b%s\s*=)" % (name.encode(), argument.encode()))
     for name, argument in sorted(_LACKING.items())
 }
 """Names, unless they are called with the argument and no other call in between."""
@@ -249,9 +249,9 @@ def _may_lack_argument(data: bytes) -> bool:
     return any(not data[max(0, start - 6) : start].endswith((b"np.", b"numpy.")) for start in found)
 
 
-_NUMBER_FIRST = re.compile(rb"add(?<=\badd)(?:c(?:mul|div))?_\s*\((?:(?![^\n]*\b(?:alpha|value))[^\n]*,|\s*\n)")
-_SCHEDULER = re.compile(rb"\.\s*get_lr\s*\(|(?:sched|LR)\w*\s*\.\s*step\s*\(\s*[^)\s]")
-_PREFIXED = re.compile(rb"\.\s*(?:(%s)\s*\(|(?:%s)\b)" % (_any(_COMMON), _any(_UPSAMPLE)))
+_NUMBER_FIRST = LazyPattern(rb"add(?<=\badd)(?:c(?:mul|div))?_\s*\((?:(?![^\n]*\b(?:alpha|value))[^\n]*,|\s*\n)")
+_SCHEDULER = LazyPattern(rb"\.\s*get_lr\s*\(|(?:sched|LR)\w*\s*\.\s*step\s*\(\s*[^)\s]")
+_PREFIXED = LazyPattern(rb"\.\s*(?:(%s)\s*\(|(?:%s)\b)" % (_any(_COMMON), _any(_UPSAMPLE)))
 
 
 def _may_be_of_package(data: bytes) -> bool:
@@ -265,26 +265,26 @@ def _may_be_of_package(data: bytes) -> bool:
 _IMPORT = rb"\s+import\b(?:\s*\([^()]{0,4000}?|(?:\\\n|[^\n;]){0,400}?)\b(?:%s)\b"
 _SIGNS = (
     prefilter.AnyWord({*_NAMES, "functorch"}),
-    re.compile(rb"size_average\s*="),
-    re.compile(rb"gumbel_softmax[^\n]*eps"),
-    re.compile(rb"ao(?<=\bao)\W{1,9}quantization\b"),
-    re.compile(rb"distributed\W{1,9}checkpoint\b"),
-    re.compile(rb"profile[^\n]*use_cuda"),
-    re.compile(rb"from\s+torch[\w.]*" + _IMPORT % _any(_COMMON | _UPSAMPLE)),
-    re.compile(rb"from\s+torch\.nn\.init" + _IMPORT % _any(_INIT)),
-    re.compile(rb"init\b[\s\S]{0,9}\b(?:%s)\s*\(" % _any(_INIT)),
+    LazyPattern(rb"size_average\s*="),
+    LazyPattern(rb"gumbel_softmax[^\n]*eps"),
+    LazyPattern(rb"ao(?<=\bao)\W{1,9}quantization\b"),
+    LazyPattern(rb"distributed\W{1,9}checkpoint\b"),
+    LazyPattern(rb"profile[^\n]*use_cuda"),
+    LazyPattern(rb"from\s+torch[\w.]*" + _IMPORT % _any(_COMMON | _UPSAMPLE)),
+    LazyPattern(rb"from\s+torch\.nn\.init" + _IMPORT % _any(_INIT)),
+    LazyPattern(rb"init\b[\s\S]{0,9}\b(?:%s)\s*\(" % _any(_INIT)),
     _NUMBER_FIRST,
 )
 _TOGETHER = (
-    (re.compile(rb"reduce\b(?<=\breduce)\s*="), prefilter.AnyWord({*losses.OLD, *losses.OLD.values()})),
+    (LazyPattern(rb"reduce\b(?<=\breduce)\s*="), prefilter.AnyWord({*losses.OLD, *losses.OLD.values()})),
     (
         prefilter.AnyWord(_AMP),
-        re.compile(rb"\b(?:cuda|cpu)[\s.\\]{1,9}(?:amp|as)\b|\b(?:cuda|cpu)\s+import\b[^;=]{0,400}?\bamp\b"),
+        LazyPattern(rb"\b(?:cuda|cpu)[\s.\\]{1,9}(?:amp|as)\b|\b(?:cuda|cpu)\s+import\b[^;=]{0,400}?\bamp\b"),
     ),
-    (prefilter.AnyWord({"torchvision"}), re.compile(rb"\bpretrained\w*\s*=")),
+    (prefilter.AnyWord({"torchvision"}), LazyPattern(rb"\bpretrained\w*\s*=")),
     (prefilter.AnyWord({"ToTensor"}), prefilter.AnyWord({"v2"})),
     (prefilter.AnyWord({"is_compiling"}), prefilter.AnyWord({"_utils"})),
-    (prefilter.AnyWord({"assert_allclose"}), re.compile(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
+    (prefilter.AnyWord({"assert_allclose"}), LazyPattern(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
 )
 """Signs of which one says nothing without the other."""
 

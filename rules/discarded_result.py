@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits, prefilter
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
 from torchlint.pytorch import api
 from torchlint.syntax import python_ast
@@ -17,19 +18,19 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_SEVERAL = re.compile(
+_SEVERAL = LazyPattern(
     r"split|chunk|unbind|^m(ax|in)$|aminmax|cumm(ax|in)|sort$|topk|kthvalue|median|mode|where|nonzero|unique|meshgrid"
     r"|broadcast_tensors|max_pool|(std|var)_mean|frexp|slogdet|svd|^qr$|^eigh?$|^lu|histogram"
 )
 """Functions and methods that may return several tensors."""
 _NO_TENSOR = api.PLAIN_METHODS | {"type", "is_nonzero", "is_same_size", "is_complex", "is_signed"}
 _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
-_EFFECTS = re.compile(
+_EFFECTS = LazyPattern(
     r"raises|assert|warn|suppress|profil|timer|timing|measure|bench|stream|record|capture", re.IGNORECASE
 )
 _FEW = 2
 """A `try` of so many statements is about each of them."""
-_CELL = re.compile(r"^# ?(?:%%|In\[)", re.MULTILINE)
+_CELL = LazyPattern(r"^# ?(?:%%|In\[)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

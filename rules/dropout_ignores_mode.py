@@ -9,22 +9,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchlint import Category, Rule, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
 from torchlint.pytorch import api, binding, table, triggers
 from torchlint.syntax import python_ast
 
-_LAYERS = re.compile(r"torch\.nn(\.modules\.dropout)?\.Dropout[123]?d?$")
-_MODE = re.compile(
+_LAYERS = LazyPattern(r"torch\.nn(\.modules\.dropout)?\.Dropout[123]?d?$")
+_MODE = LazyPattern(
     r"train|eval|infer|test|determin|mc(_|$)|monte|(^|[._])gen(_|$|erat)|(?<!down)(?<!up)sampl", re.IGNORECASE
 )
 """Names of conditions and rates that know the mode."""
-_ON_PURPOSE = re.compile(r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet)")
+_ON_PURPOSE = LazyPattern(r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet)")
 """Names of classes and methods that drop in evaluation, too (as the prenet of Tacotron), or only in training."""
 _CALL = rb"(?<!self\.)\bdropout[123]?d?\s*\("
-_WRITTEN_CALL = re.compile(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
-_ANY_CALL = re.compile(_CALL)
-_ALIAS = re.compile(rb"\bdropout[123]?d?\s+as\b")
-_LOCAL_LAYER = re.compile(rb"(?m)\bDropout[123]?d?\s*\(.*\)\s*\(|^\s*\w+\s*=\s*[\w.]*\bDropout[123]?d?\s*\(")
+_WRITTEN_CALL = LazyPattern(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
+_ANY_CALL = LazyPattern(_CALL)
+_ALIAS = LazyPattern(rb"\bdropout[123]?d?\s+as\b")
+_LOCAL_LAYER = LazyPattern(rb"(?m)\bDropout[123]?d?\s*\(.*\)\s*\(|^\s*\w+\s*=\s*[\w.]*\bDropout[123]?d?\s*\(")
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 
 from . import _written_sizes as written_sizes
 
 if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import Misfit
 
-_MEAN = re.compile(rb"\)\s*\.\s*mean\s*\(")
+_MEAN = LazyPattern(rb"\)\s*\.\s*mean\s*\(")
 
 
 def _means_comparison(data: bytes) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits, prefilter
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, events, program
 from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
@@ -17,7 +17,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from ._iterations import Iteration
 
-_PER_BATCH = re.compile(r"step|batch|iter")
+_PER_BATCH = LazyPattern(r"step|batch|iter")
 
 
 @dataclass(frozen=True)

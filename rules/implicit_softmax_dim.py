@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
@@ -106,7 +106,7 @@ class ImplicitSoftmaxDim(Rule):
         return edits.Change("add `dim=-1`", [edits.Append(last.value, ", dim=-1")])
 
 
-_CALL = re.compile(rb"oftm(?:ax|in)\b(?!\s*\([^\n]*\bdim\s*=)")
+_CALL = LazyPattern(rb"oftm(?:ax|in)\b(?!\s*\([^\n]*\bdim\s*=)")
 """Not called with `dim`, on its own line; under another name, it is imported without being called."""
 
 

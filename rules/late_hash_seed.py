@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
 from torchlint.syntax import python_ast
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _NAME = "PYTHONHASHSEED"
-_STARTS = re.compile(
+_STARTS = LazyPattern(
     r"(^|\.)(exec[lv]\w*|spawn\w*|posix_spawn\w*|fork\w*|Popen|Process|Pool|check_call|check_output|launch\w*|run_\w*)$"
 )
 """What starts another process, which finds the variable in its environment."""

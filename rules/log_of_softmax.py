@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, program, tracking, values
 from torchlint.model.queries import endings
 from torchlint.pytorch import api, naming
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _ELEMENTS = {"gather", "index_select", "select", "take_along_dim", "masked_select"}
-_DOUBLE = re.compile(r"float64|double")
+_DOUBLE = LazyPattern(r"float64|double")
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
 _WHEN = {
     "softmax": "the logarithm is -inf, and gradients NaN, once a logit leads by about 100",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
 from torchlint.model.queries import losses
 
@@ -20,8 +20,8 @@ _CLASSES = ("cross_entropy", "nll_loss")
 _INTEGERS = (b".long(", b".int(", b".bool(", b"torch.long", b"torch.int", b"torch.bool", b"randint", b"full(")
 _NO_INDICES = (b".int()", b"torch.int32", b"torch.bool", b".bool()")
 """Other types than that of class indices."""
-_FLOATING = re.compile(rb"\.(?:float|double)\s*\(\)")
-_LOSS = re.compile(rb"(?:loss\w*|crit\w*|entropy)\s*\(")
+_FLOATING = LazyPattern(rb"\.(?:float|double)\s*\(\)")
+_LOSS = LazyPattern(rb"(?:loss\w*|crit\w*|entropy)\s*\(")
 
 
 def _converts_in_loss(data: bytes) -> bool:

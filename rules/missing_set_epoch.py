@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, events, values
 from torchlint.pytorch import binding
 from torchlint.syntax import python_ast
@@ -17,11 +18,11 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_SAMPLER = re.compile(r"torch\.utils\.data\.(distributed\.)?DistributedSampler$")
+_SAMPLER = LazyPattern(r"torch\.utils\.data\.(distributed\.)?DistributedSampler$")
 _PARAMETERS = binding.Parameters(*"dataset num_replicas rank shuffle seed drop_last".split())
-_EVALUATION = re.compile(r"val|test|eval|dev(_|$)", re.IGNORECASE)
+_EVALUATION = LazyPattern(r"val|test|eval|dev(_|$)", re.IGNORECASE)
 _PLAIN = ("object", "builtins.object", "abc.ABC")
-_FRAMEWORKS = re.compile(
+_FRAMEWORKS = LazyPattern(
     r"(accelerate|lightning\w*|pytorch_lightning|ignite|composer|fastai|catalyst|ray|deepspeed)(\.|$)"
 )
 """Packages that call `set_epoch`, or may."""

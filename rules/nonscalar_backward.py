@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint import Category, Rule, edits, prefilter
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, tracking, values
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
@@ -15,7 +16,7 @@ from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
 _ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
 _PASSING_ERRORS = frozenset("autocast accumulate no_sync no_backward_sync".split())
 """Context managers under which an error is one."""
-_LOADER = re.compile(r"loader|(^|_)dl$|iterator$", re.IGNORECASE)
+_LOADER = LazyPattern(r"loader|(^|_)dl$|iterator$", re.IGNORECASE)
 _ONE_OF_MANY = frozenset("getitem unsqueeze narrow select index_select squeeze unbind".split())
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits, prefilter
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _MOVES = frozenset({"to", "cuda", "double", "half", "bfloat16", "xpu", "npu"})
-_STAYS = re.compile(r"cpu|float32|torch\.float$")
+_STAYS = LazyPattern(r"cpu|float32|torch\.float$")
 """Where a new tensor is already, or what it is."""
-_MADE = re.compile(rb"\bParameter\s*\(|\brequires_grad\s*=\s*True")
-_MOVED = re.compile(rb"\s*\)?\s*\.\s*(to|cuda|double|half|bfloat16|xpu|npu)\s*\(")
+_MADE = LazyPattern(rb"\bParameter\s*\(|\brequires_grad\s*=\s*True")
+_MOVED = LazyPattern(rb"\s*\)?\s*\.\s*(to|cuda|double|half|bfloat16|xpu|npu)\s*\(")
 
 
 @dataclass(frozen=True)

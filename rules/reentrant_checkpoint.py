@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits, prefilter
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
 from torchlint.model.queries import version_guards
 from torchlint.pytorch import api, table
@@ -18,7 +18,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_IMPORT = re.compile(
+_IMPORT = LazyPattern(
     rb"\butils[\s)]*\.\s*checkpoint|\btorch\s*\.\s*utils\s+(?:import|as)\b|\btorch\s+import\b[^\r\n]*\butils\b"
 )
 _OPTION = "use_reentrant"

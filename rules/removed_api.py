@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, Safety, edits, prefilter, repairs
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
 from torchlint.model.queries import changed_api, version_guards
 from torchlint.pytorch import changes, losses
@@ -205,8 +205,8 @@ class RemovedApi(Rule):
 
 _WORDS = prefilter.AnyWord("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
 _BYTES = prefilter.AnyWord({"byte", "ByteTensor", "uint8"})
-_SIGNS = (re.compile(rb"volatile"), re.compile(rb"torch\W{1,99}_six"), re.compile(rb"testing\W{1,99}randn?\b"))
-_ELEMENT = re.compile(rb"\.[\s\\]{0,99}(?:data|numpy[\s\\]{0,99}\([\s\\]{0,99}\))[\s\\)]{0,99}\[[\s\\(]{0,99}-?\d")
+_SIGNS = (LazyPattern(rb"volatile"), LazyPattern(rb"torch\W{1,99}_six"), LazyPattern(rb"testing\W{1,99}randn?\b"))
+_ELEMENT = LazyPattern(rb"\.[\s\\]{0,99}(?:data|numpy[\s\\]{0,99}\([\s\\]{0,99}\))[\s\\)]{0,99}\[[\s\\(]{0,99}-?\d")
 
 
 def _may_use_removed(data: bytes) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
 from torchlint.pytorch import api
 from torchlint.syntax import python_ast
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _TYPO, _MEANT = "require_grad", "requires_grad"
-_WORD = re.compile(rb"\brequire_grad\b")
+_WORD = LazyPattern(rb"\brequire_grad\b")
 _TAKING = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable"})
 """What takes `requires_grad`, beside the functions that make tensors."""
 

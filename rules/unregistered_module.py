@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits, prefilter
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
 from torchlint.pytorch import api, stateful_modules
 from torchlint.syntax import python_ast
@@ -21,14 +21,14 @@ _COUNTING = frozenset("len enumerate zip range reversed print iter list tuple so
 _OWN_WAY = frozenset("parameters named_parameters modules named_modules state_dict _apply to cuda".split())
 """Methods by which a class sees to its parameters itself."""
 _MADE = rb"(?:[\w.\x80-\xff]*\b_*[A-Z]\w*\s*\(|\((?=[^\n]{0,200}\b(?:torch|nn)\b))"
-_FILLED = re.compile(
+_FILLED = LazyPattern(
     rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*[\[{(]\s*(\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?" + _MADE
 )
 """A container of what looks like a call of a class becomes an attribute."""
-_ADDED = re.compile(rb"append\s*\(\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]*\]\s*=\s*" + _MADE)
-_EMPTY = re.compile(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*(\[\s*\]|\{\s*\}|list\s*\(\s*\)|dict\s*\(\s*\))")
-_LOCAL = re.compile(rb"(?m)^[ \t]+(\w+)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()")
-_KEPT = re.compile(rb"self\s*\.\s*\w+\s*=\s*(\w+)[ \t]*(?=[\r\n#;]|$)")
+_ADDED = LazyPattern(rb"append\s*\(\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]*\]\s*=\s*" + _MADE)
+_EMPTY = LazyPattern(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*(\[\s*\]|\{\s*\}|list\s*\(\s*\)|dict\s*\(\s*\))")
+_LOCAL = LazyPattern(rb"(?m)^[ \t]+(\w+)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()")
+_KEPT = LazyPattern(rb"self\s*\.\s*\w+\s*=\s*(\w+)[ \t]*(?=[\r\n#;]|$)")
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint import Category, Confidence, Rule, Severity, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
 from torchlint.model.queries import names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
-_CHANGES = re.compile(r"epoch|step|iter|round|time|rand|rng|info|state", re.IGNORECASE)
+_CHANGES = LazyPattern(r"epoch|step|iter|round|time|rand|rng|info|state", re.IGNORECASE)
 """Names that may stand for another number in each epoch or worker."""
 _INSTEAD = "torch.initial_seed() % 2**32"
 _BEFORE_WORKERS = 5

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import re
 
 import pytest
 
+from torchlint import select
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.pytorch import naming
 
 
 def test_as_if_compiled() -> None:
@@ -18,9 +19,20 @@ def test_as_if_compiled() -> None:
             assert (found and found.span()) == (expected and expected.span())
 
 
-@pytest.mark.parametrize("name", [name for name, value in vars(naming).items() if isinstance(value, LazyPattern)])
-def test_each_can_be_compiled(name: str) -> None:
-    assert getattr(naming, name).search("\n") is None
+def test_all_matches() -> None:
+    lazy, compiled = LazyPattern(rb"(\w)="), re.compile(rb"(\w)=")
+    data = b"a=1; b=2; c=3"
+    assert [found.span() for found in lazy.finditer(data, 1)] == [found.span() for found in compiled.finditer(data, 1)]
+    assert lazy.findall(data, 0, 9) == compiled.findall(data, 0, 9) == [b"a", b"b"]
+    assert lazy.sub(rb"\1 = ", data) == compiled.sub(rb"\1 = ", data)
+
+
+def test_each_can_be_compiled() -> None:
+    select(["ALL"])  # imports all rules
+    patterns = [item for item in gc.get_objects() if isinstance(item, LazyPattern)]
+    assert len(patterns) > 100
+    for pattern in patterns:
+        re.compile(pattern.pattern, pattern.flags)
 
 
 def test_a_wrong_one_is_found_when_it_is_used() -> None:

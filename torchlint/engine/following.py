@@ -11,13 +11,14 @@ from functools import lru_cache
 from torchlint import prefilter
 from torchlint.files.first_party import Search
 from torchlint.files.sources import Sources, imports_in, is_below
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import api, naming
 
 MAX_SHIPPED = 1_000_000
 """Bytes of other modules that go along with a file to where there is no disk."""
 _LIBRARIES = sys.stdlib_module_names | api.LIBRARIES
-_NAME = re.compile(rb"\w+")
-_USES = re.compile(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
+_NAME = LazyPattern(rb"\w+")
+_USES = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from torchlint.addresses import SITE
+from torchlint.lazy_pattern import LazyPattern
 
 _MODULES = dict(
     line.split()
@@ -65,7 +64,7 @@ _ATTRIBUTES = {
     "detachings": "`torchlint.repairs.detach`",
     "out_of_place": "`torchlint.repairs.out_of_place`",
 }
-_NOT_IN_PACKAGE = re.compile(r"cannot import name '(\w+)' from 'torchlint(?:\.([\w.]+))?'")
+_NOT_IN_PACKAGE = LazyPattern(r"cannot import name '(\w+)' from 'torchlint(?:\.([\w.]+))?'")
 _PAGE = f"{SITE}/plugins-from-0.1/"
 
 

@@ -16,6 +16,7 @@ from torchlint.engine.plugins import CORE, Plugin, is_web, plugins
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
 from torchlint.finding import Category, Meta, Severity
 from torchlint.lazy_import import late
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch.releases import Releases
 from torchlint.rule import OptionValue, Rule
 from torchlint.suggest import hint
@@ -53,8 +54,8 @@ ENGINE_CHECKS = (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR, UNUSED_SUPPRESSI
 
 ABOUT_FILES = frozenset(check.name for check in (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR))
 """What is said of a file rather than of code in it: always on."""
-_CODE = re.compile(r"[A-Z]{2,5}\d{3}")
-_CODE_OF_TORCHFIX = re.compile(r"TOR\d{3}", re.IGNORECASE)
+_CODE = LazyPattern(r"[A-Z]{2,5}\d{3}")
+_CODE_OF_TORCHFIX = LazyPattern(r"TOR\d{3}", re.IGNORECASE)
 
 
 class RegistryError(Exception):

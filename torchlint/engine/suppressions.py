@@ -10,6 +10,7 @@ from functools import cached_property
 from torchlint.files.lines import comments
 from torchlint.files.source import SourceFile
 from torchlint.finding import Category, Edit, Finding, Fix, Meta, Safety, Span
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.suggest import hint, hint_of_rule
 
 UNUSED_SUPPRESSION = Meta(
@@ -30,11 +31,11 @@ _Offsets = tuple[int, int]
 
 _ANY_RULE = ""
 _VERBS = ("ignore", "ignore-file")
-_OURS = re.compile(r"#\s*torchlint\s*:\s*(?P<verb>[\w-]+)(?P<list>\s*\[(?P<names>[^\]#]*)(?P<closed>\])?)?")
-_NOQA = re.compile(r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
-_NEWLINE = re.compile(r"\r\n?|\n")
-_NAME = re.compile(r"[^\s,]+")
-_CODE_OF_OURS = re.compile(r"TL\d+", re.IGNORECASE)
+_OURS = LazyPattern(r"#\s*torchlint\s*:\s*(?P<verb>[\w-]+)(?P<list>\s*\[(?P<names>[^\]#]*)(?P<closed>\])?)?")
+_NOQA = LazyPattern(r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
+_NEWLINE = LazyPattern(r"\r\n?|\n")
+_NAME = LazyPattern(r"[^\s,]+")
+_CODE_OF_OURS = LazyPattern(r"TL\d+", re.IGNORECASE)
 
 
 def list_of_names(comment: str) -> re.Match[str] | None:

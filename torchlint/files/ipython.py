@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.files.python import UNREADABLE, python_tree
+from torchlint.lazy_pattern import LazyPattern
 
 _CODE_CELLS = frozenset(
     f"%%{name}" for name in "time timeit capture prun memit mprun heat scalene python3 torchlint".split()
@@ -21,13 +22,13 @@ _LINE_MAGICS = frozenset(
     "unalias unload_ext uv who who_ls whos xdel xmode".split()
 )
 """What IPython, Jupyter and TensorBoard call their magics of one line, and IPython its aliases on any system."""
-_AUTOMAGIC = re.compile(r"(?P<before>\s*)(?P<line>(?P<name>[A-Za-z_]\w*)(?![\w.*=,])[^\r\n]*)(?P<newline>\r\n|\r|\n|)")
-_SUSPECT = re.compile(r"^[ \t]*[%!?]|=[ \t]*[%!]|\?[ \t]*$", re.MULTILINE)
-_ESCAPED = re.compile(r"(?P<indent>[ \t]*)(?:(?P<code>%time(?:it)?[ \t]+)(?!-)(?P<rest>\S.*)|[%!?].*)")
-_ASSIGNED = re.compile(r"(?P<head>[ \t]*[\w., \t\[\]'\"]+=[ \t]*)(?:![^=]|%[A-Za-z_]).*")
-_HELP = re.compile(r"(?P<indent>[ \t]*)[A-Za-z_*][\w.*\[\]]*\?{1,2}[ \t]*;?[ \t]*")
-_COMPOUND = re.compile(r"(?:for|while|if|with|def|class|try|async|match)\b")
-_TOKEN = re.compile(
+_AUTOMAGIC = LazyPattern(r"(?P<before>\s*)(?P<line>(?P<name>[A-Za-z_]\w*)(?![\w.*=,])[^\r\n]*)(?P<newline>\r\n|\r|\n|)")
+_SUSPECT = LazyPattern(r"^[ \t]*[%!?]|=[ \t]*[%!]|\?[ \t]*$", re.MULTILINE)
+_ESCAPED = LazyPattern(r"(?P<indent>[ \t]*)(?:(?P<code>%time(?:it)?[ \t]+)(?!-)(?P<rest>\S.*)|[%!?].*)")
+_ASSIGNED = LazyPattern(r"(?P<head>[ \t]*[\w., \t\[\]'\"]+=[ \t]*)(?:![^=]|%[A-Za-z_]).*")
+_HELP = LazyPattern(r"(?P<indent>[ \t]*)[A-Za-z_*][\w.*\[\]]*\?{1,2}[ \t]*;?[ \t]*")
+_COMPOUND = LazyPattern(r"(?:for|while|if|with|def|class|try|async|match)\b")
+_TOKEN = LazyPattern(
     r"""
       (?P<string> \"{3}(?:[^"\\]|\\.|"(?!""))*(?:\"{3}|\Z) | '{3}(?:[^'\\]|\\.|'(?!''))*(?:'{3}|\Z)
         | "(?:[^"\\\r\n]|\\(?:\r\n|.))*"? | '(?:[^'\\\r\n]|\\(?:\r\n|.))*'? )

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from torchlint.finding import Edit, Position
+from torchlint.lazy_pattern import LazyPattern
 
 # Strings come first, so that a `#` inside of one starts no comment. A string that is never closed ends
 # with its line, a triple-quoted one with the file. Unlike `tokenize` this never gives up on broken code.
-_COMMENT = re.compile(
+_COMMENT = LazyPattern(
     r'''
       """[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:"""|\\?\Z)
     | \'\'\'[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:\'\'\'|\\?\Z)

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from torchlint.files.ipython import masked
+from torchlint.lazy_pattern import LazyPattern
 
 SUFFIX = ".ipynb"
-_SPACE = re.compile(r"[ \t\r\n]*")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SPACE = LazyPattern(r"[ \t\r\n]*")
+_SURROGATE = LazyPattern(r"[\ud800-\udfff]")
 _MAX_VALUES = 5_000_000
 """Lists and objects that may be in the JSON: each takes twenty times the memory of its brackets."""
 _DECODER = json.JSONDecoder(strict=False)

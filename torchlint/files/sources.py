@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from torchlint.files import regular
 from torchlint.files.fingerprint import Status, digest_of, status_of
+from torchlint.lazy_pattern import LazyPattern
 
 MAX_BYTES = 1_000_000
 """A larger file is generated data: what it defines is unknown."""
@@ -23,11 +24,11 @@ FILE, FOLDER, NOTHING, PATH = "file", "folder", "", "path"
 _MARKS = frozenset({".git", ".hg"})
 _PROJECTS = frozenset({"pyproject.toml", "setup.py", "setup.cfg", "torchlint.toml"})
 _SOURCE_FOLDERS = ("", "src", "lib")
-_IMPORT = re.compile(
+_IMPORT = LazyPattern(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^()]*\)|[^\n#;]*)|import[ \t]+([^\n#;]+))", re.MULTILINE
 )
-_IMPORTED = re.compile(r"([.\w]+)(?:\s+as\s+(\w+))?")
-_COMMENT = re.compile(r"#[^\n]*")
+_IMPORTED = LazyPattern(r"([.\w]+)(?:\s+as\s+(\w+))?")
+_COMMENT = LazyPattern(r"#[^\n]*")
 
 Texts = Mapping[str, "bytes | None"]
 """What stands in the place of files on disk, by path; None: there is no such file."""

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from torchlint.prefilter import searches
-from torchlint.prefilter.changes import Changes
-from torchlint.prefilter.initializers import Initializer
-from torchlint.prefilter.initializers import initializers as initializers_of
 from torchlint.prefilter.outline import Outline
 from torchlint.prefilter.signs import AnyWord
 from torchlint.prefilter.statements import stands_alone
 from torchlint.pytorch.triggers import BACKWARD, holds
 from torchlint.syntax.spelling import with_plain_lines
+
+if TYPE_CHECKING:
+    from torchlint.prefilter.changes import Changes
+    from torchlint.prefilter.init_methods import Initializer
 
 __all__ = [
     "AnyWord",
@@ -58,7 +60,9 @@ def goes_backward(data: bytes) -> bool:
 
 def initializers(data: bytes) -> Iterator[Initializer | None]:
     """The `__init__` methods that may do something before that of the class above; None for what cannot be read."""
-    return initializers_of(Outline.of(data))
+    from torchlint.prefilter.init_methods import initializers
+
+    return initializers(Outline.of(data))
 
 
 def plain(data: bytes) -> bytes:
@@ -98,4 +102,6 @@ def may_evaluate_with_grad(data: bytes) -> bool:
 
 @lru_cache(maxsize=1)
 def _changes(data: bytes) -> Changes:
+    from torchlint.prefilter.changes import Changes  # takes longer to import than most files to lint
+
     return Changes.of(data)

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from torchlint.files.python import UNREADABLE, python_tree
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax.spelling import with_plain_lines
 
 WORD = rb"[\w\x80-\xff]+"
@@ -18,19 +19,19 @@ WORD = rb"[\w\x80-\xff]+"
 _TARGET = rb"(?:self\.)?" + WORD
 TARGETS = rb"%s(?:[ \t]*,[ \t]*%s)*" % (_TARGET, _TARGET)
 """Names and attributes of `self` that a statement binds: one, or several with commas in between."""
-BINDING = re.compile(rb"(?:^|;)[ \t]*(%s)[ \t]*(?::[^=\n]+)?=(?!=)" % TARGETS, re.M)
-_HEADER = re.compile(rb"\n([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(%s)" % WORD)
+BINDING = LazyPattern(rb"(?:^|;)[ \t]*(%s)[ \t]*(?::[^=\n]+)?=(?!=)" % TARGETS, re.M)
+_HEADER = LazyPattern(rb"\n([ \t]*)(?:async[ \t]+def|def|(class))[ \t]+(%s)" % WORD)
 _HANDED_ON = (b")", b"]", b"}", b",", b";", b"\n", b" ", b"'", b'"')
 """What stands behind the name of a method or function that is not called there; the last two only behind a string."""
-_TAKEN = re.compile(rb"(?:[=(\[{*:\"'.\n]|\b(?:return|if|else|or))[ \t]*$")
+_TAKEN = LazyPattern(rb"(?:[=(\[{*:\"'.\n]|\b(?:return|if|else|or))[ \t]*$")
 """What stands before one."""
 _BRACKETS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
-_NAME = re.compile(WORD)
-_EACH_TARGET = re.compile(_TARGET)
-_IMPORT = re.compile(rb"import\b[ \t]*(\([^)]*\)|[^\n;]*)")
-_RENAMED = re.compile(rb"[\n;][ \t]*(%s)[ \t]*=[ \t]*((?:%s\.)+)(%s)[ \t]*(?=[\n;#])" % (WORD, WORD, WORD))
+_NAME = LazyPattern(WORD)
+_EACH_TARGET = LazyPattern(_TARGET)
+_IMPORT = LazyPattern(rb"import\b[ \t]*(\([^)]*\)|[^\n;]*)")
+_RENAMED = LazyPattern(rb"[\n;][ \t]*(%s)[ \t]*=[ \t]*((?:%s\.)+)(%s)[ \t]*(?=[\n;#])" % (WORD, WORD, WORD))
 """A name that stands for something of a package: `exp = torch.exp`."""
-_ALIAS = re.compile(rb"(%s)[ \t]+as[ \t]+(%s)" % (WORD, WORD))
+_ALIAS = LazyPattern(rb"(%s)[ \t]+as[ \t]+(%s)" % (WORD, WORD))
 
 
 class Function(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from collections.abc import Callable, Iterable, Iterator, Set
 from functools import lru_cache
 from typing import TypeGuard
 
 from torchlint.files.python import UNREADABLE
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.prefilter.names import dotted, last, switches_off, switches_on
 from torchlint.prefilter.outline import Function, Outline
 from torchlint.pytorch.effects import GoesBackward, Keeps, Steps, TakesGradients
@@ -20,8 +20,8 @@ _BACKWARD = last_names_with(GoesBackward)
 _STEPPING = last_names_with(Steps, TakesGradients)
 _KEEPING = last_names_with(Keeps)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_LOOP = re.compile(rb"\b(?:for|while)\b")
-_SWITCHES = re.compile(rb"\btrain\b(?!\(\))(?<=\.train)")
+_LOOP = LazyPattern(rb"\b(?:for|while)\b")
+_SWITCHES = LazyPattern(rb"\btrain\b(?!\(\))(?<=\.train)")
 """`train` of an object, in another way than to switch to training."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from torchlint.lazy_pattern import LazyPattern
+
 
 class AnyWord:
     """Some words, each of them on its own."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._patterns = {word.encode(): re.compile(_whole(re.escape(word.encode()))) for word in sorted(words)}
+        self._patterns = {word.encode(): LazyPattern(_whole(re.escape(word.encode()))) for word in sorted(words)}
 
     def search(self, data: bytes) -> bool:
         """Whether one of the words is in a file."""

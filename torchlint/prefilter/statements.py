@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_BINDS = re.compile(rb"[ \t]*(?:return|yield|import|from|raise|assert|del|print)\b|[^(=]*(?<![=!<>])=(?!=)")
+from torchlint.lazy_pattern import LazyPattern
+
+_BINDS = LazyPattern(rb"[ \t]*(?:return|yield|import|from|raise|assert|del|print)\b|[^(=]*(?<![=!<>])=(?!=)")
 _CONTINUES = (b",", b"(", b"[", b"{", b"=", b"+", b"-", b"*", b"/", b"\\")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from torchlint.files import regular
 from torchlint.files.checkout import real_path
 from torchlint.files.sources import Sources
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.project.keys import KEYS
 from torchlint.project.kinds import Place, Where, WrongValue, hint_of_key, known_keys
 from torchlint.project.requirements import Requirements
@@ -31,8 +32,8 @@ FILES = ("torchlint.toml", "pyproject.toml")
 
 MAX_BYTES = 10_000_000
 """A larger file is no configuration."""
-_TABLE = re.compile(rb"^\s*\[\s*tool\s*\.\s*torchlint\b", re.MULTILINE)
-_HEADER = re.compile(r"^[ \t]*\[[ \t]*(?:(tools?)[ \t]*\.[ \t]*)?[\"']?([\w-]+)", re.MULTILINE)
+_TABLE = LazyPattern(rb"^\s*\[\s*tool\s*\.\s*torchlint\b", re.MULTILINE)
+_HEADER = LazyPattern(r"^[ \t]*\[[ \t]*(?:(tools?)[ \t]*\.[ \t]*)?[\"']?([\w-]+)", re.MULTILINE)
 _ALIKE = 0.85
 """How similar the name of a table is to ours if it was meant."""
 MAX_EXTENDED = 20
@@ -46,7 +47,7 @@ ONLY_OPTIONS = frozenset(
 """Options of the command line that are no keys, but may be taken for some."""
 
 
-_WORD = re.compile(r"\s*[A-Za-z_./][\w./*-]*\s*")
+_WORD = LazyPattern(r"\s*[A-Za-z_./][\w./*-]*\s*")
 """A value on the command line that needs no quotes."""
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.project.toml_lines import line_of_long_key
 from torchlint.pytorch.releases import Releases, required, specified, together
 
 _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 _MAX_LINES = 10_000
-_CONDA = re.compile(r"""\s*-\s+["']?(?:[\w./-]{1,99}::)?(?:pytorch|torch)(?![\w.-])\s*([^"'#\n]{0,200})""")
-_CONDA_VERSION = re.compile(r"([<>=!~]{0,3}\s*\d[\w.*]*)(?:[=\s][^,]*)?")
+_CONDA = LazyPattern(r"""\s*-\s+["']?(?:[\w./-]{1,99}::)?(?:pytorch|torch)(?![\w.-])\s*([^"'#\n]{0,200})""")
+_CONDA_VERSION = LazyPattern(r"([<>=!~]{0,3}\s*\d[\w.*]*)(?:[=\s][^,]*)?")
 """A version, and what may stand behind it: the name of a build."""
 
 

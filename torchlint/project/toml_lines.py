@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 
+from torchlint.lazy_pattern import LazyPattern
+
 MAX_PARTS = 100
 """Dotted parts of a key."""
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
-_HEADER = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]")
-_KEY = re.compile(rf"\s*({_DOTTED})\s*=")
-_LINK = re.compile(rf"(?<![\w-]){_PART}[ \t]*\.[ \t]*")
-_PLACE = re.compile(r"\(?at line (\d+), column \d+\)?|\(at end of document\)")
+_HEADER = LazyPattern(rf"\s*\[\[?\s*({_DOTTED})\s*\]")
+_KEY = LazyPattern(rf"\s*({_DOTTED})\s*=")
+_LINK = LazyPattern(rf"(?<![\w-]){_PART}[ \t]*\.[ \t]*")
+_PLACE = LazyPattern(r"\(?at line (\d+), column \d+\)?|\(at end of document\)")
 
 
 def line_of(text: str, key: tuple[str, ...]) -> int:

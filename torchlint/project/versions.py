@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-_CLAUSE = re.compile(r"\s*(==|~=|>=|<=|!=|>|<)?\s*(\d{1,6}(?:\.\d{1,6}){0,3})(\.\*)?\s*")
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+from torchlint.lazy_pattern import LazyPattern
+
+_CLAUSE = LazyPattern(r"\s*(==|~=|>=|<=|!=|>|<)?\s*(\d{1,6}(?:\.\d{1,6}){0,3})(\.\*)?\s*")
+_NUMBERS = LazyPattern(r"\d+(?:\.\d+)*")
 _LENGTH = 4
 
 _Release = tuple[int, ...]

@@ -7,11 +7,11 @@ import re
 from torchlint.lazy_pattern import LazyPattern
 
 
-def _any_of(words: str, *, flags: int = re.IGNORECASE) -> LazyPattern:
+def _any_of(words: str, *, flags: int = re.IGNORECASE) -> LazyPattern[str]:
     return LazyPattern("|".join(words.split()), flags)
 
 
-def _verbs(words: str) -> LazyPattern:
+def _verbs(words: str) -> LazyPattern[str]:
     """Names that begin with one of these verbs: `save`, `save_model`, `saveModel`, `_save`."""
     return LazyPattern(rf"_?(?:{'|'.join(words.split())})(?:_|$|[A-Z0-9])")
 
@@ -222,7 +222,7 @@ MEASURING = _any_of(
 MEMORY_FIGURE = _any_of(r"(?:^|_)(?:mem|memory|vram|gpu)_?(?:usage|used|stats|info|allocated|reserved) nvmlDevice")
 """Calls that read how much memory is in use."""
 
-_TEST_PATH = re.compile(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
+_TEST_PATH = LazyPattern(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
 
 
 def is_test(path: str) -> bool:

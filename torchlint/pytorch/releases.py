@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from torchlint.lazy_pattern import LazyPattern
+
 Release = tuple[int, int]
 """Major and minor version; nothing that counts here changes between patches."""
 
@@ -16,8 +18,8 @@ _LONGEST = 300
 """Characters of a requirement that are looked at."""
 _LAST = 99
 """The minor version that ends a major one, for want of a better."""
-_CLAUSE = re.compile(r"\s*(===|==|~=|>=|<=|!=|>|<|\^|~|=)?\s*v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?[\w.+*]*\s*")
-_NAME = re.compile(r"\s*torch\s*(?:\[[^\]]{0,80}\])?\s*(?![\w.\-\[])\(?([^;#@)]{0,200})")
+_CLAUSE = LazyPattern(r"\s*(===|==|~=|>=|<=|!=|>|<|\^|~|=)?\s*v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?[\w.+*]*\s*")
+_NAME = LazyPattern(r"\s*torch\s*(?:\[[^\]]{0,80}\])?\s*(?![\w.\-\[])\(?([^;#@)]{0,200})")
 
 
 @dataclass(frozen=True)

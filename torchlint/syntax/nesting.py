@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from torchlint.lazy_pattern import LazyPattern
+
 MAX_BRACKETS = 200
 """CPython refuses deeper nesting (`MAXLEVEL` in Parser/tokenizer): such a file is no Python."""
 MAX_LINKS = 2_000
@@ -13,8 +15,8 @@ MAX_LINKS = 2_000
 
 _STEPS = {ord(char): 1 for char in "([{"} | {ord(char): -1 for char in ")]}"}
 _NOT_BRACKETS = bytes(code for code in range(256) if code not in _STEPS)
-_LINK_ON_ITS_OWN_LINE = re.compile(rb"\n[ \t]*(?:[-.+*/%&|^<>@~(\[]|not\b|and\b|or\b|if\b|else\b)|\\\r?\n")
-_TOKEN = re.compile(
+_LINK_ON_ITS_OWN_LINE = LazyPattern(rb"\n[ \t]*(?:[-.+*/%&|^<>@~(\[]|not\b|and\b|or\b|if\b|else\b)|\\\r?\n")
+_TOKEN = LazyPattern(
     r"""
       (?P<prefix>[A-Za-z]{0,2})(?P<string>
           \"{3}(?:[^"\\]|\\.|"(?!""))*(?:\"{3}|\Z) | '{3}(?:[^'\\]|\\.|'(?!''))*(?:'{3}|\Z)

@@ -8,20 +8,21 @@ import unicodedata
 from functools import lru_cache
 
 from torchlint.files.python import UNREADABLE, python_tree
+from torchlint.lazy_pattern import LazyPattern
 
-_LONG_NAME = re.compile(r"\w*[^\W\x00-\x7f]\w*")
+_LONG_NAME = LazyPattern(r"\w*[^\W\x00-\x7f]\w*")
 """A name with letters beyond ASCII."""
-_UNUSUAL_GETATTR = re.compile(
+_UNUSUAL_GETATTR = LazyPattern(
     rb"getattr\b(?s:.{0,200}?),(?:\s|\\\r?\n?)*[rRuU]?(?:\"\w*\\|'\w*\\|\"\"\"|'''|(?:\"\w*\"|'\w*')\s*[rRuU]?[\"'])"
 )
 """One that may be asked for a name that is written in parts or with escapes."""
-_CONTINUED = re.compile(rb"^([^#\n]*)\\\n", re.M)
+_CONTINUED = LazyPattern(rb"^([^#\n]*)\\\n", re.M)
 """A line that goes on in the next one; not a comment that ends in a backslash."""
-_BEFORE = re.compile(rb"[ \t](?<=[\w\x80-\xff)\]\"'].)(?<!\bimport.)(?<!\bfrom.)[ \t]*(?=[(\[.])")
-_BEHIND = re.compile(rb"\.(?<=[\w\x80-\xff)\]\"']\.)[ \t]+(?=[^\W\d]|[\x80-\xff])")
+_BEFORE = LazyPattern(rb"[ \t](?<=[\w\x80-\xff)\]\"'].)(?<!\bimport.)(?<!\bfrom.)[ \t]*(?=[(\[.])")
+_BEHIND = LazyPattern(rb"\.(?<=[\w\x80-\xff)\]\"']\.)[ \t]+(?=[^\W\d]|[\x80-\xff])")
 """Blanks before brackets and dots, and behind dots: without them Python reads the same tokens."""
-_DOT_FIRST = re.compile(rb"\n[ \t]*\.[ \t]*[^\W\d]")
-_BEFORE_DOT = re.compile(rb"(?:(?<!#)#[^\n]*|(?<=[\w\x80-\xff)\]}\"'])[ \t]*)\n\s*\.[ \t]*(?=[^\W\d])")
+_DOT_FIRST = LazyPattern(rb"\n[ \t]*\.[ \t]*[^\W\d]")
+_BEFORE_DOT = LazyPattern(rb"(?:(?<!#)#[^\n]*|(?<=[\w\x80-\xff)\]}\"'])[ \t]*)\n\s*\.[ \t]*(?=[^\W\d])")
 """The end of a line that goes on with a dot, with its comment."""
 
 
