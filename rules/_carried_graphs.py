@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import Backward, Call, Loop, events_in
@@ -22,8 +22,7 @@ from torchlint.model.values import (
 from torchlint.syntax.python_ast import site_of
 
 
-@dataclass(frozen=True)
-class CarriedGraph:
+class CarriedGraph(NamedTuple):
     """`backward` frees the graph of `maker`, which the next loss needs: it was computed from `state`."""
 
     maker: Value

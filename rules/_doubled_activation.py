@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from torchlint import Rule, repairs
 from torchlint.model.queries import endings, losses
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 
-@dataclass(frozen=True)
-class Doubled:
+class Doubled(NamedTuple):
     """The loss at `loss` takes what the activation at `activation` gives, and applies it once more."""
 
     loss: Site

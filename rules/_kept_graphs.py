@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import Backward, Grad, Keep, Loop, MayClear, Returned, Step, apart
@@ -30,8 +30,7 @@ from torchlint.syntax.python_ast import Site, dotted, site_of
 from ._cut_lists import CutLists
 
 
-@dataclass(frozen=True)
-class KeptGraph:
+class KeptGraph(NamedTuple):
     """`keep` puts a tracked tensor where it outlives an iteration of `loop` (None: a call of the function).
 
     `backward` is the pass through the tensor in the same iteration, which frees what the operators saved unless it

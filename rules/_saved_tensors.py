@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from torchlint import Model
@@ -35,8 +34,7 @@ from torchlint.pytorch.naming import INFERENCE, TRAINING
 from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
 
 
-@dataclass(frozen=True)
-class SavedTensorChanged:
+class SavedTensorChanged(NamedTuple):
     """`mutate` changes a tensor that `saver` kept for backward; `silent` where PyTorch does not notice."""
 
     mutate: Mutate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import (
@@ -31,8 +31,7 @@ from ._step_paths import Paths
 from ._timed_loops import only_times
 
 
-@dataclass(frozen=True)
-class StaleGradients:
+class StaleGradients(NamedTuple):
     """`backward` adds to gradients that already went into `step`, and `following` takes them again; nothing clears
     them in between."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import Backward, Clear, Event, Fresh, Loop, MayClear, Step
@@ -29,8 +29,7 @@ from ._stale_gradients import GradientsBetweenSteps
 from ._step_paths import Paths
 
 
-@dataclass(frozen=True)
-class StalePart:
+class StalePart(NamedTuple):
     """`backward` adds to gradients of `part` that already went into `step`; what is cleared in between is not it."""
 
     part: Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.definitions import ClassInfo
@@ -21,8 +21,7 @@ from ._gradient_users import says_what_requires_grad
 _FROM_A_FILE = (b"load_state_dict", b"pretrained", b"torch.hub")
 
 
-@dataclass(frozen=True)
-class UntrainedPart:
+class UntrainedPart(NamedTuple):
     """What the part `name` of a module computes is needed for a loss, and only ever with gradients off: by `switch`."""
 
     use: Site

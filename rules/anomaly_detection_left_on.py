@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -14,8 +14,7 @@ from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
 
 
-@dataclass(frozen=True)
-class AnomalyLeftOn:
+class AnomalyLeftOn(NamedTuple):
     """Anomaly detection is on, and nothing in the program decides whether."""
 
     site: python_ast.Site

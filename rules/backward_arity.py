@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from torchlint import Category, Rule, edits
 from torchlint.model.queries import autograd_functions, names
@@ -27,8 +26,7 @@ _ONE_TENSOR = frozenset(
 _NUMBERS = frozenset({"int", "float", "bool", "str"})
 
 
-@dataclass(frozen=True)
-class WrongGradients:
+class WrongGradients(NamedTuple):
     """A `return` of `backward` gives so many gradients, for so many inputs of `forward`."""
 
     site: Site
@@ -40,8 +38,7 @@ class WrongGradients:
     """Whether what is missing is only gradients of numbers, which have none."""
 
 
-@dataclass(frozen=True)
-class WrongOutputs:
+class WrongOutputs(NamedTuple):
     """A `backward` takes so many gradients, while `forward` returns so many outputs."""
 
     site: Site
@@ -51,8 +48,7 @@ class WrongOutputs:
     forward: Site
 
 
-@dataclass(frozen=True)
-class OldStyle:
+class OldStyle(NamedTuple):
     """Objects of a function whose method is not static are called."""
 
     site: Site

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits
 from torchlint.model import definitions
@@ -19,8 +18,7 @@ _CUDNN = "torch.backends.cudnn"
 _DETERMINISTIC = "torch.use_deterministic_algorithms"
 
 
-@dataclass(frozen=True)
-class BothOn:
+class BothOn(NamedTuple):
     """The benchmark is switched on at `benchmark`, deterministic algorithms are asked for at `deterministic`."""
 
     benchmark: Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
 from torchlint.model import events, ownership, program, tracking, values
@@ -17,8 +17,7 @@ _CUTS = frozenset({"detach", "data", "numpy", "compare", "bitwise"}) | NOT_DIFFE
 _RESCALING = frozenset("scale to cuda cpu float double half clone mean sum add sub mul div neg squeeze view".split())
 
 
-@dataclass(frozen=True)
-class LeafLoss:
+class LeafLoss(NamedTuple):
     """`backward` starts from a leaf that was made of numbers: it ends there, and `step` has nothing of it."""
 
     backward: events.Backward
@@ -26,8 +25,7 @@ class LeafLoss:
     step: events.Step
 
 
-@dataclass(frozen=True)
-class CutLoss:
+class CutLoss(NamedTuple):
     """`backward` starts from a tensor without a graph: all that it is computed of was cut, as at `cut`."""
 
     backward: events.Backward

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, prefilter
 from torchlint.model import dataflow, definitions, events, program, values
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 _SETS_HOOK = "register_step_pre_hook"
 
 
-@dataclass(frozen=True)
-class ClearedGradients:
+class ClearedGradients(NamedTuple):
     """`clear` throws away what `backward` computed before `step` could use it."""
 
     clear: events.Clear
@@ -28,8 +26,7 @@ class ClearedGradients:
     step: events.Step
 
 
-@dataclass(frozen=True)
-class ClearingStep:
+class ClearingStep(NamedTuple):
     """`clear` is the first thing that the step of an optimizer does, by its class or by a hook that is set `at`."""
 
     clear: events.Clear

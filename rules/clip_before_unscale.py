@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
@@ -19,8 +18,7 @@ State: TypeAlias = "events.Backward | str | None"
 Arrivals: TypeAlias = "dict[events.Clip, set[State]]"
 
 
-@dataclass(frozen=True)
-class ScaledClip:
+class ScaledClip(NamedTuple):
     """`clip` sees the gradients of `backward` times the scale of the scaler that makes `step`."""
 
     clip: events.Clip

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     ArrivalsOf = dict[values.Value, Arrivals]
 
 
-@dataclass(frozen=True)
-class UselessClip:
+class UselessClip(NamedTuple):
     """`clip` meets no fresh gradients on any path: `step` takes those of `backward` unclipped."""
 
     clip: events.Clip

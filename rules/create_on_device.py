@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits
 from torchlint.lazy_pattern import LazyPattern
@@ -25,8 +24,7 @@ _STEPS = frozenset({"forward", "training_step", "validation_step"})
 _SET_UP = LazyPattern(r"^_*(?:init|reset|build|make|create|set_?up|load|register|precompute|alloc)")
 
 
-@dataclass(frozen=True)
-class CopiedToDevice:
+class CopiedToDevice(NamedTuple):
     """What `made` makes is copied to a device by the call at `site`, in every `when`."""
 
     site: Site

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter, repairs
 from torchlint.lazy_pattern import LazyPattern
@@ -22,16 +21,14 @@ _WITHOUT_EPOCH = frozenset({"ReduceLROnPlateau", "CosineAnnealingWarmRestarts", 
 """Schedulers whose `step` takes something else, or an epoch without a warning."""
 
 
-@dataclass(frozen=True)
-class NumberFirst:
+class NumberFirst(NamedTuple):
     """The method `name` at `site` is given its number before its tensors."""
 
     site: Site
     name: str
 
 
-@dataclass(frozen=True)
-class OldScheduler:
+class OldScheduler(NamedTuple):
     """A scheduler's method `name` is used at `site` as long ago."""
 
     site: Site

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.model import values
@@ -27,8 +26,7 @@ _OWN_WAYS = ("__call__", "inverse")
 """Methods of classes that say themselves what calling an object means, or what `forward` is: one of two directions."""
 
 
-@dataclass(frozen=True)
-class DirectForward:
+class DirectForward(NamedTuple):
     """A call of a module's `forward`; `hooked` if hooks are registered on that module."""
 
     call: Site

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
@@ -33,8 +32,7 @@ _FEW = 2
 _CELL = LazyPattern(r"^# ?(?:%%|In\[)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Discarded:
+class Discarded(NamedTuple):
     """The result of a method of a tensor, which leaves the tensor what it is, is used by nobody."""
 
     site: Site

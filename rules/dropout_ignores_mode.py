@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
@@ -28,8 +28,7 @@ _ALIAS = LazyPattern(rb"\bdropout[123]?d?\s+as\b")
 _LOCAL_LAYER = LazyPattern(rb"(?m)\bDropout[123]?d?\s*\(.*\)\s*\(|^\s*\w+\s*=\s*[\w.]*\bDropout[123]?d?\s*\(")
 
 
-@dataclass(frozen=True)
-class AlwaysDrops:
+class AlwaysDrops(NamedTuple):
     """`call` drops in evaluation: a function without the mode, or (`made`) a layer that nobody can switch."""
 
     call: python_ast.Site

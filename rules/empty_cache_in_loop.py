@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 _PER_BATCH = LazyPattern(r"step|batch|iter")
 
 
-@dataclass(frozen=True)
-class CacheEmptied:
+class CacheEmptied(NamedTuple):
     """The cache is emptied in every iteration of a loop (None: of a function that is called per batch)."""
 
     site: python_ast.Site

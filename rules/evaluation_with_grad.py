@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, program, tracking, values
@@ -18,8 +18,7 @@ from ._gradient_users import decides_what_requires_grad, speaks_of_gradients
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
 
 
-@dataclass(frozen=True)
-class UnusedGraphs:
+class UnusedGraphs(NamedTuple):
     """Every iteration of `loop` builds a graph at `site` that nothing uses, though `switch` began an evaluation."""
 
     site: python_ast.Site

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from torchlint import Category, Rule, Severity, edits, prefilter
 from torchlint.model import dataflow, events, ownership, program, tracking, values
@@ -16,8 +16,7 @@ _MAX_PASSES = 60
 """Backward passes of one function that are asked about."""
 
 
-@dataclass(frozen=True)
-class UnusedPass:
+class UnusedPass(NamedTuple):
     """`backward` goes through the call `scored` into the call `fake`, whose gradients the step leaves alone."""
 
     place: Site
@@ -192,7 +191,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         if states and states <= {"clean", "given"}:
             yield found
         elif states == {"mixed"}:
-            yield replace(found, mixed=True)
+            yield found._replace(mixed=True)
 
     def _is_shared(self, trace: program.Trace, found: UnusedPass) -> bool:
         """Whether another pass goes through the same fake, or its gradient is looked at."""
@@ -302,10 +301,10 @@ def _placed(trace: program.Trace, found: list[UnusedPass]) -> Iterator[UnusedPas
     first: dict[tuple[events.Backward, values.Value], UnusedPass] = {}
     for item in found:
         key = (item.backward, item.fake)
-        first[key] = replace(first[key], alone=False) if key in first else item
+        first[key] = first[key]._replace(alone=False) if key in first else item
     for item in first.values():
         alike = [event for event in trace.of_kinds(events.Compute, events.Call) if event.site == item.place]
         own = next(event for event in alike if event.value is item.scored)
         right = {site for event in alike if event.value not in wrong for site in (*event.calls, event.site)}
         place = next((site for site in (own.site, *reversed(own.calls)) if site not in right), own.site)
-        yield replace(item, place=place)
+        yield item._replace(place=place)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from torchlint import Category, Rule
 from torchlint.model.queries import names
@@ -27,8 +26,7 @@ _SAME_PRECISION = frozenset(
 _OWN_TOLERANCE = frozenset({"eps", "atol", "rtol", "raise_exception"})
 
 
-@dataclass(frozen=True)
-class SinglePrecision:
+class SinglePrecision(NamedTuple):
     """A check is given an input in single precision, which is made at `made`."""
 
     call: Site

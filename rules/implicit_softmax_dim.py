@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
@@ -21,8 +20,7 @@ _POSITIONS = _FUNCTIONS | _MODULES | {f"torch.nn.modules.activation.{name.rparti
 """Where the dimension stands among the arguments."""
 
 
-@dataclass(frozen=True)
-class NoDimension:
+class NoDimension(NamedTuple):
     """The call of `name` at `site` does not say over which dimension."""
 
     site: Site

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from torchlint import Category, Rule, edits
 from torchlint.syntax import python_ast
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 
-@dataclass(frozen=True)
-class Imprecise:
+class Imprecise(NamedTuple):
     """The expression at `site` is better written with `instead`, given the argument at `argument`."""
 
     site: Site

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
@@ -20,8 +19,7 @@ _RUN_WITH_GRADIENTS = ("forward", "training_step")
 """Methods of modules that PyTorch and Lightning call with gradients on, if nobody says otherwise."""
 
 
-@dataclass(frozen=True)
-class LeafChanged:
+class LeafChanged(NamedTuple):
     """`mutate` changes a leaf that requires grad while gradients are on."""
 
     mutate: events.Mutate

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
 from torchlint.model import events, program, values
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from ._saved_tensors import SavedTensorChanged
 
 
-@dataclass(frozen=True)
-class OldNameRead:
+class OldNameRead(NamedTuple):
     """`mutate` overwrites its argument, the variable `name`, which `read` reads again under a name from before.
 
     `opening` is the module that does, where it opens a `Sequential`.

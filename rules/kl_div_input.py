@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits
 from torchlint.model import values
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 
-@dataclass(frozen=True)
-class WrongScale:
+class WrongScale(NamedTuple):
     """The divergence at `loss` takes what is made at `source`: probabilities as input, or logarithms as `target`."""
 
     loss: Site

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
@@ -24,8 +23,7 @@ _STARTS = LazyPattern(
 """What starts another process, which finds the variable in its environment."""
 
 
-@dataclass(frozen=True)
-class LateSeed:
+class LateSeed(NamedTuple):
     """The variable is set at `site`, in a process that has started without it."""
 
     site: Site

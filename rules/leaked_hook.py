@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, program, tracking, values
@@ -12,8 +12,7 @@ from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 
-@dataclass(frozen=True)
-class RepeatedHook:
+class RepeatedHook(NamedTuple):
     """A hook that is registered at `site` in every iteration of `loop` (None: in every call of `forward`)."""
 
     site: python_ast.Site

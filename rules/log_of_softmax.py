@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
@@ -32,8 +31,7 @@ _INSTEAD = {
 }
 
 
-@dataclass(frozen=True)
-class LogOfZero:
+class LogOfZero(NamedTuple):
     """The logarithm at `log` is taken of the probability that is made at `source`, of this `kind`."""
 
     log: Site

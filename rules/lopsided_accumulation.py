@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, program, values
@@ -19,8 +18,7 @@ _PROGRESS = {name.rpartition(".")[2] for name in api.PROGRESS} - {"trange"}
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 
 
-@dataclass(frozen=True)
-class LopsidedWindow:
+class LopsidedWindow(NamedTuple):
     """`test` lets `step` use the gradients of `backward` in the first iteration, since `counter` counts from zero."""
 
     test: ast.If

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
@@ -30,8 +29,7 @@ def _converts_in_loss(data: bytes) -> bool:
     return any(_LOSS.search(data, start, end) for start, end in found)
 
 
-@dataclass(frozen=True)
-class WrongTarget:
+class WrongTarget(NamedTuple):
     """The loss at `loss` does not take targets of the element type `dtype`."""
 
     loss: Site

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model.queries import losses
@@ -18,8 +17,7 @@ _PROBABILITIES = frozenset({"softmax", "sigmoid"})
 _CLASSES = {function: name for name, function in FUNCTIONS.items()}
 
 
-@dataclass(frozen=True)
-class WrongInput:
+class WrongInput(NamedTuple):
     """The loss at `loss` takes what is made at `source`: raw scores, or `probabilities`."""
 
     loss: Site

@@ -6,8 +6,8 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, values
@@ -18,8 +18,7 @@ from torchlint.syntax import python_ast
 from . import _written_sums as written_sums
 
 
-@dataclass(frozen=True)
-class WrongCount:
+class WrongCount(NamedTuple):
     """At `division` a sum of losses, one a batch or (`by_samples`) one a sample, is divided by the other count."""
 
     division: python_ast.Site

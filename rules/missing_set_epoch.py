@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
@@ -28,8 +27,7 @@ _FRAMEWORKS = LazyPattern(
 """Packages that call `set_epoch`, or may."""
 
 
-@dataclass(frozen=True)
-class SameOrder:
+class SameOrder(NamedTuple):
     """The sampler made at `sampler` serves a loader that `epochs` goes over again and again."""
 
     sampler: Site

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, prefilter
 from torchlint.model.queries import moved_modules, torch_classes
@@ -25,8 +24,7 @@ _OTHER_TRAINING = frozenset("backward grad step".split())
 """Calls that say that what is made here is optimized here."""
 
 
-@dataclass(frozen=True)
-class MadeInForward:
+class MadeInForward(NamedTuple):
     """A layer or parameter is made and used in a `forward`; it owns "weights" or "statistics", or is a "parameter"."""
 
     site: Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
@@ -20,8 +20,7 @@ _LOADER = LazyPattern(r"loader|(^|_)dl$|iterator$", re.IGNORECASE)
 _ONE_OF_MANY = frozenset("getitem unsqueeze narrow select index_select squeeze unbind".split())
 
 
-@dataclass(frozen=True)
-class UnreducedLoss:
+class UnreducedLoss(NamedTuple):
     """`backward` starts from what a criterion at `criterion` has not reduced."""
 
     backward: events.Backward

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
 from torchlint.model import events, program, tracking, values
@@ -15,8 +15,7 @@ from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, dotted
 
 
-@dataclass(frozen=True)
-class ReplacedModule:
+class ReplacedModule(NamedTuple):
     """`module` has taken the place of one whose parameters `optimizer` holds, and `step` updates those."""
 
     module: values.Module
@@ -27,8 +26,7 @@ class ReplacedModule:
     """Whether it is a layer of the model, and not the model."""
 
 
-@dataclass(frozen=True)
-class LateUnfreezing:
+class LateUnfreezing(NamedTuple):
     """`module` was frozen when it ran for the loss of `backward`, and is unfrozen at `site`, after that."""
 
     site: Site

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
@@ -23,8 +22,7 @@ _MADE = LazyPattern(rb"\bParameter\s*\(|\brequires_grad\s*=\s*True")
 _MOVED = LazyPattern(rb"\s*\)?\s*\.\s*(to|cuda|double|half|bfloat16|xpu|npu)\s*\(")
 
 
-@dataclass(frozen=True)
-class LostParameter:
+class LostParameter(NamedTuple):
     """`move` makes a copy of the leaf that is made at `made`: the attribute or variable `name` is no leaf."""
 
     move: Site

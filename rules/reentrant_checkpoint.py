@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
@@ -28,8 +27,7 @@ _OWN_OPTIONS = frozenset(
 """What the reentrant form takes by keyword; `context_fn`, `debug` and arguments of the block it does not."""
 
 
-@dataclass(frozen=True)
-class Reentrant:
+class Reentrant(NamedTuple):
     """A call takes the reentrant form, for it is told so, or not told which."""
 
     call: Site

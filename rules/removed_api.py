@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits, prefilter, repairs
 from torchlint.lazy_pattern import LazyPattern
@@ -21,15 +20,13 @@ _FLAGS = frozenset({"retain_graph", "create_graph", "retain_variables"})
 _MASKING = frozenset({"masked_fill", "masked_fill_", "masked_select"})
 
 
-@dataclass(frozen=True)
-class ElementOfNumber:
+class ElementOfNumber(NamedTuple):
     """`site` asks a tensor without dimensions for an element."""
 
     site: Site
 
 
-@dataclass(frozen=True)
-class MaskOfBytes:
+class MaskOfBytes(NamedTuple):
     """The masked operation at `site` is given the mask of bytes that is made at `mask`."""
 
     site: Site

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
@@ -22,16 +21,14 @@ _TAKING = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torc
 """What takes `requires_grad`, beside the functions that make tensors."""
 
 
-@dataclass(frozen=True)
-class Assigned:
+class Assigned(NamedTuple):
     """An attribute of this name is assigned at `site` to what is written `owner`."""
 
     site: Site
     owner: str
 
 
-@dataclass(frozen=True)
-class Passed:
+class Passed(NamedTuple):
     """The call at `site` of `name` is given an argument of this name."""
 
     site: Site

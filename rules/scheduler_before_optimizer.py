@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
@@ -20,8 +19,7 @@ State: TypeAlias = "events.ScheduleStep | str"
 """Neither has stepped; or the optimizer has, first; or the scheduler has, and the optimizer not yet."""
 
 
-@dataclass(frozen=True)
-class EarlySchedule:
+class EarlySchedule(NamedTuple):
     """`schedule` is the scheduler's first step, and comes before `step`, the first of its optimizer, on every path."""
 
     schedule: events.ScheduleStep

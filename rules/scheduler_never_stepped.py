@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events
@@ -26,8 +25,7 @@ _ALL_NAMES = frozenset({"locals", "globals", "vars"})
 """Functions that, without an argument, get hold of a variable without naming it."""
 
 
-@dataclass(frozen=True)
-class NeverStepped:
+class NeverStepped(NamedTuple):
     """The scheduler that is made at `made` and held by the variable `name`; `step` is one of its optimizer."""
 
     made: Site

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, program, tracking, values
@@ -13,8 +13,7 @@ from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import dotted
 
 
-@dataclass(frozen=True)
-class FreedGraph:
+class FreedGraph(NamedTuple):
     """`second` goes through `shared`, a part of the graph that `first` has freed."""
 
     first: events.Backward
@@ -22,8 +21,7 @@ class FreedGraph:
     shared: values.Value
 
 
-@dataclass(frozen=True)
-class RepeatedBackward:
+class RepeatedBackward(NamedTuple):
     """`backward` goes in each iteration of `loop` through `shared`, which was made before it."""
 
     backward: events.Backward

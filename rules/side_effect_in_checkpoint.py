@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import definitions
@@ -15,8 +15,7 @@ from torchlint.syntax import python_ast
 _GROWING = frozenset({"append", "appendleft", "extend", "insert"})
 
 
-@dataclass(frozen=True)
-class RepeatedEffect:
+class RepeatedEffect(NamedTuple):
     """A change at `site` of something called `name`, in a function that the call at `checkpoint` runs twice."""
 
     site: python_ast.Site

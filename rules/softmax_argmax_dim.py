@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model.queries import names
@@ -20,8 +19,7 @@ _SOFTMAX = {f"{module}.{name}": 1 for module in ("torch", "torch.nn.functional")
 _KEEPING = frozenset("detach clone cpu cuda float double contiguous".split())
 
 
-@dataclass(frozen=True)
-class OtherDimension:
+class OtherDimension(NamedTuple):
     """The choice `name` at `site` goes over the dimension `chosen`, the softmax at `softmax` over `taken`."""
 
     site: Site

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
 from torchlint.model import events, ownership, program, tracking, values
 from torchlint.pytorch import api, triggers
 
 
-@dataclass(frozen=True)
-class EmptyStep:
+class EmptyStep(NamedTuple):
     """`step` comes before any `backward`; one follows it in the same iteration, or (None) there is none."""
 
     step: events.Step

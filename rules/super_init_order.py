@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.model import definitions
@@ -21,8 +20,7 @@ _REGISTERING = frozenset("register_buffer register_parameter register_module add
 _OWN_WAYS = frozenset("__setattr__ __getattr__ __getattribute__ __new__ __init_subclass__ __post_init__".split())
 
 
-@dataclass(frozen=True)
-class ChildTooEarly:
+class ChildTooEarly(NamedTuple):
     """`child` is assigned before `init`, the call of the base class's `__init__`."""
 
     child: Site
@@ -30,8 +28,7 @@ class ChildTooEarly:
     name: str
 
 
-@dataclass(frozen=True)
-class NoInit:
+class NoInit(NamedTuple):
     """The `__init__` at `site` of the class `name` assigns `child`, and never calls that of its base class."""
 
     site: Site

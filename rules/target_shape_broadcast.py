@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, values
@@ -21,8 +20,7 @@ _INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
 """What makes a column on purpose: differences between all pairs are written so."""
 
 
-@dataclass(frozen=True)
-class BroadcastTarget:
+class BroadcastTarget(NamedTuple):
     """One operand of the loss at `loss` is a column (`column` says whether the first), the other has one dimension."""
 
     loss: Site

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, program, tracking, values
@@ -15,8 +15,7 @@ from torchlint.syntax import python_ast
 _REGRESSIONS = {"mse_loss": "MSELoss", "smooth_l1_loss": "SmoothL1Loss", "huber_loss": "HuberLoss", "l1_loss": "L1Loss"}
 
 
-@dataclass(frozen=True)
-class TrackedTarget:
+class TrackedTarget(NamedTuple):
     """The loss at `loss` compares with a target that `forward` of the module `name`, which nobody trains, made."""
 
     loss: python_ast.Site

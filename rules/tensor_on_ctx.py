@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from torchlint import Category, Rule
 from torchlint.model.queries import autograd_functions, names
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 _NO_TENSORS = frozenset({"int", "float", "bool", "str", "torch.Size", "torch.dtype", "torch.device"})
 
 
-@dataclass(frozen=True)
-class TensorOnContext:
+class TensorOnContext(NamedTuple):
     """An input or output of `forward` is stored in an attribute of the context."""
 
     site: Site

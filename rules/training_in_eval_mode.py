@@ -6,7 +6,7 @@ import ast
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import dataflow, definitions, events, program, values
@@ -15,8 +15,7 @@ from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
 
-@dataclass(frozen=True)
-class TrainedInEvaluation:
+class TrainedInEvaluation(NamedTuple):
     """`switch` begins an evaluation in `loop`, and `forward`, which is trained, runs in the same mode later on."""
 
     switch: events.ModeSwitch

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
@@ -18,16 +17,14 @@ if TYPE_CHECKING:
     from ._untrained_parts import UntrainedPart
 
 
-@dataclass(frozen=True)
-class LossWithoutGraph:
+class LossWithoutGraph(NamedTuple):
     """`backward` on a loss whose forward ran with gradients off; `switch` is what switched them off."""
 
     backward: events.Backward
     switch: python_ast.Site | None
 
 
-@dataclass(frozen=True)
-class UntrainedModule:
+class UntrainedModule(NamedTuple):
     """A module whose every forward pass, `forward`, runs with gradients off, though `step` updates its parameters."""
 
     forward: events.Event

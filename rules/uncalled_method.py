@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits, prefilter
 from torchlint.model import events, values
@@ -32,8 +31,7 @@ _CONSEQUENCES = {
 }
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(NamedTuple):
     """A method is named as a statement, and so does nothing."""
 
     site: Site
@@ -42,8 +40,7 @@ class Named:
     """Whether brackets are all that is missing."""
 
 
-@dataclass(frozen=True)
-class Unentered:
+class Unentered(NamedTuple):
     """A class of context managers stands in a `with`, where an object of it belongs."""
 
     site: Site

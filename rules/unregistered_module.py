@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
@@ -31,8 +30,7 @@ _LOCAL = LazyPattern(rb"(?m)^[ \t]+(\w+)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()"
 _KEPT = LazyPattern(rb"self\s*\.\s*\w+\s*=\s*(\w+)[ \t]*(?=[\r\n#;]|$)")
 
 
-@dataclass(frozen=True)
-class PlainContainer:
+class PlainContainer(NamedTuple):
     """The container at `site`, an attribute `name` of a module, holds parameters that the module does not know."""
 
     site: Site

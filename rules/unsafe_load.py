@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.syntax import python_ast
@@ -20,8 +19,7 @@ _PICKLE_MODULE = 2
 """Where the module that unpickles stands among the arguments."""
 
 
-@dataclass(frozen=True)
-class Unpickled:
+class Unpickled(NamedTuple):
     """The `torch.load` at `site` unpickles anything: because it is `told` to, or because nothing forbids it."""
 
     site: Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule, Severity, edits
 from torchlint.lazy_pattern import LazyPattern
@@ -21,15 +21,13 @@ _BEFORE_WORKERS = 5
 """Arguments of a `DataLoader` that come before the number of workers."""
 
 
-@dataclass(frozen=True)
-class CalledInit:
+class CalledInit(NamedTuple):
     """The function for the workers is called at `call` when the loader is made, and its result is None."""
 
     call: python_ast.Site
 
 
-@dataclass(frozen=True)
-class RepeatedSeed:
+class RepeatedSeed(NamedTuple):
     """`seedings` take a seed that is the same in every worker, or (`by_worker`) in every epoch."""
 
     seedings: tuple[python_ast.Site, ...]
@@ -37,8 +35,7 @@ class RepeatedSeed:
     by_worker: bool
 
 
-@dataclass(frozen=True)
-class CopiedGenerator:
+class CopiedGenerator(NamedTuple):
     """The dataset's generator is made at `made`, and each worker of the loader has a copy of it."""
 
     made: python_ast.Site

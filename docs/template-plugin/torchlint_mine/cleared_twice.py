@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchlint import Category, Rule, Safety, edits
 from torchlint.model import dataflow, events, program, values
 
 
-@dataclass(frozen=True)
-class SecondClearing:
+class SecondClearing(NamedTuple):
     """`clear` finds nothing to clear: on every path `earlier` has done it."""
 
     clear: events.Clear
