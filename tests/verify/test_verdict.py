@@ -316,6 +316,15 @@ def test_undetached_accumulation(kept: dict[str, Any], expected: str) -> None:
     assert answer("undetached-accumulation", seen(keeps=[replace(KEPT, **kept)])) == expected
 
 
+@pytest.mark.parametrize(
+    ("holder", "named"), [("", "losses[...]"), ("meter.sum", "meter.sum"), ("=meter.losses[...]", "meter.losses[...]")]
+)
+def test_who_keeps_graphs_is_named(holder: str, named: str) -> None:
+    kept = replace(KEPT, lives=lives(range(1, 21), -1, None), holder=holder)
+    said = verdict(claim("undetached-accumulation"), [seen(keeps=[kept])])
+    assert said.reason.startswith(f"`{named}` keeps the graphs of 18 earlier iterations"), said.reason
+
+
 @pytest.mark.parametrize(("length", "expected"), [(5, "refuted"), (7, "refuted"), (12, "inconclusive")])
 def test_a_window_that_the_loop_empties_is_no_pile(length: int, expected: str) -> None:
     window = replace(KEPT, lives=passes(length))

@@ -68,7 +68,8 @@ def _is_full(kept: Kept, held: Pile) -> bool:
 
 
 def _piled_up(kept: Kept, held: Pile, evidence: Evidence, numbers: dict[str, float]) -> Verdict:
-    holder = f"`{kept.holder[1:] or _shown(kept)}`" if kept.holder[1:] or kept.shown else f"a {kept.container}"
+    name = kept.holder.removeprefix("=") or (_shown(kept) if kept.shown else "")
+    holder = f"`{name}`" if name else f"a {kept.container}"
     each = ", let go only all at once" if held.returns else ""
     reason = (
         f"{holder} keeps the graphs of {times(held.peak, 'earlier iteration')}{each}, in {times(kept.visits, 'visit')}"
