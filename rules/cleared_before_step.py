@@ -72,8 +72,10 @@ class ClearedBeforeStep(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms it by steps that find no gradients although a backward has given some, and
-    refutes it by steps that all find them.
+    `torchlint verify` confirms it by two steps or more that find no gradients although a backward has given some, or
+    that miss those which the flagged line has taken from a part of the parameters: it says how many steps, and of how
+    many parameters. It refutes it by steps that all find the gradients of their backwards, and parameters that move.
+    What lost gradients without the flagged line being seen to take them, or at one step only, is inconclusive.
 
     ## Known limits
     A hand-written clearing (`p.grad = None` for each parameter) is not reported, since which optimizer it clears
