@@ -34,6 +34,8 @@ DEVICE = os.environ.get("TORCHLINT_DEVICE", "cpu")
 ON_DEVICE = f"import runpy, sys, torch; torch.set_default_device({DEVICE!r}); del sys.argv[0]; "
 ON_DEVICE += "runpy.run_path(sys.argv[0], run_name='__main__')"
 AT_ONCE = 2
+MAX_SECONDS = 180
+"""Of each program: one that spawns others imports torch in each, with Dynamo, which takes 5 s of a CPU at its best."""
 
 
 def subjects(path: Path) -> tuple[list[Subject], list[str]]:
@@ -57,7 +59,7 @@ class Runner:
         self._nurseries: list[Nursery] = []
 
     def run(self, path: Path) -> Verification:
-        limits = Limits(max_seconds=60)
+        limits = Limits(max_seconds=MAX_SECONDS)
         if DEVICE != "cpu":
             command = [sys.executable, "-c", ON_DEVICE, str(path)]
             return verify(command, subjects(path)[0], path.parent, limits)
