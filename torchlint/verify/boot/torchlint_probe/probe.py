@@ -324,7 +324,7 @@ class Probe:
         """An outermost call of a module has ended."""
         for observer in self.asking(CallObserver):
             observer.call(module, args, output)
-        self.checks.tell("called", module, args, output)
+        self.checks.called(module, args, output)
 
     def _look(self, looks: bool) -> None:
         self.looking = looks

@@ -88,7 +88,7 @@ class StepHooks:
         site = probe.sites.here()
         for observer in probe.observers:
             observer.before_step(optimizer, evaluates)
-        probe.checks.tell("before_step", optimizer)
+        probe.checks.before_step(optimizer)
         ledger = probe.ledgers.before_step(optimizer, site, probe.steps, probe.is_measured, evaluates)
         return self._with_closure(ledger, site, closure, args, kwargs) if evaluates else None
 

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from torchlint_probe.checks._gradient_norms import Gradients
+from torchlint_probe.checks._names import Models
 from torchlint_probe.checks.check import Check, Operated
 from torchlint_probe.contained import contained
 
 if TYPE_CHECKING:
+    import torch
+
     from torchlint_probe.hooks import Hooks
     from torchlint_probe.probe import Probe
 
@@ -19,7 +23,11 @@ class Checks:
 
     def __init__(self, probe: Probe, names: Sequence[str]) -> None:
         self._probe = probe
+        self.models = Models()
         self.all = [_class(name)(probe) for name in names]
+        self._hearing: dict[str, list[Check]] = {}
+        """Who does something at an event, of those that have happened."""
+        self._gradients: Gradients | None = None
 
     @property
     def trouble_of(self) -> Probe:
@@ -38,20 +46,46 @@ class Checks:
         try:
             check.tap(hooks, self._probe)
         except Exception:
-            self.all.remove(check)
+            self._end(check)
             raise
+
+    def _end(self, check: Check) -> None:
+        self.all.remove(check)
+        self._hearing = {}
 
     def tell(self, event: str, *details: Any) -> None:
         """Tell each of something that has happened."""
-        for check in list(self.all):
+        hearing = self._hearing.get(event)
+        if hearing is None:
+            nothing = getattr(Check, event)
+            hearing = [check for check in self.all if getattr(type(check), event) is not nothing]
+            self._hearing[event] = hearing
+        for check in hearing:
             self._tell(check, event, details)
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        """An outermost call of a module has ended."""
+        self.models.add(module)
+        self.tell("called", module, args, output)
+
+    def before_step(self, optimizer: Any) -> None:
+        """An optimizer is about to step."""
+        self._gradients = None
+        self.tell("before_step", optimizer)
+        self._gradients = None
+
+    def gradients_of(self, optimizer: Any) -> Gradients:
+        """The gradients that a step is about to use; asked for while checks are told of it."""
+        if self._gradients is None or self._gradients.optimizer is not optimizer:
+            self._gradients = Gradients(optimizer)
+        return self._gradients
 
     @contained
     def _tell(self, check: Check, event: str, details: Any) -> None:
         try:
             getattr(check, event)(*details)
         except Exception:
-            self.all.remove(check)
+            self._end(check)
             raise
 
     def tell_one(self, kind: type[Check], event: str, *details: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     import torch
 
+    from torchlint_probe.checks._names import Models
     from torchlint_probe.hooks import Hooks
     from torchlint_probe.probe import Probe
 
@@ -42,6 +43,11 @@ class Check:
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
+
+    @property
+    def models(self) -> Models:
+        """The outermost modules that were called."""
+        return self.probe.checks.models
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:

@@ -29,11 +29,8 @@ class _Line:
     def __init__(self) -> None:
         self.calls = 0
         self.dead: torch.Tensor | None = None
-
-    @property
-    def is_alive(self) -> bool:
+        self.is_alive = False
         """Whether too many units have been seen to live: that can only become more."""
-        return self.dead is not None and float(self.dead.float().mean()) < _SHARE
 
     def add(self, output: torch.Tensor) -> None:
         self.calls += 1
@@ -44,6 +41,7 @@ class _Line:
             self.dead = dead if self.calls == 1 else torch.zeros_like(dead)
         else:
             self.dead &= dead
+        self.is_alive = float(self.dead.float().mean()) < _SHARE
 
 
 class DeadUnits(Check):

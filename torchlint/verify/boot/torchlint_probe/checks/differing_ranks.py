@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import distributed
 
-from torchlint_probe.checks._names import Models, leaves_of
+from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Telling
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ class DifferingRanks(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._models = Models()
         self._wrappers: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         """All `DistributedDataParallel`."""
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -54,9 +53,6 @@ class DifferingRanks(Check):
     def wrapped(self, wrapper: torch.nn.Module) -> None:
         """A `DistributedDataParallel` is there."""
         self._wrappers.add(wrapper)
-
-    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        self._models.add(module)
 
     def after_step(self, optimizer: Any) -> None:
         if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() < 2:
@@ -80,7 +76,7 @@ class DifferingRanks(Check):
             "optimizer": number,
             "step": step,
             "promised": bool(leaves) and promised.issuperset(map(id, leaves)),
-            "names": self._models.names(leaves),
+            "names": self.models.names(leaves),
             "sums": [_sum(leaf) for leaf in leaves],
         }
 

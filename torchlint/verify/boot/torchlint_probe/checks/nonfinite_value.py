@@ -12,13 +12,13 @@ Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anom
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from torchlint_probe.checks._first_nan import FirstNan
-from torchlint_probe.checks._names import Models, leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.graphs import nodes
 from torchlint_probe.operators import Origin, origin
@@ -40,7 +40,7 @@ _RISKY = (
     "Var",
     "Cdist",
 )
-"""Operators whose gradient may not be finite although all values are."""
+"""Operators that may have such gradients, as their names begin."""
 _TRANSPARENT = ("Sum", "Mean", "Add", "Sub", "Neg", "View", "Reshape", "Squeeze", "Unsqueeze", "Expand", "Transpose")
 """Operators that save nothing of their values: what they give is finite where what they get is, as good as always."""
 
@@ -62,15 +62,11 @@ class NonfiniteValue(Check):
         self._site = 0
         self._flags: list[tuple[str, Origin, torch.Tensor]] = []
         """Operators, where they were called, and whether each made a gradient that is not finite of finite ones."""
-        self._models = Models()
         self._search = FirstNan(probe)
 
     @property
     def _asks(self) -> bool:
         return self._seen is None and (self.probe.meter.device == "cpu" or self.probe.is_measured)
-
-    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        self._models.add(module)
 
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         self._site, self._flags = site, []
@@ -83,7 +79,7 @@ class NonfiniteValue(Check):
             self._search.look(self._seen is not None and self._seen.site == site)
             return
         for node in nodes(roots):
-            if node.name().startswith(_RISKY):
+            if _is_risky(node):
                 node.register_hook(_GradientOf(self._flags, str(node.name()), origin(node)))
 
     def _end_search(self) -> None:
@@ -110,14 +106,15 @@ class NonfiniteValue(Check):
 
     def _inside(self, made: Origin) -> str:
         """The module that ran, as the end of a sentence."""
-        return "" if made.module is None else f", in {self._models.name(made.module)}"
+        return "" if made.module is None else f", in {self.models.name(made.module)}"
 
     def before_step(self, optimizer: Any) -> None:
         if not self._asks:
             return
-        leaves = [leaf for leaf in leaves_of(optimizer) if leaf.grad is not None]
-        if _have_finite_norms([dense(leaf.grad).detach() for leaf in leaves]):
-            return
+        gradients = self.probe.checks.gradients_of(optimizer)
+        leaves = gradients.leaves
+        if gradients.norms and all(map(math.isfinite, gradients.norms)):
+            return  # a norm may be too large for numbers that are not
         bad = [leaf for leaf in leaves if not _is_finite(leaf.grad)]
         if not bad:
             return
@@ -136,6 +133,14 @@ class NonfiniteValue(Check):
             yield self._seen
 
 
+def _is_risky(node: Any) -> bool:
+    """Whether the gradient of an operator may not be finite although all values are."""
+    name = node.name()
+    if not name.startswith(_RISKY) or name.startswith("LogSoftmax"):
+        return False
+    return not (name == "PowBackward0" and node._saved_exponent >= 1)
+
+
 class _GradientOf:
     """The hook of a node: whether it makes a gradient that is not finite of finite ones, without waiting for a GPU."""
 
@@ -148,13 +153,6 @@ class _GradientOf:
             bad = ~torch.stack([torch.isfinite(item).all() for item in given]).all()
             fine = torch.stack([torch.isfinite(item).all() for item in taken]).all()
             self._flags.append((self._name, self._made, bad & fine))
-
-
-def _have_finite_norms(gradients: list[torch.Tensor]) -> bool:
-    """Whether all are finite, as far as that shows in one look: a norm may be too large for numbers that are not."""
-    if not gradients or len({(item.device, item.dtype) for item in gradients}) > 1:
-        return False
-    return bool(torch.isfinite(torch.stack(torch._foreach_norm(gradients))).all())
 
 
 def _is_finite(tensor: Any) -> bool:

@@ -15,10 +15,9 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from torchlint_probe.checks._names import Models, leaves_of
+from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 
 _TURNS = 5
@@ -33,15 +32,11 @@ class ParameterInTwoOptimizers(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._models = Models()
         self._last: Any = WeakTensorKeyDictionary()
         """By parameter, a reference to the optimizer that stepped on it last."""
         self._turns: Any = WeakTensorKeyDictionary()
         """By parameter, how often another optimizer than before has stepped on it."""
         self._seen: dict[int, Sighting] = {}
-
-    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        self._models.add(module)
 
     def before_step(self, optimizer: Any) -> None:
         if len(self.probe.local.stepping) > 1:
@@ -57,7 +52,7 @@ class ParameterInTwoOptimizers(Check):
         shared = [leaf for leaf in leaves_of(optimizer) if self._turns.get(leaf, 0) >= 2 * _TURNS]
         if shared:
             site = self.probe.made_at(optimizer)
-            message = f"{self._models.named(shared)} in this optimizer, and in another that steps on them in turn"
+            message = f"{self.models.named(shared)} in this optimizer, and in another that steps on them in turn"
             self._seen[site] = Sighting(site, message, {"parameters": len(shared)}, 0)
 
     def sightings(self) -> Iterator[Sighting]:

@@ -15,9 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import torch
-
-from torchlint_probe.checks._names import Models
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.ledger import Ledger
 
@@ -32,11 +29,7 @@ class ParameterNeverMoves(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._models = Models()
         self._seen: dict[int, Sighting] = {}
-
-    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        self._models.add(module)
 
     def after_step(self, optimizer: Any) -> None:
         ledger: Ledger = self.probe.ledgers.of(optimizer)
@@ -48,7 +41,7 @@ class ParameterNeverMoves(Check):
         still = [leaf for slot in ledger.movement.still_slots if (leaf := slot.parameter()) is not None]
         still = [leaf for leaf in still if id(leaf) in pushed and leaf.dim() > 1]
         if still:
-            message = f"{self._models.named(still)} have gradients, and did not move in {ledger.movement.looks:,} steps"
+            message = f"{self.models.named(still)} have gradients, and did not move in {ledger.movement.looks:,} steps"
             kinds = ", ".join(sorted({str(leaf.dtype).removeprefix("torch.") for leaf in still}))
             self._seen[site] = Sighting(site, f"{message} ({kinds})", {"parameters": len(still)}, 0)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from torchlint_probe.checks._names import Models, leaves_of
+from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 
 _STEPS = 10
@@ -46,12 +46,8 @@ class ParameterWithoutGradient(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._models = Models()
         self._held: weakref.WeakKeyDictionary[Any, _Held] = weakref.WeakKeyDictionary()
         self._seen: dict[int, Sighting] = {}
-
-    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        self._models.add(module)
 
     def before_step(self, optimizer: Any) -> None:
         held = self._held.get(optimizer)
@@ -63,7 +59,7 @@ class ParameterWithoutGradient(Check):
         self._seen.pop(held.site, None)
         unfed = [leaf for item in held.unfed if (leaf := item()) is not None and leaf.requires_grad]
         if held.steps >= _STEPS and held.fed and unfed:
-            named = self._models.named(unfed)
+            named = self.models.named(unfed)
             message = f"the optimizer holds {named}, which got no gradient in {held.steps:,} steps"
             numbers = {"parameters": len(unfed), "steps": held.steps}
             self._seen[held.site] = Sighting(held.site, message, numbers, 0)

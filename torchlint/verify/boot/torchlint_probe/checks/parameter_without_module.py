@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from torchlint_probe.checks._names import Models, leaves_of
+from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.graphs import NODES
 from torchlint_probe.operators import origin
@@ -35,14 +35,10 @@ class ParameterWithoutModule(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._models = Models()
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._backwards = self._looks = 0
         self._free: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
         """By identity: a parameter that nobody has, its version, and the site that computes with it."""
-
-    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        self._models.add(module)
 
     def before_step(self, optimizer: Any) -> None:
         self._optimizers.add(optimizer)
@@ -51,7 +47,7 @@ class ParameterWithoutModule(Check):
         self._backwards += 1
         if self._backwards % _EVERY or self._looks == _LOOKS or not self._optimizers:
             return
-        owned = {id(leaf) for model in self._models for leaf in model.parameters()}
+        owned = {id(leaf) for model in self.models for leaf in model.parameters()}
         owned |= {id(leaf) for optimizer in list(self._optimizers) for leaf in leaves_of(optimizer)}
         free = {id(leaf): (leaf, at) for leaf, at in _used(roots) if id(leaf) not in owned}
         kept = {key for key, (leaf, version, _) in self._free.items() if _is_same(free.get(key), leaf, version)}

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from torchlint_probe.checks._names import Models, leaves_of
+from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 
 _EVERY = 5
@@ -32,15 +32,11 @@ class ParameterWithoutOptimizer(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._models = Models()
         self._held: dict[int, int] = {}
         """By the identity of a parameter, where its optimizer was made."""
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._versions: dict[int, int] = {}
         self._seen: dict[int, Sighting] = {}
-
-    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        self._models.add(module)
 
     def before_step(self, optimizer: Any) -> None:
         steps = self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
@@ -48,7 +44,7 @@ class ParameterWithoutOptimizer(Check):
             return
         self._held = {id(leaf): self.probe.made_at(item) for item in list(self._steps) for leaf in leaves_of(item)}
         before, self._versions = self._versions, {}
-        for model in self._models:
+        for model in self.models:
             self._look(model, before)
 
     def _look(self, model: torch.nn.Module, before: dict[int, int]) -> None:
@@ -62,7 +58,7 @@ class ParameterWithoutOptimizer(Check):
         site = max(set(sites), key=sites.count)
         self._seen.pop(site, None)
         if still and len(still) == len(free):
-            message = f"{self._models.named(still)} of the model get gradients, and are in no optimizer"
+            message = f"{self.models.named(still)} of the model get gradients, and are in no optimizer"
             self._seen[site] = Sighting(site, message, {"parameters": len(still)})
 
     def sightings(self) -> Iterator[Sighting]:

@@ -14,9 +14,6 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-import torch
-
-from torchlint_probe.checks._names import Models
 from torchlint_probe.checks._updates import Updates
 from torchlint_probe.checks.check import Check, Sighting
 
@@ -33,13 +30,9 @@ class UpdateTooLarge(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._models = Models()
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._updates = Updates()
         self._seen: dict[int, Sighting] = {}
-
-    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        self._models.add(module)
 
     def before_step(self, optimizer: Any) -> None:
         self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
@@ -55,7 +48,7 @@ class UpdateTooLarge(Check):
         large = {leaf: median(ratios) for leaf, ratios in changed if len(ratios) >= _STEPS and median(ratios) > _RATIO}
         if large:
             ratio = max(large.values())
-            message = f"steps change {self._models.named(large)} by {ratio:.2g} of their size: the step is too large"
+            message = f"steps change {self.models.named(large)} by {ratio:.2g} of their size: the step is too large"
             self._seen[site] = Sighting(site, message, {"ratio": ratio}, _FROM)
 
     def sightings(self) -> Iterator[Sighting]:

@@ -17,7 +17,6 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from torchlint_probe.checks._gradient_norms import GradientNorms
-from torchlint_probe.checks._names import Models
 from torchlint_probe.checks.check import Sighting
 
 _STEPS = 10
@@ -41,12 +40,8 @@ class VanishingGradients(GradientNorms):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._models = Models()
         self._small: weakref.WeakKeyDictionary[Any, _Small] = weakref.WeakKeyDictionary()
         self._seen: dict[int, Sighting] = {}
-
-    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        self._models.add(module)
 
     def measured(self, optimizer: Any, leaves: list[torch.Tensor], norms: list[float]) -> None:
         sizes = [(leaf, norm / leaf.numel() ** 0.5) for leaf, norm in zip(leaves, norms, strict=True) if leaf.dim() > 1]
@@ -59,7 +54,7 @@ class VanishingGradients(GradientNorms):
         never = [leaf for leaf, count in small.counts.items() if count == small.steps]
         self._seen.pop(small.site, None)
         if never and small.steps >= _STEPS:
-            message = f"{self._models.named(never)} have gradients of less than {_SHARE:g} of the largest, at all steps"
+            message = f"{self.models.named(never)} have gradients of less than {_SHARE:g} of the largest, at all steps"
             self._seen[small.site] = Sighting(small.site, message, {"parameters": len(never), "steps": small.steps}, 0)
 
     def sightings(self) -> Iterator[Sighting]:
