@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -319,3 +319,43 @@ def test_a_check_that_cannot_be_put_in_place_is_left_out(tmp_path: Path) -> None
     checks.tap(Hooks())
     assert [type(check) for check in checks.all] == [Whole]
     assert probe.trouble == "AttributeError in _tap: no such function"
+
+
+def test_graphs_are_walked_only_while_an_optimizer_may_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The windows of an optimizer that comes when those of another are known are counted all the same."""
+    from torchlint_probe import graphs
+    from torchlint_probe import windows as module
+    from torchlint_probe.claim import Claim
+    from torchlint_probe.ledgers import Ledgers
+
+    walks = 0
+
+    def nodes(roots: Any) -> Any:
+        nonlocal walks
+        walks += 1
+        return graphs.nodes(roots)
+
+    monkeypatch.setattr(module, "nodes", nodes)
+    line = ((7, 7),)
+    probe: Any = SimpleNamespace(
+        ledgers=Ledgers(True), sites=SimpleNamespace(here=lambda: 1, stacks=[(), ((0, 7),)]), trouble=""
+    )
+    windows = module.Windows(Claim(0, "lopsided-accumulation", 0, (7, 7), (7, 7), line, (), (), ()), probe)
+
+    def train(first: int) -> None:
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        probe.ledgers.add(optimizer)
+        for backward in range(1, 31):
+            windows.before_backward([model(torch.ones(1, 2)).sum()])
+            if backward % 2 == first:
+                windows.after_step(optimizer)
+        held.append(optimizer)
+
+    held: list[Any] = []
+    train(first=0)
+    assert walks == 10
+    assert windows.counts == {f"0.{step}": 2 for step in range(5)}
+    train(first=1)
+    assert walks == 10 + 9
+    assert [windows.counts[f"1.{step}"] for step in range(5)] == [1, 2, 2, 2, 2]

@@ -38,18 +38,31 @@ class Windows(LineObserver):
     def __init__(self, claim: Claim, probe: Probe) -> None:
         super().__init__(claim, probe)
         self._steps: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
+        self._elsewhere: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Optimizers whose first step was at another line: they are not what the finding is about."""
         self._optimizers = 0
         self._backwards: list[list[weakref.ref[torch.Tensor]]] = []
         """Of each backward, leaves that it has given gradients."""
 
     def before_backward(self, roots: list[torch.Tensor]) -> None:
-        if len(self._backwards) < _BACKWARDS:
+        if len(self._backwards) < _BACKWARDS and self._is_counting:
             self._backwards.append([weakref.ref(leaf) for leaf in leaves(nodes(roots))[:_LEAVES]])
+
+    @property
+    def _is_counting(self) -> bool:
+        """Whether an optimizer may step here whose first steps have not been counted; none is known before it steps."""
+        known = [owner for ledger in self.probe.ledgers.of_optimizers if ledger.owner and (owner := ledger.owner())]
+        return not known or any(map(self._is_open, known))
+
+    def _is_open(self, optimizer: Any) -> bool:
+        steps = self._steps.get(optimizer)
+        return optimizer not in self._elsewhere if steps is None else steps.made < _WINDOWS
 
     def after_step(self, optimizer: Any) -> None:
         steps = self._steps.get(optimizer)
         if steps is None:
-            if not self._is_about():
+            if optimizer in self._elsewhere or not self._is_about():
+                self._elsewhere.add(optimizer)
                 return
             steps = self._steps[optimizer] = _Steps(self._optimizers)
             self._optimizers += 1
