@@ -283,7 +283,7 @@ class Probe:
         self.cuts.before_backward(roots, site)
         for observer in self.observers:
             observer.before_backward(roots)
-        self.checks.tell("before_backward", roots, site)
+        self.checks.before_backward(roots, site)
         if not self.saved_hooks:
             for change in self.changes:
                 change.before_backward(roots)

@@ -10,6 +10,7 @@ from torchlint_probe.checks._gradient_norms import Gradients
 from torchlint_probe.checks._names import Models
 from torchlint_probe.checks.check import Check, Operated
 from torchlint_probe.contained import contained
+from torchlint_probe.graphs import nodes
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +29,7 @@ class Checks:
         self._hearing: dict[str, list[Check]] = {}
         """Who does something at an event, of those that have happened."""
         self._gradients: Gradients | None = None
+        self._graph: list[Any] | None = None
 
     @property
     def trouble_of(self) -> Probe:
@@ -67,6 +69,18 @@ class Checks:
         """An outermost call of a module has ended."""
         self.models.add(module)
         self.tell("called", module, args, output)
+
+    def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
+        """A backward is about to run."""
+        self._graph = None
+        self.tell("before_backward", roots, site)
+        self._graph = None
+
+    def graph_of(self, roots: list[torch.Tensor]) -> list[Any]:
+        """The nodes behind what is about to go backward; asked for while checks are told of it."""
+        if self._graph is None:
+            self._graph = nodes(roots)
+        return self._graph
 
     def before_step(self, optimizer: Any) -> None:
         """An optimizer is about to step."""

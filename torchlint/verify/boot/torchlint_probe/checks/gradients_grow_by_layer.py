@@ -1,6 +1,6 @@
 """Gradients become larger from layer to layer on their way back, so that the first layers get a thousand times more.
 
-Asks at the first backwards for the root mean square of the gradient that each layer with a weight matrix is given.
+Asks at the first twenty backwards for the root mean square of the gradient that each layer with a weight matrix gets.
 Yes if there is a way back through six layers or more on which it grows by half or more at each of them, and a
 thousandfold in all, at ten backwards in a row. That is a factor for each layer, which depth makes an explosion: weights
 whose variance is too large for their width, and nothing that normalizes. A layer that runs more than once in a pass, as
@@ -20,12 +20,11 @@ import torch
 
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.contained import contained
-from torchlint_probe.graphs import nodes
 from torchlint_probe.operators import Origin, origin
 from torchlint_probe.values import dense
 
 _BACKWARDS = 10
-_MOST_BACKWARDS = 40
+_MOST_BACKWARDS = 20
 _LAYERS = 6
 _GROWTH = 1.5
 _TOTAL = 1000.0
@@ -73,7 +72,7 @@ class GradientsGrowByLayer(Check):
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         self._forget()
         if self._seen is None and self._left > 0:
-            self._graph = nodes(roots)
+            self._graph = self.probe.checks.graph_of(roots)
             self._given = [_Given(self.probe, node) for node in _layers(self._graph)]
 
     def after_backward(self, site: int) -> None:

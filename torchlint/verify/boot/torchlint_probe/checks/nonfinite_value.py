@@ -78,7 +78,7 @@ class NonfiniteValue(Check):
             self._seen = self._of_loss(bad, site)
             self._search.look(self._seen is not None and self._seen.site == site)
             return
-        for node in nodes(roots):
+        for node in self.probe.checks.graph_of(roots):
             if _is_risky(node):
                 node.register_hook(_GradientOf(self._flags, str(node.name()), origin(node)))
 
