@@ -51,7 +51,8 @@ class Windows(LineObserver):
     @property
     def _is_counting(self) -> bool:
         """Whether an optimizer may step here whose first steps have not been counted; none is known before it steps."""
-        known = [owner for ledger in self.probe.ledgers.of_optimizers if ledger.owner and (owner := ledger.owner())]
+        owners = (ledger.owner() for ledger in self.probe.ledgers.of_optimizers if ledger.owner is not None)
+        known = [owner for owner in owners if owner is not None]
         return not known or any(map(self._is_open, known))
 
     def _is_open(self, optimizer: Any) -> bool:

@@ -72,12 +72,13 @@ class GradientsGrowByLayer(Check):
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         self._forget()
         if self._seen is None and self._left > 0:
-            self._graph = self.probe.checks.graph_of(roots)
-            self._given = [_Given(self.probe, node) for node in _layers(self._graph)]
+            graph = self.probe.checks.graph_of(roots)
+            layers = _layers(graph)
+            if len(layers) >= _LAYERS:
+                self._graph, self._given = graph, [_Given(self.probe, node) for node in layers]
 
     def after_backward(self, site: int) -> None:
-        if len(self._given) < _LAYERS:  # a loss without that many layers says nothing of another
-            self._forget()
+        if not self._given:  # a loss without that many layers says nothing of another
             return
         self._left -= 1
         way = _steepest(self._graph, _sizes(self._given))

@@ -138,7 +138,8 @@ def _is_risky(node: Any) -> bool:
     name = node.name()
     if not name.startswith(_RISKY) or name.startswith("LogSoftmax"):
         return False
-    return not (name == "PowBackward0" and node._saved_exponent >= 1)
+    exponent = getattr(node, "_saved_exponent", None)
+    return not (isinstance(exponent, (int, float)) and exponent >= 1)
 
 
 class _GradientOf:
