@@ -133,7 +133,7 @@ class Assignments(Part):
                 self.state.emit(Keep(site_of(target), owner, value, "slot", dotted(target.value)))
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
             self.state.heap[owner, f"[{key!r}]"] = value
-        elif isinstance(owner, Tensor) or (isinstance(owner, Unknown) and owner.origin == "grad"):
+        elif _are_tensors(owner) or (isinstance(owner, Unknown) and owner.origin == "grad"):
             self.mutate(target, target.value, owner, "setitem", (value,))
         elif key is not None:
             self.state.heap[owner, f"[{key!r}]"] = value
@@ -234,6 +234,11 @@ class Assignments(Part):
         gradient = owner.part("grad")
         if gradient is not None and gradient in ancestry([value]):
             self.state.emit(Step(site_of(node), owner, name, manual=True))
+
+
+def _are_tensors(owner: Value) -> bool:
+    """Whether a value is a tensor, or one of several: `outputs = outputs.cuda()` under a condition."""
+    return all(isinstance(item, Tensor) for item in inputs_of(owner))
 
 
 def _changed_first(target: ast.expr | None) -> ast.expr | None:
