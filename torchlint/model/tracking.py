@@ -242,6 +242,8 @@ class Tracking:
             return self.tracked(whole)
         if isinstance(whole, Tensor) and naming.LOSS.search(resolved(whole.parents[0]).label):
             return Answer.UNKNOWN  # beside the loss such a function returns numbers, often in a dictionary
+        if value.has_use("sum()") and value not in self.backpropagated:
+            return Answer.UNKNOWN  # Python sums lists: these may be lengths
         return Answer.YES if whole in self.backpropagated else Answer.UNKNOWN
 
     def _module_tracks(self, value: Tensor) -> Answer:

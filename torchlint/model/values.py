@@ -45,7 +45,7 @@ class Value:
         self.order = 0
         """When it was made, in the order of interpretation."""
         self.uses: set[str] | None = None
-        """Names of the methods called on it: evidence of what it is."""
+        """Names of the methods called on it, `sum()` for Python's own: evidence of what it is."""
         self._attributes: dict[object, Value] | None = None
 
     def used_as(self, name: str) -> None:

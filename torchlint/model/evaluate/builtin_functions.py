@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
-from torchlint.model.values import Container, Parameters, Plain, Unknown, Value, resolved
+from torchlint.model.values import Container, Parameters, Plain, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api
 
 
@@ -16,7 +16,7 @@ class BuiltinFunctions(Part):
 
     def prepare(self) -> None:
         self._handlers: dict[str, Callable[[Arguments, ast.Call], Value | None]] = {
-            "sum": self._call_sum, "max": self._call_sum, "min": self._call_sum, "abs": self._call_sum,
+            "sum": self._call_sum, "max": self._call_sum, "min": self._call_sum, "abs": self._call_abs,
             "enumerate": self._call_enumerate, "zip": self._call_zip, "map": self._call_map,
             "dict": self._call_dict, "list": self._call_list, "set": self._call_list,
             "super": self._call_super, "getattr": self._call_getattr,
@@ -44,8 +44,15 @@ class BuiltinFunctions(Part):
     def _call_sum(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
             return None
-        first = resolved(arguments.positional[0])
-        return self.tensors.make("add", (first,), node)
+        for item in inputs_of(arguments.positional[0]):
+            if isinstance(item, Tensor) and item.op == "component":
+                item.used_as("sum()")
+        return self._call_abs(arguments, node)
+
+    def _call_abs(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        if not arguments.positional:
+            return None
+        return self.tensors.make("add", (resolved(arguments.positional[0]),), node)
 
     def _call_enumerate(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
