@@ -33,9 +33,18 @@ class Transfer:
         return _parameters(self.names)
 
 
+_OTHER_NAMES = {"self": "input", "dim": "axis", "keepdim": "keepdims"}
+"""What functions call parameters besides, some of them since NumPy does."""
+
+
 @lru_cache(maxsize=256)
 def _parameters(names: tuple[str, ...]) -> Parameters:
-    return Parameters(*("self|input" if name == "self" else name for name in names))
+    return Parameters(*map(_with_other_name, names))
+
+
+def _with_other_name(name: str) -> str:
+    other = _OTHER_NAMES.get(name.partition("|")[0])
+    return f"{name}|{other}" if other is not None else name
 
 
 def _transfer(kind: str, parameters: str, dtype: str = "same", dimensions: int = 0) -> Transfer:
@@ -96,7 +105,7 @@ OPERATORS: dict[str, Transfer] = {
     "view_as": _transfer("as_other", "self other"),
     "reshape_as": _transfer("as_other", "self other"),
     "repeat": _transfer("repeat", "self *repeats"),
-    **_each("cat concat concatenate", _transfer("cat", "tensors dim|axis", "")),
+    **_each("cat concat concatenate", _transfer("cat", "tensors dim", "")),
     "stack": _transfer("stack", "tensors dim", ""),
     "getitem": _transfer("getitem", "self"),
     "unbind": _transfer("unbind", "self dim"),

@@ -128,7 +128,8 @@ def _applies(change: Change, call: ast.Call, keyword: ast.keyword | None) -> boo
     is_open = any(item.arg is None for item in call.keywords) or any(
         isinstance(item, ast.Starred) for item in call.args
     )
-    is_given = any(item.arg == change.lacks for item in call.keywords) or 0 <= change.position < len(call.args)
+    names = ("dim", "axis") if change.lacks == "dim" else (change.lacks,)
+    is_given = any(item.arg in names for item in call.keywords) or 0 <= change.position < len(call.args)
     return not is_open and not is_given
 
 

@@ -81,7 +81,7 @@ def _extremum(call: Operation) -> TensorType:
     if given is None:
         return TensorType((), False, call.operand().dtype) if call.is_complete else ANY
     other = resolved(given)
-    if isinstance(other, Plain) or "dim" in _keywords(call):
+    if isinstance(other, Plain) or not _keywords(call).isdisjoint(("dim", "axis")):
         return ANY
     return broadcast(call, call.operand(), call.type_of(other)).with_dtype(None)
 
