@@ -131,7 +131,8 @@ class Iteration:
     def _begins_run(self) -> bool:
         """Whether it makes the model, or the optimizer that it steps: a sweep, a fold, a restart."""
         used = (value for event in self.inside for value in _used(event))
-        return any(_is_run(item) for value in used for item in inputs_of(value) if item.loops[-1:] == (self.loop,))
+        made = (item for value in used for item in inputs_of(value) if item.loops[-1:] == (self.loop,))
+        return any(map(_is_run, made)) or any(map(_makes_module, self.own))
 
 
 def called_name(call: ast.Call) -> str:
@@ -191,6 +192,17 @@ def _is_run(value: Value) -> bool:
         return has_parameters(value)
     made = isinstance(value, Unknown) and value.origin in ("call", "object")
     return isinstance(value, Optimizer) or (made and is_module(value) is Answer.YES)
+
+
+def _makes_module(event: Event) -> bool:
+    """Whether what an unknown function gives is kept under the name of a network: `self.model = model_func(...)`.
+
+    One letter is none: `q = critic(x)`.
+    """
+    if not isinstance(event, Call) or event.value.origin != "call":
+        return False
+    label = event.value.label
+    return len(label) > 2 and bool(naming.MODULE.search(label))
 
 
 def _nodes(root: ast.AST, *kinds: type[ast.AST], but: tuple[type[ast.AST], ...] = SCOPES) -> Iterator[Any]:
