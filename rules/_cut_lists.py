@@ -35,6 +35,13 @@ class CutLists:
         return self._known[root].bound[last] > 1 or last in self._known[root].cut
 
 
+def makes_list(statement: ast.AST, name: str) -> bool:
+    """Whether a statement binds an empty list to a name, or to the attribute of a name: `self.losses = []`."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.List) or statement.value.elts:
+        return False
+    return any(dotted(target) == name for target in statement.targets)
+
+
 def _changes(root: ast.AST) -> _Changes:
     found = _Changes()
     for node in walk(root):

@@ -27,7 +27,7 @@ from torchlint.model.values import (
 from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
-from ._cut_lists import CutLists
+from ._cut_lists import CutLists, makes_list
 
 
 class KeptGraph(NamedTuple):
@@ -117,6 +117,7 @@ class KeptGraphs:
             or self._is_cut_in_place(keep, container, loop, trace)
             or self._is_cut(keep.container)
             or _is_reset_with_steps(keep.container, trace)
+            or self._is_made_anew_with_steps(keep, loop, trace)
             or _is_replaced_once_full(keep, container, trace)
         ):
             return None
@@ -194,6 +195,14 @@ class KeptGraphs:
         if container.has_use(*_EMPTYING):
             return True
         return any(loop is None or loop in event.loops for event in trace.emptied.get(container, ()))
+
+    def _is_made_anew_with_steps(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
+        """Whether a list is made anew beside a step of the optimizer: it holds what one step accumulates."""
+        if loop is None or keep.how == "add" or not keep.name:
+            return False
+        tree = self.program.tree
+        steps = (tree.node((*step.calls[loop.depth :], step.site)[0]) for step in trace.of(Step) if loop in step.loops)
+        return any(makes_list(statement, keep.name) for step in steps for statement in tree.block(tree.statement(step)))
 
     def _is_cut(self, total: Value) -> bool:
         """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""
