@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 
 class LossWithoutGraph(NamedTuple):
-    """`backward` on a loss whose forward ran with gradients off; `switch` is what switched them off."""
+    """`backward` on a loss whose forward ran with gradients off; `switch` is what switched them off.
+
+    It `ends_in_leaf` where that forward's result was told to require a gradient.
+    """
 
     backward: events.Backward
     switch: python_ast.Site | None
+    ends_in_leaf: bool = False
 
 
 class UntrainedModule(NamedTuple):
@@ -111,7 +115,7 @@ class TrainingUnderNoGrad(Rule):
                 if self._fails(backward) and self._is_reached(backward):
                     value = self._made_without_grad(backward.loss)
                     if value is not None:
-                        yield LossWithoutGraph(backward, self._switch(value, backward))
+                        yield LossWithoutGraph(backward, self._switch(value, backward), _ends_in_leaf(backward.loss))
 
     def _fails(self, backward: events.Backward) -> bool:
         """Whether a backward pass finds no graph, though the loss may be told to require a gradient."""
@@ -206,7 +210,9 @@ class TrainingUnderNoGrad(Rule):
     def report_LossWithoutGraph(self, loss: LossWithoutGraph) -> None:
         self.report(
             loss.backward.site,
-            "the loss was computed with gradients off: it has no graph to go backward through",
+            "what the loss is computed of was made with gradients off: `backward` reaches no parameter"
+            if loss.ends_in_leaf
+            else "the loss was computed with gradients off: it has no graph to go backward through",
             related=[(loss.switch, "gradients are switched off here")] if loss.switch is not None else [],
             help="run the forward pass with gradients on",
             fix=self._without(loss.switch),
@@ -270,6 +276,12 @@ def _callee(event: events.Compute | events.Call) -> values.Value | None:
     if isinstance(value, values.Tensor):
         return values.resolved(value.parents[0]) if value.op == "module" else None
     return values.resolved(value.callee) if value.callee is not None else None
+
+
+def _ends_in_leaf(loss: values.Value) -> bool:
+    """Whether a loss is computed of what `requires_grad_` made a leaf of: `backward` goes there, and no further."""
+    made = tracking.ancestry([loss]) - {values.resolved(loss)}
+    return any(isinstance(item, values.Tensor) and item.leaf and item.base is not None for item in made)
 
 
 def _is_computed(value: values.Tensor | values.Unknown) -> bool:
