@@ -91,7 +91,8 @@ class LogOfSoftmax(Rule):
         return any(word in data for word in (b"torch.log", b".log(", b"import log", b".log2", b".log10", b".log ("))
 
     def ask(self) -> Iterator[LogOfZero]:
-        for trace in self.model.program.traces:
+        """Logarithms of what may be 0; a test computes what it expects, of inputs that it knows."""
+        for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
                 if event.value.op in _LOGARITHMS and event.mode is api.GradMode.ON and not self._is_logit(event.site):
                     if not self._is_inference(event.site, trace):
