@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,7 @@ class UndetachedAccumulation(Rule):
     triggers = (
         (b"torch",),
         (*triggers.BACKWARD, *triggers.EVAL, b"training_step"),
-        (b"+", b"]", *triggers.KEEP),
+        (b"+", b"-=", b"]", *triggers.KEEP),
     )
 
     @classmethod
@@ -96,7 +97,7 @@ class UndetachedAccumulation(Rule):
 
     def report_KeptGraph(self, kept: KeptGraph) -> None:
         place = kept.keep.name or "a container"
-        verb = "adds a tensor with its graph to" if kept.keep.how == "add" else "keeps a tensor with its graph in"
+        verb = self._verb(kept)
         if not kept.holds_activations:
             cost = "the graph's nodes pile up, though `backward` has freed its saved tensors"
         elif kept.backward is None:
@@ -115,6 +116,13 @@ class UndetachedAccumulation(Rule):
             confidence=Confidence.HIGH if kept.backward is not None or kept.framework else Confidence.MEDIUM,
             fix=None if kept.is_used_inside or kept.is_drawn_from else repairs.detach(self.model, self.nodes, kept),
         )
+
+    def _verb(self, kept: KeptGraph) -> str:
+        if kept.keep.how != "add":
+            return "keeps a tensor with its graph in"
+        node = self.model.tree.node(kept.keep.site)
+        is_taken = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub)
+        return "subtracts a tensor with its graph from" if is_taken else "adds a tensor with its graph to"
 
 
 def _help(kept: KeptGraph) -> str:

@@ -57,7 +57,7 @@ class Assignments(Part):
                 plain_old.add(item)
                 self.state.emit(Keep(site_of(node), plain_old, item, "append", dotted(node.target)))
             return
-        if op == "add":
+        if op in ("add", "sub"):
             self.state.emit(Keep(site_of(node), self._slot_owner(node.target, old), value, "add", dotted(node.target)))
         if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_uncertain_slot(node.target):
             result = self.mutate(node, node.target, self._changed_by(node.target, old), op, (value,))
