@@ -81,6 +81,12 @@ def test_async_was_a_name_once(bad_call: type[Rule], text: str) -> None:
     assert text[finding.span.start.column :].startswith("async")
 
 
+def test_mistakes_that_libcst_reads_are_no_newer_python(bad_call: type[Rule]) -> None:
+    (finding,) = findings(SourceFile("a.py", b"(*parts), last = bad()\n"), bad_call)
+    assert finding.name == "syntax-error"
+    assert "on which torchlint runs here, cannot read this: cannot use starred expression" in finding.message
+
+
 def test_python_3_that_looks_like_it_is_linted(bad_call: type[Rule]) -> None:
     text = "print >>bad(), 'x'\nprint\nprint -1\nprint [0]\nprint if x else y\nraise x, y if 0 else z\n"
     (finding,) = findings(SourceFile("a.py", text.partition("raise")[0].encode()), bad_call)

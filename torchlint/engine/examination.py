@@ -155,7 +155,7 @@ def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
 
 
 def _problem_of_new_python(source: SourceFile) -> SyntaxProblem | None:
-    """What is to be said of a version that is newer than the Python that runs: LibCST knows it."""
+    """What is to be said of what LibCST reads, and the Python that runs does not: it is newer, or wrong after all."""
     from torchlint.syntax.python_ast import check
     from torchlint.syntax.tree import parse
 
@@ -165,7 +165,7 @@ def _problem_of_new_python(source: SourceFile) -> SyntaxProblem | None:
         with suppress(SyntaxProblem, SourceError):
             parse(source)
             version = ".".join(map(str, sys.version_info[:2]))
-            message = f"this is Python newer than {version}, on which torchlint runs here ({problem.message})"
+            message = f"Python {version}, on which torchlint runs here, cannot read this: {problem.message}"
             return SyntaxProblem(message, problem.position)
     except SourceError:
         pass
