@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Exit, Returned, Uncalled
+from torchlint.model.events import Exit, Keep, Returned, Uncalled
 from torchlint.model.scopes import imported_by
 from torchlint.model.values import Class, Context, Function, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import naming
@@ -135,7 +135,15 @@ class Statements(Part):
     def _del(self, node: ast.Delete) -> None:
         for target in node.targets:
             for item in target.elts if isinstance(target, ast.Tuple) else [target]:
-                self.state.frame.locals.pop(dotted(item), None)
+                if isinstance(item, ast.Subscript):
+                    self._del_elements(item)
+                else:
+                    self.state.frame.locals.pop(dotted(item), None)
+
+    def _del_elements(self, target: ast.Subscript) -> None:
+        """`del saved[:]`, `del recent[0]`: the container lets go of what it held, as with `clear` and `pop`."""
+        container = resolved(self.expressions.value(target.value))
+        self.state.emit(Keep(site_of(target), container, Plain(target), "clear", dotted(target.value)))
 
     def _assert(self, node: ast.Assert) -> None:
         self.expressions.value(node.test)
