@@ -114,9 +114,18 @@ class TrainingInEvalMode(Rule):
         for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
             lost = self._lost(module)
             trained = [forward for forward in own if lost is not None and self._is_trained(trace, forward)]
-            untrained = [forward for forward in own if forward not in trained]
-            if lost is not None and trained and untrained:
+            if lost is not None and trained:
+                untrained = [item for item in self._passes_within(passes, module) if not self._is_trained(trace, item)]
                 yield from self._of_module(trace, module, trained, untrained, lost)
+
+    def _passes_within(
+        self, passes: dict[values.Value, list[module_modes.Pass]], module: values.Value
+    ) -> Iterator[module_modes.Pass]:
+        """The forward passes of a module, and those of its parts: methods such as `generate` run these."""
+        info = module.info if isinstance(module, values.Module) else None
+        parts = self.model.program.attributes_of(info).values() if info is not None else ()
+        for other in (module, *parts):
+            yield from passes.get(other, ())
 
     def _of_module(
         self,
@@ -181,13 +190,19 @@ class TrainingInEvalMode(Rule):
         """What a layer of a module surely does in training only; None where nothing is known of one."""
         if isinstance(module, values.Module):
             if module.info is not None:
-                return self._lost_by_class(module.info, set())
+                return self._lost_by_class(module.info, set()) or self._lost_by_parts(module.info)
             name = module.name.rpartition(".")[2]
             inside = (self._lost(values.resolved(item)) for item in module.parents)
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
         callee = module.callee if isinstance(module, values.Unknown) else None
         is_known = isinstance(callee, values.External) and callee.name.startswith(api.MODE_DEPENDENT_MODELS)
         return api.STATISTICS if is_known else None
+
+    def _lost_by_parts(self, info: definitions.ClassInfo) -> str | None:
+        """What a layer of PyTorch that `__init__` gets from functions does in training only."""
+        parts = map(values.resolved, self.model.program.attributes_of(info).values())
+        found = (self._lost(part) for part in parts if isinstance(part, values.Module) and part.info is None)
+        return next((lost for lost in found if lost is not None), None)
 
     def _lost_by_class(self, info: definitions.ClassInfo, done: set[definitions.ClassInfo]) -> str | None:
         """What a layer that the methods of a class surely make does in training only."""
@@ -259,4 +274,4 @@ def _is_conditional(call: ast.Call, info: definitions.ClassInfo) -> bool:
 def _common_loop(switch: events.ModeSwitch, forward: module_modes.Pass) -> events.Loop | None:
     """The innermost loop that repeats both."""
     common = [loop for loop in events.repeating(switch.loops) if loop in forward.loops]
-    return common[-1] if common and common[-1].site.inner is None and switch.site.inner is None else None
+    return common[-1] if common and common[-1].site.inner is None else None
