@@ -28,6 +28,10 @@ _ADDED = LazyPattern(rb"append\s*\(\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]
 _EMPTY = LazyPattern(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*(\[\s*\]|\{\s*\}|list\s*\(\s*\)|dict\s*\(\s*\))")
 _LOCAL = LazyPattern(rb"(?m)^[ \t]+(\w+)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()")
 _KEPT = LazyPattern(rb"self\s*\.\s*\w+\s*=\s*(\w+)[ \t]*(?=[\r\n#;]|$)")
+_CALLED = LazyPattern(rb"self\s*\.\s*\w+\s*=\s*(?:self\s*\.\s*)?(\w+)\s*\(")
+_DEFINED = LazyPattern(rb"\bdef\s+(\w+)")
+_RETURNED = LazyPattern(rb"return\s*[\[{(]\s*" + _MADE)
+_RETURNED_NAME = LazyPattern(rb"return\s+(\w+)[ \t]*(?=[\r\n#;]|$)")
 
 
 class PlainContainer(NamedTuple):
@@ -99,8 +103,11 @@ class UnregisteredModule(Rule):
         data = prefilter.plain(data)
         if prefilter.renames_classes(data) or _FILLED.search(data) or (_EMPTY.search(data) and _ADDED.search(data)):
             return True
-        kept = {match[1] for match in _KEPT.finditer(data)} if _ADDED.search(data) else set()
-        return any(match[1] in kept for match in _LOCAL.finditer(data)) if kept else False
+        is_called = not _names(_CALLED, data).isdisjoint(_names(_DEFINED, data))
+        if is_called and _RETURNED.search(data):
+            return True
+        kept = _names(_KEPT, data) | (_names(_RETURNED_NAME, data) if is_called else set())
+        return bool(kept) and _ADDED.search(data) is not None and not kept.isdisjoint(_names(_LOCAL, data))
 
     def ask(self) -> Iterator[PlainContainer]:
         for info in self.model.definitions.classes.values():
@@ -231,6 +238,10 @@ class UnregisteredModule(Rule):
         if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
             return None
         return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
+
+
+def _names(pattern: LazyPattern[bytes], data: bytes) -> set[bytes]:
+    return {match[1] for match in pattern.finditer(data)}
 
 
 def _only_cuts(method: definitions.FunctionInfo, name: str) -> bool:
