@@ -65,11 +65,22 @@ class UntrainedParts:
             returned = self.program.returned_by(whole.info)
             inside = ancestry([returned]) if returned is not None else set()
             stack.extend((item, is_held) for item in inside)
-            for name, part in self.program.attributes_of(whole.info).items():
-                if part in held or (is_held and self._is_meant_to_learn(name, part)):
-                    answer = self._untrained(name, part, inside, step)
-                    if answer is not None:
-                        yield answer
+            for name, part in self._meant_to_learn(whole.info, held, is_held, set()):
+                answer = self._untrained(name, part, inside, step)
+                if answer is not None:
+                    yield answer
+
+    def _meant_to_learn(
+        self, info: ClassInfo, held: set[Value], is_held: bool, done: set[ClassInfo]
+    ) -> Iterator[tuple[str, Value]]:
+        """The parts of a module that an optimizer is to train, and theirs: it may call methods of these."""
+        done.add(info)
+        for name, part in self.program.attributes_of(info).items():
+            if part in held or (is_held and self._is_meant_to_learn(name, part)):
+                yield name, part
+                inner = part.info if isinstance(part, Module) else None
+                if inner is not None and inner not in done:
+                    yield from self._meant_to_learn(inner, held, True, done)
 
     def _untrained(self, name: str, part: Value, inside: set[Value], step: Step) -> UntrainedPart | None:
         """Whether a part is used in what a `forward` returns, and each mention of it is without gradients."""
