@@ -248,7 +248,7 @@ class TrainingInEvalMode(Rule):
 
     def _fix(self, trained: TrainedInEvaluation) -> edits.Change | None:
         """`train()` as the first statement of the loop, where the module has one name in it and at the switch."""
-        node, call = self.model.tree.node(trained.loop.site), self.model.tree.node(trained.forward.site)
+        node, call = self.model.tree.own_node(trained.loop.site), self.model.tree.own_node(trained.forward.site)
         written = python_ast.dotted(call.func) if isinstance(call, ast.Call) else ""
         if not isinstance(node, (ast.For, ast.While)):
             return None
@@ -274,4 +274,4 @@ def _is_conditional(call: ast.Call, info: definitions.ClassInfo) -> bool:
 def _common_loop(switch: events.ModeSwitch, forward: module_modes.Pass) -> events.Loop | None:
     """The innermost loop that repeats both."""
     common = [loop for loop in events.repeating(switch.loops) if loop in forward.loops]
-    return common[-1] if common and common[-1].site.inner is None else None
+    return common[-1] if common else None

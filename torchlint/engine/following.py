@@ -18,7 +18,8 @@ MAX_SHIPPED = 1_000_000
 """Bytes of other modules that go along with a file to where there is no disk."""
 _LIBRARIES = sys.stdlib_module_names | api.LIBRARIES
 _NAME = LazyPattern(rb"\w+")
-_USES = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
+_REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
+_CALLED = LazyPattern(rb"(\w+)[ \t]*\(")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class Following:
 
 
 def imported_training(code: bytes, search: Search) -> bytes | None:
-    """The texts of the modules that a program imports, if it goes backward, or repeats or changes one that does.
+    """The texts of the modules that a program imports, if it goes backward, or repeats, changes or calls one that does.
 
     None: its imports are not followed. A test is looked into for what it does itself.
     """
@@ -56,14 +57,16 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     is_test = naming.is_test(search.inside_top)
     if prefilter.goes_backward(code):
         return b"" if is_test else b"\n".join(search.imported(code).values())
-    if is_test or not _USES.search(code):
+    if is_test:
         return None
     texts = list(search.imported(code).values())
     names = {name for text in texts for name in _training_names(text)}
     aliases = (pair for text in texts for pair in _aliases(text)) if names else ()
     names |= {alias for name, alias in aliases if name in names}
-    written = {name for name in names if name in code}
-    return b"\n".join(texts) if written and not written.isdisjoint(_NAME.findall(code)) else None
+    if not any(name in code for name in names):
+        return None
+    mentioned = (_NAME if _REPEATS.search(code) else _CALLED).findall(code)
+    return b"\n".join(texts) if not names.isdisjoint(mentioned) else None
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from torchlint.model.imports import Imports
 from torchlint.rule import Place, Report, Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
-from torchlint.syntax.python_ast import LOOPS, Site, read
+from torchlint.syntax.python_ast import Site, read
 
 if TYPE_CHECKING:  # LibCST takes longer to import than most files take
     import libcst as cst
@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # LibCST takes longer to import than most files take
     from torchlint.syntax.matching import Nodes
     from torchlint.syntax.tree import Tree
 
-_LOOPS = frozenset(kind.__name__ for kind in LOOPS)
 Handler: TypeAlias = "Callable[[cst.CSTNode], object]"
 
 
@@ -176,14 +175,10 @@ class _Owned:
         self._reported: dict[tuple[str, type[Rule]], set[Place]] = {}
 
     def by_other_file(self, rule: type[Rule], report: Report) -> bool:
-        """Whether the file in which something happens is told of it, or may be: the loop around it stands there, too.
-
-        So does what a class inherits, and does not change.
-        """
+        """Whether the file in which something happens is told of it, as is the one that a class inherits it from."""
         if self._search is None or not isinstance(report.place, Site) or report.place.inner is None:
             return False
-        inherited = report.place.kind == "ClassDef"
-        if inherited or any(_is_loop_elsewhere(place) for place, _ in report.related):
+        if report.place.kind == "ClassDef":
             return True
         tree, site = report.place.inner
         key = tree.source.path, rule
@@ -199,10 +194,6 @@ class _Owned:
             _answer(found)
             yield from (report.place for report in found.reports)
         imports.close()
-
-
-def _is_loop_elsewhere(place: Place) -> bool:
-    return isinstance(place, Site) and place.inner is not None and place.written.kind in _LOOPS
 
 
 def _is_here(place: Place) -> bool:
