@@ -112,7 +112,7 @@ class TrainingInEvalMode(Rule):
         for forward, module in self.model.module_modes.passes(trace):
             passes[module].append(forward)
         for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
-            lost = self._lost(module)
+            lost = self._lost(module, set())
             trained = [forward for forward in own if lost is not None and self._is_trained(trace, forward)]
             if lost is not None and trained:
                 untrained = [item for item in self._passes_within(passes, module) if not self._is_trained(trace, item)]
@@ -186,22 +186,26 @@ class TrainingInEvalMode(Rule):
 
     # -- layers ---------------------------------------------------------------------------------------
 
-    def _lost(self, module: values.Value) -> str | None:
+    def _lost(self, module: values.Value, done: set[definitions.ClassInfo]) -> str | None:
         """What a layer of a module surely does in training only; None where nothing is known of one."""
         if isinstance(module, values.Module):
             if module.info is not None:
-                return self._lost_by_class(module.info, set()) or self._lost_by_parts(module.info)
+                return self._lost_by_class(module.info, set()) or self._lost_by_parts(module.info, done)
             name = module.name.rpartition(".")[2]
-            inside = (self._lost(values.resolved(item)) for item in module.parents)
+            inside = (self._lost(values.resolved(item), done) for item in module.parents)
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
         callee = module.callee if isinstance(module, values.Unknown) else None
         is_known = isinstance(callee, values.External) and callee.name.startswith(api.MODE_DEPENDENT_MODELS)
         return api.STATISTICS if is_known else None
 
-    def _lost_by_parts(self, info: definitions.ClassInfo) -> str | None:
+    def _lost_by_parts(self, info: definitions.ClassInfo, done: set[definitions.ClassInfo]) -> str | None:
         """What a layer of PyTorch that `__init__` gets from functions does in training only."""
+        if info in done:
+            return None
+        done.add(info)
         parts = map(values.resolved, self.model.program.attributes_of(info).values())
-        found = (self._lost(part) for part in parts if isinstance(part, values.Module) and part.info is None)
+        made = (part for part in parts if isinstance(part, values.Module) and part.info is None)
+        found = (self._lost(part, done) for part in made)
         return next((lost for lost in found if lost is not None), None)
 
     def _lost_by_class(self, info: definitions.ClassInfo, done: set[definitions.ClassInfo]) -> str | None:
