@@ -21,7 +21,7 @@ _MODE = LazyPattern(
 """Names of conditions and rates that know the mode."""
 _ON_PURPOSE = LazyPattern(r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet)")
 """Names of classes and methods that drop in evaluation, too (as the prenet of Tacotron), or only in training."""
-_CALL = rb"(?<!self\.)\bdropout[123]?d?\s*\("
+_CALL = rb"(?<!self\.)\bdropout[123]?d?[\s)]*\("
 _WRITTEN_CALL = LazyPattern(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
 _ANY_CALL = LazyPattern(_CALL)
 _ALIAS = LazyPattern(rb"\bdropout[123]?d?\s+as\b")

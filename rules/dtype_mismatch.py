@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import Misfit
 
 _MEAN = LazyPattern(rb"\)\s*\.\s*mean\s*\(")
+_COMMENT = LazyPattern(rb"#[^\n]*")
+_FEW = 400
+"""A comparison of more bytes is none whose mean is taken."""
 
 
 def _means_comparison(data: bytes) -> bool:
@@ -22,13 +25,13 @@ def _means_comparison(data: bytes) -> bool:
 
 
 def _in_brackets(data: bytes, end: int) -> bytes:
-    """What stands in the brackets that close here, on the same line."""
-    depth, start = 0, max(data.rfind(b"\n", 0, end), 0)
-    for place in range(end, start, -1):
-        depth += {b")": 1, b"(": -1}.get(data[place : place + 1], 0)
+    """What stands in the brackets that close here, on few lines."""
+    text, depth = _COMMENT.sub(b"", data[max(0, end - _FEW) : end + 1]), 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += {b")": 1, b"(": -1}.get(text[place : place + 1], 0)
         if depth == 0:
-            return data[place:end]
-    return b""
+            return text[place:]
+    return text
 
 
 class DtypeMismatch(Rule):

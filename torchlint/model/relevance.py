@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.imports import Imports
 from torchlint.pytorch.api import CREATORS, MOVING, OUT_OF_PLACE, SET_GRAD_MODE, TENSOR_METHODS
-from torchlint.pytorch.autograd_table import INPLACE
+from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES
 from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, Keeps, Steps
 from torchlint.pytorch.table import ACTING_METHODS, last_names_with
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, dotted, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, dotted, is_literal, walk
 
 MAX_MODULES = 3
 """Modules through which a call leads before something trains."""
@@ -96,18 +96,17 @@ class Relevance:
 
     def _changing(self) -> Iterator[FunctionInfo]:
         """Functions that change something in place, or keep something in a loop."""
-        in_place_modules = b"inplace=True" in self.tree.source.code
+        flagged = {call for call in self.tree.of_type(ast.Call) if _is_flagged(call)}
         for call in self.tree.of_type(ast.Call):
             name = called_name(call)
-            in_place = name in INPLACE or (in_place_modules and _has_keyword(call, "inplace"))
-            if in_place or (name in _KEEPING and self._repeats(call)):
+            if name in INPLACE or call in flagged or (name in _KEEPING and self._repeats(call)):
                 yield from self._functions(call)
         for node in self.tree.of_type(ast.AugAssign):
             yield from self._functions(node)
         for node in self.tree.of_type(ast.Assign):
             if any(isinstance(target, ast.Subscript) for target in node.targets):
                 yield from self._functions(node)
-        if in_place_modules:
+        if flagged:
             yield from (info for info in self.definitions.functions.values() if info.name == "forward")
 
     def _naming(self) -> Iterator[FunctionInfo]:
@@ -163,5 +162,8 @@ def _calls_one_of(method: FunctionInfo, names: Collection[str]) -> bool:
     return any(dotted(call.func) == f"{own}.{called_name(call)}" and called_name(call) in names for call in calls)
 
 
-def _has_keyword(call: ast.Call, name: str) -> bool:
-    return any(item.arg == name for item in call.keywords)
+def _is_flagged(call: ast.Call) -> bool:
+    """Whether a module or an activation is told to work in place."""
+    named = (item.value for item in call.keywords if item.arg == "inplace")
+    by_position = call.args if called_name(call) in INPLACE_MODULES else ()
+    return any(is_literal(item, True) for item in (*named, *by_position))

@@ -59,7 +59,7 @@ class _File(Facts):
         """The functions that call one of a name, and in which what it changes may have been kept."""
         held = [label.encode() for label in change.attributes]
         kept = any(map(self.makers.may_keep_tensor, change.attributes))
-        if name == "__call__":
+        if name in ("__call__", "forward"):
             users = self.outline.parts
         else:
             users = [] if name.startswith("__") else self.outline.users(name)

@@ -10,7 +10,7 @@ from torchlint.prefilter.known import OPERATORS_OF_TORCH, SAVING
 from torchlint.prefilter.makers import HOLDERS, Makers
 from torchlint.prefilter.outline import Outline
 from torchlint.prefilter.searches import goes_backward
-from torchlint.pytorch.autograd_table import MODULES, MODULES_WITHOUT_PARAMETERS
+from torchlint.pytorch.autograd_table import INPLACE_MODULES, MODULES, MODULES_WITHOUT_PARAMETERS
 
 _MODULE_BASES = frozenset({"Module", "LightningModule", "PreTrainedModel"}) | MODULES.keys()
 
@@ -61,7 +61,10 @@ class Facts:
             return self.of_made([name])
         made, in_place = self.makers.made(name, owner)
         if itself and made[:1] == ("Sequential",):
-            return Effect(tracks=True)
+            first = next((item for item in made[1:] if item != "OrderedDict"), "")
+            opens = in_place if first in MODULES else self.makers.work_in_place
+            known = first in MODULES and first not in INPLACE_MODULES
+            return Effect(tracks=True, changes=FIRST if opens and not known else NONE)
         return self.of_made(made) | Effect(changes=FIRST if in_place else NONE)
 
     def of_made(self, made: Iterable[str]) -> Effect:
@@ -75,6 +78,8 @@ class Facts:
                 found |= _of_module(item)
             elif item in self.outline.by_name:
                 found |= self.effect(item) | Effect(tracks=True)
+            elif self.is_class(item):
+                found |= self.effect("forward", frozenset({item})) | Effect(tracks=True)
             elif item in self._called_like_functions:
                 found |= self.effect("__call__")
             elif item in OPERATORS_OF_TORCH:

@@ -109,6 +109,11 @@ class Makers:
         return not _UNUSUAL_OWNER.search(self.data)
 
     @cached_property
+    def work_in_place(self) -> bool:
+        """Whether a module of the file works in place."""
+        return _IN_PLACE.search(self.data) is not None
+
+    @cached_property
     def parameters(self) -> frozenset[str]:
         """Names and attributes that are bound to parameters."""
         makers = (b"arameter", b"requires_grad", *(alias.encode() for alias in self._parameter_aliases()))

@@ -83,13 +83,22 @@ class Places:
             return
         names = self.outline.binding(place)
         if not names and (function := self.outline.around(place)) is not None:
-            yield from self._uses_of_what_is(function.name.encode() + b"(")
+            for owner in (b"", b"self."):
+                yield from self._uses_of_what_is(owner + function.name.encode() + b"(")
         for name in names:
             if name.startswith(b"self."):
                 yield from self._uses(name)
             else:
                 yield place
                 yield from self._uses_of_what_is(name)
+                yield from self._uses_of_what_holds(name)
+
+    def _uses_of_what_holds(self, value: bytes) -> Iterator[int]:
+        """Where something that an object holds is used that was made of a value: `Sequential(*layers)`."""
+        for place in finds(self.data, value):
+            if self.data[place - 1 : place] in (b"(", b"*", b" ") and not _BOUND.match(self.data, place + len(value)):
+                for name in self.outline.binding(place):
+                    yield from self._uses(name) if name.startswith(b"self.") else ()
 
     def _uses_of_what_is(self, value: bytes) -> Iterator[int]:
         """Where something is used that is bound to a value."""
