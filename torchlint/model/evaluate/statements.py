@@ -143,7 +143,7 @@ class Statements(Part):
     def _del_elements(self, target: ast.Subscript) -> None:
         """`del saved[:]`, `del recent[0]`: the container lets go of what it held, as with `clear` and `pop`."""
         container = resolved(self.expressions.value(target.value))
-        self.state.emit(Keep(site_of(target), container, Plain(target), "clear", dotted(target.value)))
+        self.state.emit(Keep(site_of(target), container, Plain(target), "clear", ""))
 
     def _assert(self, node: ast.Assert) -> None:
         self.expressions.value(node.test)
