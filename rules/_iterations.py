@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, TypeGuard
@@ -27,6 +28,9 @@ from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import LOOPS, SCOPES, PythonTree, children, dotted, site_of
 
 from ._iteration_data import IterationData, counts
+
+_NETWORK = re.compile(r"(^|_)(model|net|network)$", re.IGNORECASE)
+"""Names of a whole network: `decoder_hidden` and the `q` of a critic are none."""
 
 
 class Iteration:
@@ -195,14 +199,10 @@ def _is_run(value: Value) -> bool:
 
 
 def _makes_module(event: Event) -> bool:
-    """Whether what an unknown function gives is kept under the name of a network: `self.model = model_func(...)`.
-
-    One letter is none: `q = critic(x)`.
-    """
+    """Whether what an unknown function gives is kept as the network: `self.model = model_func(...)`."""
     if not isinstance(event, Call) or event.value.origin != "call":
         return False
-    label = event.value.label
-    return len(label) > 2 and bool(naming.MODULE.search(label))
+    return _NETWORK.search(event.value.label) is not None
 
 
 def _nodes(root: ast.AST, *kinds: type[ast.AST], but: tuple[type[ast.AST], ...] = SCOPES) -> Iterator[Any]:
