@@ -199,10 +199,8 @@ def _is_run(value: Value) -> bool:
 
 
 def _makes_module(event: Event) -> bool:
-    """Whether what an unknown function gives is kept as the network: `self.model = model_func(...)`."""
-    if not isinstance(event, Call) or event.value.origin != "call":
-        return False
-    return _NETWORK.search(event.value.label) is not None
+    """Whether what looks like a forward pass gives the network: `self.model = model_func(...)`."""
+    return _is_forward(event) and _NETWORK.search(event.value.label) is not None
 
 
 def _nodes(root: ast.AST, *kinds: type[ast.AST], but: tuple[type[ast.AST], ...] = SCOPES) -> Iterator[Any]:
