@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn
 
 import libcst as cst
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from torchlint import Category, Rule
 from torchlint.engine import registry
@@ -27,8 +27,8 @@ _SLOW_FIXTURES = {"run"}
 
 def pytest_configure(config: pytest.Config) -> None:
     """Without the slow tests, properties are tried on few examples."""
-    settings.register_profile("all", max_examples=60)
-    settings.register_profile("quick", max_examples=15)
+    settings.register_profile("all", max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("quick", max_examples=15, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("quick" if is_quick(config) else "all")
 
 
