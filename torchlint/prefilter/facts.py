@@ -61,11 +61,13 @@ class Facts:
             return self.of_made([name])
         made, in_place = self.makers.made(name, owner)
         if itself and made[:1] == ("Sequential",):
-            first = next((item for item in made[1:] if item != "OrderedDict"), "")
-            opens = in_place if first in MODULES else self.makers.work_in_place
-            known = first in MODULES and first not in INPLACE_MODULES
-            return Effect(tracks=True, changes=FIRST if opens and not known else NONE)
+            return Effect(tracks=True, changes=FIRST if self._opens_in_place(made[1:], in_place) else NONE)
         return self.of_made(made) | Effect(changes=FIRST if in_place else NONE)
+
+    def _opens_in_place(self, layers: Iterable[str], in_place: bool) -> bool:
+        """Whether the first of some layers may overwrite what it is given; `in_place` if one of them does."""
+        first = next((item for item in layers if item != "OrderedDict"), "")
+        return in_place and first in INPLACE_MODULES if first in MODULES else self.makers.work_in_place
 
     def of_made(self, made: Iterable[str]) -> Effect:
         found = Effect()
