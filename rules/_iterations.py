@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, TypeGuard
 
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import (
     Backward,
     Call,
@@ -29,7 +30,7 @@ from torchlint.syntax.python_ast import LOOPS, SCOPES, PythonTree, children, dot
 
 from ._iteration_data import IterationData, counts
 
-_NETWORK = re.compile(r"(^|_)(model|net|network)$", re.IGNORECASE)
+_NETWORK = LazyPattern(r"(^|_)(model|net|network)$", re.IGNORECASE)
 """Names of a whole network: `decoder_hidden` and the `q` of a critic are none."""
 
 

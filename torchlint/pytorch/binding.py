@@ -7,6 +7,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+OTHER_NAMES = {"self": "input", "dim": "axis", "keepdim": "keepdims"}
+"""What functions of PyTorch call parameters besides, some of them since NumPy does."""
+
 
 class Parameters:
     """The parameters of a callable in order; one that goes by several names is written `self|input`.

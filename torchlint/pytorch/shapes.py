@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from torchlint.pytorch.binding import Parameters
+from torchlint.pytorch.binding import OTHER_NAMES, Parameters
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,13 @@ class Transfer:
         return _parameters(self.names)
 
 
-_OTHER_NAMES = {"self": "input", "dim": "axis", "keepdim": "keepdims"}
-"""What functions call parameters besides, some of them since NumPy does."""
-
-
 @lru_cache(maxsize=256)
 def _parameters(names: tuple[str, ...]) -> Parameters:
     return Parameters(*map(_with_other_name, names))
 
 
 def _with_other_name(name: str) -> str:
-    other = _OTHER_NAMES.get(name.partition("|")[0])
+    other = OTHER_NAMES.get(name.partition("|")[0])
     return f"{name}|{other}" if other is not None else name
 
 

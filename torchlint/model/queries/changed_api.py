@@ -10,6 +10,7 @@ from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names
 from torchlint.model.queries.version_guards import has_other_form, is_guarded
 from torchlint.model.scopes import imported_by
+from torchlint.pytorch.binding import OTHER_NAMES
 from torchlint.pytorch.changes import Change, Status
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, site_of
 
@@ -128,7 +129,7 @@ def _applies(change: Change, call: ast.Call, keyword: ast.keyword | None) -> boo
     is_open = any(item.arg is None for item in call.keywords) or any(
         isinstance(item, ast.Starred) for item in call.args
     )
-    names = ("dim", "axis") if change.lacks == "dim" else (change.lacks,)
+    names = (change.lacks, OTHER_NAMES.get(change.lacks, change.lacks))
     is_given = any(item.arg in names for item in call.keywords) or 0 <= change.position < len(call.args)
     return not is_open and not is_given
 

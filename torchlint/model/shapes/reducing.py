@@ -7,6 +7,7 @@ from torchlint.model.shapes.case import Operation
 from torchlint.model.shapes.sizes import ONE, Known, numbers_of
 from torchlint.model.shapes.tensor_type import ANY, TensorType
 from torchlint.model.values import Container, Plain, resolved
+from torchlint.pytorch.binding import OTHER_NAMES
 
 
 def _reduce(call: Operation) -> TensorType:
@@ -81,7 +82,7 @@ def _extremum(call: Operation) -> TensorType:
     if given is None:
         return TensorType((), False, call.operand().dtype) if call.is_complete else ANY
     other = resolved(given)
-    if isinstance(other, Plain) or not _keywords(call).isdisjoint(("dim", "axis")):
+    if isinstance(other, Plain) or not _keywords(call).isdisjoint(("dim", OTHER_NAMES["dim"])):
         return ANY
     return broadcast(call, call.operand(), call.type_of(other)).with_dtype(None)
 
