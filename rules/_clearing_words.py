@@ -7,7 +7,7 @@ import ast
 from torchlint import Model
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Clear, Loop, Step
-from torchlint.model.tracking import modules_of
+from torchlint.model.module_values import modules_of
 from torchlint.model.values import Answer, resolved
 from torchlint.syntax.python_ast import Site, names_read
 

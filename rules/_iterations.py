@@ -22,8 +22,8 @@ from torchlint.model.events import (
     Step,
     repeating,
 )
+from torchlint.model.module_values import has_parameters, is_forward, is_module
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import has_parameters, is_forward, is_module
 from torchlint.model.values import Answer, Kind, Module, Optimizer, Tensor, Unknown, Value, inputs_of, is_kind
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import LOOPS, SCOPES, PythonTree, children, dotted, site_of

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import Backward, Grad, Keep, Loop, MayClear, Returned, Step, apart
+from torchlint.model.lineage import ancestry
+from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
-from torchlint.model.tracking import ancestry, is_forward
 from torchlint.model.values import (
     Answer,
     Container,

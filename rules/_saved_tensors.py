@@ -16,8 +16,9 @@ from torchlint.model.events import (
     Returned,
     apart,
 )
+from torchlint.model.lineage import storages
+from torchlint.model.module_values import called_like_module, has_parameters
 from torchlint.model.program import Trace
-from torchlint.model.tracking import called_like_module, has_parameters, storages
 from torchlint.model.values import (
     Answer,
     Module,

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import Backward, Clear, Event, Fresh, Loop, MayClear, Step
-from torchlint.model.ownership import MAX_OPTIMIZERS, sources_of
+from torchlint.model.held_parameters import sources_of
+from torchlint.model.lineage import ancestry
+from torchlint.model.module_values import has_parameters, is_module
+from torchlint.model.ownership import MAX_OPTIMIZERS
 from torchlint.model.program import Trace
-from torchlint.model.tracking import ancestry, has_parameters, is_module
 from torchlint.model.values import (
     Answer,
     Container,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from torchlint import Model
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import Backward, Step
+from torchlint.model.lineage import ancestry
 from torchlint.model.program import Trace
-from torchlint.model.tracking import ancestry
 from torchlint.model.values import Container, Module, Optimizer, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE

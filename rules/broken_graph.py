@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
-from torchlint.model import events, ownership, program, tracking, values
+from torchlint.model import events, held_parameters, module_values, program, values
 from torchlint.pytorch import api, naming, triggers
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
@@ -111,7 +111,7 @@ class BrokenGraph(Rule):
         """The step of an optimizer that is older than a leaf, so that it cannot hold it."""
         for step in trace.of(events.Step):
             optimizer = values.resolved(step.optimizer)
-            surely = not step.manual and ownership.surely_optimizer(optimizer) and optimizer.order < leaf.order
+            surely = not step.manual and held_parameters.surely_optimizer(optimizer) and optimizer.order < leaf.order
             if surely and step.order > backward.order and not events.apart(step, backward):
                 return step
         return None
@@ -170,7 +170,9 @@ class BrokenGraph(Rule):
             return ()
         if value.op == "module":
             module = values.resolved(value.parents[0])
-            is_known = isinstance(module, values.Module) and module.info is None and not tracking.has_parameters(module)
+            is_known = (
+                isinstance(module, values.Module) and module.info is None and not module_values.has_parameters(module)
+            )
             return value.parents[1:] if is_known else None
         return value.parents if value.op in OPERATORS or value.op in _RESCALING else None
 

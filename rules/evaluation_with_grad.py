@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import events, program, tracking, values
+from torchlint.model import events, lineage, module_values, program, values
 from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
@@ -217,7 +217,7 @@ class EvaluationWithGrad(Rule):
         if not read.isdisjoint(bound | self.model.definitions.assigned_names(node)):
             return True
         given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
-        made = tracking.ancestry(list(given))
+        made = lineage.ancestry(list(given))
         return any(loop in value.loops or (isinstance(value, values.Phi) and value.loop is loop) for value in made)
 
     def _grows(self, forward: module_modes.Pass) -> bool:
@@ -231,13 +231,13 @@ class EvaluationWithGrad(Rule):
                 return True
             if value not in seen and self._passes_graph_on(value):
                 seen.add(value)
-                pending += tracking.graph_inputs(value) if isinstance(value, values.Tensor) else value.parents
+                pending += lineage.graph_inputs(value) if isinstance(value, values.Tensor) else value.parents
         return False
 
     def _passes_graph_on(self, value: values.Value) -> bool:
         """Whether what a value is made of gets to it with its graph, as far as anybody can tell."""
         if isinstance(value, values.Unknown):
-            return value.origin in ("attribute", "element") or tracking.is_forward(value)
+            return value.origin in ("attribute", "element") or module_values.is_forward(value)
         is_known = isinstance(value, (values.Phi, values.Container))
         return is_known or self.model.tracking.tracked(value) is not values.Answer.NO
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Rule, Severity, edits, prefilter
-from torchlint.model import dataflow, events, ownership, program, tracking, values
+from torchlint.model import dataflow, events, held_parameters, lineage, module_values, program, values
 from torchlint.pytorch import naming, triggers
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
@@ -109,7 +109,9 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
     def ask(self) -> Iterator[UnusedPass]:
         for trace in self.model.program.traces:
-            optimizers = [item for item in self.model.ownership.optimizers(trace) if ownership.surely_optimizer(item)]
+            optimizers = [
+                item for item in self.model.ownership.optimizers(trace) if held_parameters.surely_optimizer(item)
+            ]
             if len(optimizers) > 1 and not self.model.program.tests(trace):
                 passes = trace.of(events.Backward)[:_MAX_PASSES]
                 yield from _placed(trace, [item for it in passes for item in self._unused(trace, it, optimizers)])
@@ -156,7 +158,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
                 continue
             seen.add(value)
             maker = _module_called(value)
-            if maker is not None and tracking.has_parameters(maker):
+            if maker is not None and module_values.has_parameters(maker):
                 yield value, maker
             else:
                 stack.extend(map(values.resolved, _operands(value)))
@@ -179,7 +181,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
     @cached_property
     def _frozen(self) -> list[set[values.Value]]:
-        return [tracking.ancestry([item]) for item in self.model.program.observations.frozen]
+        return [lineage.ancestry([item]) for item in self.model.program.observations.frozen]
 
     # -- what happens to the gradients -------------------------------------------------------------------
 
@@ -271,7 +273,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         if not isinstance(call, ast.Call) or any(isinstance(item, ast.Starred) for item in call.args):
             return None
         given = zip(call.args, _operands(found.scored), strict=False)
-        leading = [node for node, value in given if found.fake in tracking.ancestry([value])]
+        leading = [node for node, value in given if found.fake in lineage.ancestry([value])]
         if len(leading) != 1:
             return None
         written = self.written(site_of(leading[0]))
@@ -292,7 +294,7 @@ def _operands(value: values.Value) -> tuple[values.Value, ...]:
         return tuple(value.elements())
     if not isinstance(value, values.Tensor):
         return value.parents if _module_called(value) is not None else ()
-    return value.parents[1:] if value.op == "module" else tracking.graph_inputs(value)
+    return value.parents[1:] if value.op == "module" else lineage.graph_inputs(value)
 
 
 def _placed(trace: program.Trace, found: list[UnusedPass]) -> Iterator[UnusedPass]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, program, tracking, values
+from torchlint.model import events, lineage, module_values, program, values
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
@@ -101,7 +101,7 @@ class LeakedHook(Rule):
 
     def _is_made_in(self, module: values.Value, event: events.Call, loop: events.Loop) -> bool:
         """Whether a module, or what it is found by, is another one in each iteration."""
-        if any(loop in value.loops for value in tracking.ancestry([module])):
+        if any(loop in value.loops for value in lineage.ancestry([module])):
             return True
         call, node = self.model.tree.node(event.site), self.model.tree.node(loop.site)
         names = python_ast.names_read(call.func) if isinstance(call, ast.Call) else set()
@@ -111,7 +111,7 @@ class LeakedHook(Rule):
 
     def _runs_model(self, trace: program.Trace, loop: events.Loop) -> bool:
         passes = (event for event in trace.of_kinds(events.Compute, events.Call) if loop in event.loops)
-        forward = any(tracking.is_forward(event.value) for event in passes)
+        forward = any(module_values.is_forward(event.value) for event in passes)
         return forward or any(loop in backward.loops for backward in trace.of(events.Backward))
 
     def _is_in_forward(self, trace: program.Trace) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, program, tracking, values
+from torchlint.model import events, lineage, program, values
 from torchlint.model.queries import endings
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
@@ -126,7 +126,7 @@ class LogOfSoftmax(Rule):
 
     def _is_overwritten(self, given: values.Value, trace: program.Trace) -> bool:
         """Whether something changes a value in place, perhaps away from 0: `p.data.clamp_(0.01, 0.99)`."""
-        return any(given in tracking.storages(change.target) for change in trace.of(events.Mutate))
+        return any(given in lineage.storages(change.target) for change in trace.of(events.Mutate))
 
     # -- report ---------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, tracking, values
+from torchlint.model import events, lineage, tracking, values
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
 
@@ -148,7 +148,7 @@ class NonscalarBackward(Rule):
 
     def _is_of_batch(self, value: values.Value) -> bool:
         """Whether a value is computed of a batch of several samples, and of all of them."""
-        made_of = tracking.ancestry([value])
+        made_of = lineage.ancestry([value])
         here = (item for item in made_of if isinstance(item, values.Tensor) or item.loops == value.loops)
         if any(map(self._may_be_one, here)):
             return False

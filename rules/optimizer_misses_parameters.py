@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
-from torchlint.model import events, program, tracking, values
+from torchlint.model import events, lineage, module_values, program, values
 from torchlint.model.queries import moved_modules
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, dotted
@@ -112,7 +112,7 @@ class OptimizerMissesParameters(Rule):
                 new.append((values.resolved(value), owner, target, True))
         for module, whole, name, is_part in new:
             is_later = isinstance(module, values.Module) and optimizer.order < module.order < step.order
-            if not is_later or not name or not tracking.has_parameters(module):
+            if not is_later or not name or not module_values.has_parameters(module):
                 continue
             misses = self._holds(optimizer, whole) if is_part else self._had_before(optimizer, module)
             if misses and not self._is_taken_care_of(trace, optimizer, module, whole):
@@ -143,7 +143,7 @@ class OptimizerMissesParameters(Rule):
         """Whether an optimizer holds what had the name of a module before, in the same function, and not the module."""
         if self.model.ownership.holds(optimizer, module) is not values.Answer.NO:
             return False
-        made_of = tracking.ancestry([module])
+        made_of = lineage.ancestry([module])
         return any(
             self._target(old) == self._target(module) and self._around(old) is self._around(module)
             for old in self.model.ownership.held_by(optimizer)[0]
@@ -186,7 +186,7 @@ class OptimizerMissesParameters(Rule):
 
     @cached_property
     def _frozen(self) -> list[set[values.Value]]:
-        return [tracking.ancestry([item]) for item in self.model.program.observations.frozen]
+        return [lineage.ancestry([item]) for item in self.model.program.observations.frozen]
 
     # -- unfrozen too late ---------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class OptimizerMissesParameters(Rule):
             return None
         switches = self.model.program.observations.unfrozen
         found = [item for item in switches if 0 < ran < item.order < backward.order and item.site is not None]
-        return next((item.site for item in found if module in tracking.ancestry([item])), None)
+        return next((item.site for item in found if module in lineage.ancestry([item])), None)
 
     # -- report --------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import events, program, tracking, values
+from torchlint.model import events, lineage, program, values
 from torchlint.model.queries import losses
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import dotted
@@ -128,7 +128,7 @@ class SecondBackward(Rule):
         loop = backward.loops[-1] if backward.loops else None
         if loop is None or not self._is_statement(loop) or not _frees(backward) or not _comes_again(loop, backward):
             return None
-        drawn_from = tracking.ancestry([loop.over]) if loop.over is not None else set()
+        drawn_from = lineage.ancestry([loop.over]) if loop.over is not None else set()
         if not drawn_from.isdisjoint(self.model.sure_graphs.of(backward.loss)):
             return None  # each iteration goes backward from another one
         older = [item for item in self._savers(backward.loss) if loop not in item.loops]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
-from torchlint.model import events, ownership, program, tracking, values
+from torchlint.model import events, held_parameters, module_values, ownership, program, values
 from torchlint.pytorch import api, triggers
 
 
@@ -80,7 +80,7 @@ class StepWithoutBackward(Rule):
             if trace.called:
                 continue
             for optimizer in self.model.ownership.optimizers(trace):
-                if ownership.surely_optimizer(optimizer):
+                if held_parameters.surely_optimizer(optimizer):
                     yield from self._empty_in(trace, optimizer)
 
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
@@ -117,7 +117,7 @@ class StepWithoutBackward(Rule):
 
     def _uses(self, value: values.Value, ours: set[values.Value], known: bool) -> bool:
         """Whether a value is computed with what an optimizer holds: by a module that may be of it, or of a leaf."""
-        if tracking.is_forward(value):
+        if module_values.is_forward(value):
             return not known or self.model.ownership.may_use(value, ours)
         return any(item in ours and isinstance(item, values.Tensor) for item in map(values.resolved, value.parents))
 

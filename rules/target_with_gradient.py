@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, program, tracking, values
+from torchlint.model import events, module_values, program, values
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
 
@@ -101,12 +101,12 @@ class TargetWithGradient(Rule):
             if self.model.tracking.tracked(target) is values.Answer.YES and self._is_trained(trace, prediction):
                 forward = self._untrained(target)
                 if forward is not None and forward.site is not None:
-                    name = next(iter(tracking.modules_of([forward]))).label
+                    name = next(iter(module_values.modules_of([forward]))).label
                     yield TrackedTarget(loss.site, forward.site, name, backward)
 
     def _is_trained(self, trace: program.Trace, prediction: values.Value) -> bool:
         """Whether an optimizer that steps here surely holds a module that a prediction comes from."""
-        modules = list(tracking.modules_of(self.model.tracking.graph(prediction, carried=False)))
+        modules = list(module_values.modules_of(self.model.tracking.graph(prediction, carried=False)))
         optimizers = {values.resolved(step.optimizer) for step in trace.of(events.Step)}
         holds = self.model.ownership.holds
         return any(holds(item, module) is values.Answer.YES for item in optimizers for module in modules)
@@ -114,10 +114,10 @@ class TargetWithGradient(Rule):
     def _untrained(self, target: values.Value) -> values.Value | None:
         """The forward pass that a target comes from, if no optimizer holds anything in its graph."""
         graph = self.model.tracking.graph(target, carried=False)
-        passes = [value for value in graph if tracking.is_forward(value)]
-        modules = list(tracking.modules_of(passes))
+        passes = [value for value in graph if module_values.is_forward(value)]
+        modules = list(module_values.modules_of(passes))
         ends = (value for value in graph if isinstance(value, values.Parameters) or getattr(value, "leaf", False))
-        if not passes or any(True for _ in ends) or not all(map(tracking.has_parameters, modules)):
+        if not passes or any(True for _ in ends) or not all(map(module_values.has_parameters, modules)):
             return None
         holds = self.model.ownership.holds
         held = (holds(item, module) for item in self._optimizers for module in modules)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import libcst as cst
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import events, ownership, program, tracking, values
+from torchlint.model import events, held_parameters, lineage, program, values
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
 
@@ -165,7 +165,7 @@ class TrainingUnderNoGrad(Rule):
                 if step.manual or step.optimizer in done:
                     continue
                 done.add(step.optimizer)
-                modules, known = ownership.parameters_of(values.resolved(step.optimizer))
+                modules, known = held_parameters.parameters_of(values.resolved(step.optimizer))
                 for module in modules if known else ():
                     forward = self._untrained(module, step, trace)
                     if forward is not None:
@@ -179,7 +179,7 @@ class TrainingUnderNoGrad(Rule):
         if not passes or len(used) > len(passes) or any(event.mode is not api.GradMode.OFF for event in passes):
             return None
         passes_backward = (backward for backward in trace.of(events.Backward) if backward.loops == step.loops)
-        needed = tracking.ancestry([backward.loss for backward in passes_backward if not self._fails(backward)])
+        needed = lineage.ancestry([backward.loss for backward in passes_backward if not self._fails(backward)])
         return next((event for event in passes if _result(event) in needed and event.loops == step.loops), None)
 
     def _switch(self, value: values.Value, backward: events.Event) -> python_ast.Site | None:
@@ -280,7 +280,7 @@ def _callee(event: events.Compute | events.Call) -> values.Value | None:
 
 def _ends_in_leaf(loss: values.Value) -> bool:
     """Whether a loss is computed of what `requires_grad_` made a leaf of: `backward` goes there, and no further."""
-    made = tracking.ancestry([loss]) - {values.resolved(loss)}
+    made = lineage.ancestry([loss]) - {values.resolved(loss)}
     return any(isinstance(item, values.Tensor) and item.leaf and item.base is not None for item in made)
 
 

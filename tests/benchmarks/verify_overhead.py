@@ -1,6 +1,6 @@
 """What being verified or watched costs a training step while the bug is there, and that it changes no weight.
 
-Run it as `python tests/benchmarks/verify_overhead.py`, or with models and bugs: `... mlp conv --bugs leak sum`;
+Run it as `python tests/benchmarks/verify_overhead.py`, or with models and bugs: `... --models mlp --bugs leak sum`;
 `--watch` measures `torchlint watch`.
 
 Each program trains alone and under the probe at once, in two processes that take turns of some milliseconds, so that a
@@ -329,7 +329,7 @@ def main() -> None:
     )
     parser.add_argument("--bugs", nargs="+", choices=BUGS, default=list(BUGS))
     parser.add_argument("--watch", action="store_true", help="measure `torchlint watch` with the checks that are on")
-    parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=["mlp", "conv"])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=["mlp", "conv"])
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     nurseries = [Nursery(), Nursery()]

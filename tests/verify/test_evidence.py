@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from torchlint.verify.evidence import EvidenceError, read
+from torchlint.verify.evidence_file import EvidenceError, read
 
 KEY = b"k" * 32
 SIGHTING = {"check": "dead-units", "site": 9, "message": "", "numbers": {}, "first_step": -1}

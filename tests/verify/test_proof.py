@@ -15,7 +15,8 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Edit, Finding, Fix, Position, Safety, Severity, Span
 from torchlint.verify import fixed
 from torchlint.verify.comparison import comparable, first_difference
-from torchlint.verify.evidence import Evidence, from_json
+from torchlint.verify.evidence import Evidence
+from torchlint.verify.evidence_file import from_json
 from torchlint.verify.folder import Limits
 from torchlint.verify.launch import Ended
 from torchlint.verify.moving import Move

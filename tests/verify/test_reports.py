@@ -17,7 +17,8 @@ import pytest
 
 from torchlint.files.source import SourceFile
 from torchlint.finding import Confidence, Finding, Position, Severity, Span
-from torchlint.verify.evidence import Evidence, from_json
+from torchlint.verify.evidence import Evidence
+from torchlint.verify.evidence_file import from_json
 from torchlint.verify.launch import Ended
 from torchlint.verify.reports import FORMATS, render
 from torchlint.verify.reports import html as page

@@ -7,10 +7,35 @@ from typing import TYPE_CHECKING
 from torchlint.lazy_import import submodules
 
 if TYPE_CHECKING:
-    from torchlint.model import dataflow, definitions, events, observations, ownership, program, tracking, values
+    from torchlint.model import (
+        dataflow,
+        definitions,
+        events,
+        held_parameters,
+        lineage,
+        module_values,
+        observations,
+        ownership,
+        program,
+        tracking,
+        values,
+    )
     from torchlint.model.model import Model
 
-__all__ = ["Model", "dataflow", "definitions", "events", "observations", "ownership", "program", "tracking", "values"]
+__all__ = [
+    "Model",
+    "dataflow",
+    "definitions",
+    "events",
+    "held_parameters",
+    "lineage",
+    "module_values",
+    "observations",
+    "ownership",
+    "program",
+    "tracking",
+    "values",
+]
 
 if not TYPE_CHECKING:
     _submodule = submodules(__name__, __all__)

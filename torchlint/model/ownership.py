@@ -22,14 +22,14 @@ from torchlint.model.events import (
     Uncalled,
     Yield,
 )
+from torchlint.model.held_parameters import parameters_of, sources_of
+from torchlint.model.module_values import called_like_module, has_parameters, is_module, is_module_like
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import Tracking, called_like_module, has_parameters, is_module, result_of_call
+from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
     Container,
-    External,
     Instance,
-    Kind,
     Module,
     Optimizer,
     Parameters,
@@ -40,7 +40,6 @@ from torchlint.model.values import (
     Value,
     class_of,
     inputs_of,
-    is_kind,
     resolved,
 )
 from torchlint.pytorch import naming
@@ -268,7 +267,7 @@ class Ownership:
             return True
         if isinstance(item, Instance):
             return self._holds(item, optimizer)
-        if isinstance(item, Optimizer) or (_module_like(item) and not self._is_data(item)):
+        if isinstance(item, Optimizer) or (is_module_like(item) and not self._is_data(item)):
             return self.clears(item, optimizer) is not Answer.NO
         return False
 
@@ -278,7 +277,7 @@ class Ownership:
 
     def _only_computes(self, event: MayClear, item: Value) -> bool:
         """A method of a module whose name has nothing to do with gradients."""
-        if event.receiver is None or not _module_like(item) or item not in set(inputs_of(event.receiver)):
+        if event.receiver is None or not is_module_like(item) or item not in set(inputs_of(event.receiver)):
             return False
         return not naming.may_touch_gradients(event.name)
 
@@ -287,11 +286,12 @@ class Ownership:
         stored, heap = self.program.observations.stored, self.program.interpreter.state.heap
         for (owner, _), value in (*stored.items(), *heap.items()):
             if owner is item and (
-                resolved(value) is optimizer or (_module_like(value) and self.clears(value, optimizer) is not Answer.NO)
+                resolved(value) is optimizer
+                or (is_module_like(value) and self.clears(value, optimizer) is not Answer.NO)
             ):
                 return True
         return any(
-            _module_like(part) and self.clears(part, optimizer) is not Answer.NO for part in item.known_parts.values()
+            is_module_like(part) and self.clears(part, optimizer) is not Answer.NO for part in item.known_parts.values()
         )
 
     def overlap(self, first: set[Value], second: set[Value]) -> bool:
@@ -357,79 +357,6 @@ def _is_template_of(item: Value, whole: Value) -> bool:
     return item.site.written == site_of(info.node).written
 
 
-def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
-    """The modules and leaves whose parameters an optimizer holds, and whether that is all of them."""
-    return sources_of(item for option in inputs_of(optimizer) for item in _given(option))
-
-
-def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
-    """The modules and leaves that parameters are of, and whether that is all of them; None: not known."""
-    found: set[Value] = set()
-    known = True
-    stack = list(parameters)
-    seen: set[Value] = set()
-    while stack:
-        item = stack.pop()
-        if item is None:
-            known = False
-            continue
-        if item in seen:
-            continue
-        seen.add(item)
-        item = resolved(item)
-        if isinstance(item, Parameters):
-            stack.extend(resolved(parent) for parent in item.parents)
-        elif isinstance(item, Container):
-            stack.extend(item.elements())
-        elif isinstance(item, Phi) or (isinstance(item, Tensor) and item.op == "parameter"):
-            stack.extend(item.parents)
-        elif isinstance(item, Module) or (isinstance(item, Tensor) and item.leaf):
-            found.add(item)
-        elif isinstance(item, Tensor) and item.op == "add":
-            stack.extend(item.parents)
-        elif isinstance(item, Unknown) and (_module_like(item) or item.origin in ("parameter", "object")):
-            found.add(item)
-        elif not isinstance(item, Plain):
-            known = False
-    return found, known and bool(found)
-
-
-def _given(optimizer: Value) -> tuple[Value | None, ...]:
-    """What an optimizer was made from; `critic.optimizer` holds the parameters of `critic`. None: not known."""
-    if isinstance(optimizer, Optimizer):
-        return optimizer.parents
-    if is_kind(optimizer, Kind.ENGINE):
-        inner = optimizer.part("optimizer")
-        return _given(resolved(inner)) if inner is not None else (optimizer.part("model_parameters"),)
-    if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and _module_like(optimizer.parents[0]):
-        owner = resolved(optimizer.parents[0])
-        if getattr(owner, "info", None) is None:  # else it is stored by a base class, which is elsewhere
-            return optimizer.parents
-    return (None,)
-
-
 def _modules_in(handed: Iterable[Value]) -> list[Value]:
     """The modules that a forward pass is handed, to use them in it."""
     return [item for value in handed for item in inputs_of(value) if is_module(item) is Answer.YES]
-
-
-def _module_like(item: Value) -> bool:
-    """Whether a value is, or by its name may be, a module; or an object of unknown class that `super()` stands for."""
-    item = resolved(item)
-    if not isinstance(item, Unknown):
-        return is_module(item) is Answer.YES
-    call = result_of_call(item)
-    receiver = call.parents[:1] if call is not None and not isinstance(call.callee, External) else ()
-    makers = (call.callee, *receiver) if call is not None and call.origin == "call" else ()
-    if any(maker is not None and _module_like(maker) and not naming.is_class_name(maker.label) for maker in makers):
-        return False  # what a module, or a method of one, returns is a tensor; a method of a class makes a module
-    return is_module(item) is Answer.YES or item.origin == "super" or bool(naming.MODULE.search(item.label))
-
-
-def surely_optimizer(value: Value) -> bool:
-    """Whether a value is an optimizer by its class or by the methods called on it, not by its name."""
-    if isinstance(value, Phi):
-        return all(isinstance(item, Optimizer) for item in inputs_of(value))
-    if isinstance(value, Optimizer) or is_kind(value, Kind.ENGINE):
-        return True
-    return isinstance(value, Unknown) and value.has_use("zero_grad")

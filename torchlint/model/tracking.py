@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
-from torchlint.model.events import Path
+from torchlint.model.lineage import graph_inputs, result_of_call
+from torchlint.model.module_values import called_like_module, has_parameters, is_forward, is_module
 from torchlint.model.values import (
     Answer,
     Container,
@@ -23,7 +24,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, naming
-from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS, NOT_DIFFERENTIABLE, OPERATORS
+from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
@@ -352,49 +353,6 @@ def _is_made_by_module(value: Value) -> bool:
     return callee is not None and called_like_module(callee)
 
 
-def called_like_module(callee: Value) -> bool:
-    """Whether what is called is a module, by what is known of it or by its name."""
-    if is_module(callee) is Answer.YES:
-        return True
-    return not isinstance(callee, (External, Function)) and naming.is_called_as_module(callee.label)
-
-
-def is_forward(value: Value) -> bool:
-    """Whether a value is what a module made, by what is known of it or by its name: what is given a module is none."""
-    if isinstance(value, Tensor):
-        return value.op == "module"
-    if not isinstance(value, Unknown) or value.callee is None or not called_like_module(value.callee):
-        return False
-    owners = {resolved(item) for item in value.callee.parents}
-    given = (item for item in value.parents if resolved(item) not in owners)
-    return is_module(value.callee) is Answer.YES or not any(is_module(item) is Answer.YES for item in given)
-
-
-def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
-    """The modules, known or by their names, that the values of a graph were made by."""
-    for value in graph:
-        if isinstance(value, Tensor) and value.op == "module":
-            yield resolved(value.parents[0])
-        elif isinstance(value, Unknown) and value.callee is not None and is_forward(value):
-            yield resolved(value.callee)
-
-
-def result_of_call(value: Value) -> Unknown | None:
-    """The call whose result a value is, or is a part of."""
-    while isinstance(value, Unknown):
-        if value.origin in ("call", "object"):
-            return value
-        if value.origin not in ("attribute", "element") or not value.parents:
-            return None
-        value = value.parents[0]
-    return None
-
-
-def graph_inputs(value: Tensor) -> tuple[Value, ...]:
-    """The operands that an operator's graph goes on into: `x.type_as(y)` takes no gradient from y."""
-    return value.parents[:1] if value.op == "to" or value.op.endswith("_as") else value.parents
-
-
 def _any(answers: Iterable[Answer]) -> Answer:
     found = Answer.NO
     for answer in answers:
@@ -402,89 +360,4 @@ def _any(answers: Iterable[Answer]) -> Answer:
             return Answer.YES
         if answer is Answer.UNKNOWN:
             found = Answer.UNKNOWN
-    return found
-
-
-def is_module(value: Value) -> Answer:
-    """Whether a value is an `nn.Module`: by class, by use as one, or by what it was made from."""
-    value = resolved(value)
-    if isinstance(value, Module):
-        return Answer.YES
-    if isinstance(value, Phi):
-        answers = {is_module(item) for item in value.parents if item is not value and not isinstance(item, Phi)}
-        return Answer.YES if answers == {Answer.YES} else Answer.UNKNOWN
-    if isinstance(value, Unknown):
-        if value.has_use(*api.MODULE_EVIDENCE):
-            return Answer.YES
-        if value.label and naming.MODULE.search(value.label):
-            return Answer.UNKNOWN
-    if isinstance(value, (Plain, Tensor, Optimizer, Function, Container)):
-        return Answer.NO
-    return Answer.UNKNOWN
-
-
-def has_parameters(module: Value) -> bool:
-    """Whether a module has parameters of its own; known of PyTorch's, assumed of others."""
-    module = resolved(module)
-    if isinstance(module, Module) and module.info is None:
-        name = module.name.rpartition(".")[2]
-        if name in ("Sequential", "ModuleList"):
-            return any(has_parameters(item) for item in module.parents) or not module.parents
-        return name not in MODULES_WITHOUT_PARAMETERS
-    return True
-
-
-def storages(
-    value: Value,
-    path: Path = (),
-    *,
-    carried: bool = True,
-    ran: Collection[object] = (),
-    left: Callable[[Phi], bool] = lambda phi: False,
-) -> set[Value]:
-    """The values whose storage a value may share, itself included, down to where it was made.
-
-    With a `path`, only those that it has where that path was taken, and where the loops ran that `ran` names; with
-    `carried`, also those that it has from earlier iterations of a loop. Of a Phi that is `left`, none: it is that of
-    a particular iteration.
-    """
-    taken = dict(path)
-    found: set[Value] = set()
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if item in found:
-            continue
-        found.add(item)
-        if isinstance(item, Tensor) and item.base is not None:
-            stack.append(item.base)
-        elif isinstance(item, Phi) and item.is_loop and not carried:
-            stack.extend(item.parents[:1])
-        elif isinstance(item, Phi) and not left(item):
-            parts = [part for part in item.parents if not _is_from_before(part, item.parents, ran)]
-            stack.extend(part for part in parts if _possible(item.arms.get(part), taken))
-    return found
-
-
-def _is_from_before(part: Value, parts: tuple[Value, ...], ran: Collection[object]) -> bool:
-    """Whether a value is what a name was before a loop, of what it may be after it, though the loop ran."""
-    return isinstance(part, Phi) and part.loop in ran and any(other in part.parents[1:] for other in parts)
-
-
-def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) -> bool:
-    """Whether an input of a Phi can be the one when these arms were taken."""
-    if not arms:
-        return True
-    return any(taken.get(branch, number) == number for branch, number in arms)
-
-
-def ancestry(values: list[Value]) -> set[Value]:
-    """Values and all that they were made from, detached or not."""
-    found: set[Value] = set()
-    stack = list(values)
-    while stack:
-        value = stack.pop()
-        if value not in found:
-            found.add(value)
-            stack.extend(value.elements() if isinstance(value, Container) else value.parents)
     return found

@@ -27,10 +27,10 @@ from torchlint.model.events import (
     Step,
     Try,
 )
+from torchlint.model.held_parameters import parameters_of, surely_optimizer
 from torchlint.model.imports import Imports
-from torchlint.model.ownership import parameters_of, surely_optimizer
+from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
-from torchlint.model.tracking import is_forward
 from torchlint.model.values import Answer, Optimizer, Value, resolved
 from torchlint.pytorch.effects import GradMode
 from torchlint.rule import Rule

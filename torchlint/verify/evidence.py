@@ -1,27 +1,12 @@
-"""Evidence as the probe wrote it: checked like any untrusted input, then read by the verdicts."""
+"""What the probe saw, as the verdicts read it."""
 
 from __future__ import annotations
 
-import dataclasses
-import hmac
-import json
-import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, TypeVar
 
 from torchlint.verify.statements import Lines
-
-FORMAT = 1
-MAX_BYTES = 64_000_000
-
-Record = TypeVar("Record")
-
-
-class EvidenceError(Exception):
-    """A file that is not what the probe of this verification wrote; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -384,99 +369,3 @@ class Evidence:
 def total(counts: Iterable[Sequence[int]]) -> int:
     """The sum of counts by site."""
     return sum(count for _, count in counts)
-
-
-def read(path: Path, key: bytes) -> Evidence:
-    """The evidence in a file that was signed with `key`; raises `EvidenceError`."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise EvidenceError(f"{path}: evidence of more than {MAX_BYTES:,} bytes is refused")
-        seal, newline, body = path.read_text("ascii").partition("\n")
-    except (OSError, ValueError) as error:
-        raise EvidenceError(f"{path}: evidence cannot be read: {error}") from None
-    expected = hmac.new(key, body.removesuffix("\n").encode(), "sha256").hexdigest()
-    if not newline or not body.endswith("\n") or not hmac.compare_digest(seal, expected):
-        raise EvidenceError(f"{path}: evidence is truncated, or was not written by this verification")
-    return from_json(json.loads(body), str(path))
-
-
-def from_json(data: Any, name: str) -> Evidence:
-    """Evidence from JSON values; raises `EvidenceError` with `name`."""
-    try:
-        evidence = _record(Evidence, data, "evidence")
-    except ValueError as error:
-        raise EvidenceError(f"{name}: {error}") from None
-    if evidence.format != FORMAT:
-        raise EvidenceError(f"{name}: evidence has format {evidence.format}, this torchlint reads {FORMAT}")
-    _check_sites(evidence, name)
-    return evidence
-
-
-def _check_sites(evidence: Evidence, name: str) -> None:
-    """Every number of a site or file is one that is there."""
-    sites = [
-        *(item.site for item in evidence.backwards),
-        *(item.site for item in evidence.forwards),
-        *(site for item in evidence.cuts for site in (item.at, item.site)),
-        *(item.site for item in evidence.retention),
-        *(item.site for item in evidence.caches),
-        *(item.site for item in evidence.sightings),
-        *(item.site for item in evidence.calls),
-        *(item.site for item in evidence.replicas),
-        *(site for site, *_ in evidence.anomaly.on_sites),
-        *evidence.anomaly.off_sites,
-        *evidence.anomaly.library_sites,
-    ]
-    for optimizer in evidence.optimizers:
-        for counts in (
-            optimizer.steps,
-            optimizer.evaluations,
-            optimizer.stale,
-            optimizer.wiped,
-            optimizer.hungry,
-            optimizer.leftover,
-        ):
-            sites += [site for site, _ in counts]
-        sites += [site for site, _ in (*optimizer.added, *optimizer.added_stale)]
-    if not all(0 <= site < len(evidence.stacks) for site in sites):
-        raise EvidenceError(f"{name}: evidence refers to a place that it does not hold")
-    if not all(0 <= place < len(evidence.optimizers) for item in evidence.clearings for place, _ in item.optimizers):
-        raise EvidenceError(f"{name}: evidence refers to an optimizer that it does not hold")
-    for kept in evidence.keeps:
-        lengths = {kept.visits, len(kept.backwards), len(kept.steps)}
-        if len(lengths) > 1 or not all(len(life) == 4 and life[0] >= 0 for life in kept.lives):
-            raise EvidenceError(f"{name}: evidence tells of visits that it does not hold")
-    for stack in (*evidence.stacks, evidence.compiling):
-        if not all(len(frame) == 2 and 0 <= frame[0] < len(evidence.files) for frame in stack):
-            raise EvidenceError(f"{name}: evidence refers to a file that it does not hold")
-
-
-def _record(kind: type[Record], data: Any, where: str) -> Record:
-    """A dataclass from a JSON object with exactly its fields, each of its type; raises `ValueError`."""
-    if not isinstance(data, dict):
-        raise ValueError(f"{where} is not an object")
-    types = typing.get_type_hints(kind)
-    names = {item.name for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    if set(data) != names:
-        odd = sorted(set(data) ^ names)
-        raise ValueError(f"{where} has wrong keys: {', '.join(map(str, odd))}")
-    return kind(**{name: _value(types[name], data[name], f"{where}.{name}") for name in names})
-
-
-def _value(kind: Any, data: Any, where: str) -> Any:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is list:
-        if not isinstance(data, list):
-            raise ValueError(f"{where} is not an array")
-        return [_value(arguments[0], item, where) for item in data]
-    if origin is dict:
-        if not isinstance(data, dict):
-            raise ValueError(f"{where} is not an object")
-        return {str(key): _value(arguments[1], item, where) for key, item in data.items()}
-    if dataclasses.is_dataclass(kind):
-        return _record(kind, data, where)  # type: ignore[arg-type]
-    if kind is float and isinstance(data, (bool, int)):
-        return float(data)
-    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise ValueError(f"{where} is not of type {kind.__name__}")
-    return data

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from torchlint.verify.claims import Claim
-from torchlint.verify.evidence import Evidence, EvidenceError, read
+from torchlint.verify.evidence import Evidence
+from torchlint.verify.evidence_file import EvidenceError, read
 
 PLAN = "plan.json"
 CONDITIONS = "conditions.json"

@@ -10,7 +10,7 @@ from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of
 from torchlint.model.events import Clear, Keep, Mutate, Step
-from torchlint.model.tracking import ancestry
+from torchlint.model.lineage import ancestry
 from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import GradMode

@@ -9,7 +9,7 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Mutate, events_in
-from torchlint.model.tracking import storages
+from torchlint.model.lineage import storages
 from torchlint.model.values import Instance, Module, Optimizer, Value, class_of
 from torchlint.pytorch import naming, table
 from torchlint.pytorch.effects import Result

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from torchlint.model.dataflow import Flow, pruned
 from torchlint.model.events import Call, Compute, Event, ModeSwitch
+from torchlint.model.module_values import has_parameters, is_module
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import has_parameters, is_module
 from torchlint.model.values import Answer, Tensor, Unknown, Value, resolved
 
 MAX_MODULES = 50

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint.model.events import Backward, Compute, Step, apart
-from torchlint.model.ownership import parameters_of
+from torchlint.model.held_parameters import parameters_of
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, Module, Value, resolved

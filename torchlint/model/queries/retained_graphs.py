@@ -19,8 +19,10 @@ from torchlint.model.events import (
     events_in,
     exclusive,
 )
+from torchlint.model.lineage import result_of_call
+from torchlint.model.module_values import modules_of
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import LOSSES, Tracking, modules_of, result_of_call
+from torchlint.model.tracking import LOSSES, Tracking
 from torchlint.model.values import (
     Answer,
     Container,

@@ -6,9 +6,12 @@ from collections.abc import Collection
 from functools import cached_property
 
 from torchlint.model.events import Backward, Step
-from torchlint.model.ownership import Ownership, parameters_of
+from torchlint.model.held_parameters import parameters_of
+from torchlint.model.lineage import ancestry, graph_inputs, result_of_call
+from torchlint.model.module_values import has_parameters
+from torchlint.model.ownership import Ownership
 from torchlint.model.program import Trace
-from torchlint.model.tracking import Tracking, ancestry, graph_inputs, has_parameters, result_of_call
+from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
     Container,

@@ -1,0 +1,82 @@
+"""Whose parameters an optimizer holds: what it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchlint.model.module_values import is_module_like
+from torchlint.model.values import (
+    Container,
+    Kind,
+    Module,
+    Optimizer,
+    Parameters,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    is_kind,
+    resolved,
+)
+
+
+def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
+    """The modules and leaves whose parameters an optimizer holds, and whether that is all of them."""
+    return sources_of(item for option in inputs_of(optimizer) for item in _given(option))
+
+
+def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
+    """The modules and leaves that parameters are of, and whether that is all of them; None: not known."""
+    found: set[Value] = set()
+    known = True
+    stack = list(parameters)
+    seen: set[Value] = set()
+    while stack:
+        item = stack.pop()
+        if item is None:
+            known = False
+            continue
+        if item in seen:
+            continue
+        seen.add(item)
+        item = resolved(item)
+        if isinstance(item, Parameters):
+            stack.extend(resolved(parent) for parent in item.parents)
+        elif isinstance(item, Container):
+            stack.extend(item.elements())
+        elif isinstance(item, Phi) or (isinstance(item, Tensor) and item.op == "parameter"):
+            stack.extend(item.parents)
+        elif isinstance(item, Module) or (isinstance(item, Tensor) and item.leaf):
+            found.add(item)
+        elif isinstance(item, Tensor) and item.op == "add":
+            stack.extend(item.parents)
+        elif isinstance(item, Unknown) and (is_module_like(item) or item.origin in ("parameter", "object")):
+            found.add(item)
+        elif not isinstance(item, Plain):
+            known = False
+    return found, known and bool(found)
+
+
+def _given(optimizer: Value) -> tuple[Value | None, ...]:
+    """What an optimizer was made from; `critic.optimizer` holds the parameters of `critic`. None: not known."""
+    if isinstance(optimizer, Optimizer):
+        return optimizer.parents
+    if is_kind(optimizer, Kind.ENGINE):
+        inner = optimizer.part("optimizer")
+        return _given(resolved(inner)) if inner is not None else (optimizer.part("model_parameters"),)
+    if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and is_module_like(optimizer.parents[0]):
+        owner = resolved(optimizer.parents[0])
+        if getattr(owner, "info", None) is None:  # else it is stored by a base class, which is elsewhere
+            return optimizer.parents
+    return (None,)
+
+
+def surely_optimizer(value: Value) -> bool:
+    """Whether a value is an optimizer by its class or by the methods called on it, not by its name."""
+    if isinstance(value, Phi):
+        return all(isinstance(item, Optimizer) for item in inputs_of(value))
+    if isinstance(value, Optimizer) or is_kind(value, Kind.ENGINE):
+        return True
+    return isinstance(value, Unknown) and value.has_use("zero_grad")

@@ -1,0 +1,80 @@
+"""What values were made from: by which call, from which operands, in whose storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from torchlint.model.events import Path
+from torchlint.model.values import Container, Phi, Tensor, Unknown, Value
+
+
+def result_of_call(value: Value) -> Unknown | None:
+    """The call whose result a value is, or is a part of."""
+    while isinstance(value, Unknown):
+        if value.origin in ("call", "object"):
+            return value
+        if value.origin not in ("attribute", "element") or not value.parents:
+            return None
+        value = value.parents[0]
+    return None
+
+
+def graph_inputs(value: Tensor) -> tuple[Value, ...]:
+    """The operands that an operator's graph goes on into: `x.type_as(y)` takes no gradient from y."""
+    return value.parents[:1] if value.op == "to" or value.op.endswith("_as") else value.parents
+
+
+def ancestry(values: list[Value]) -> set[Value]:
+    """Values and all that they were made from, detached or not."""
+    found: set[Value] = set()
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value not in found:
+            found.add(value)
+            stack.extend(value.elements() if isinstance(value, Container) else value.parents)
+    return found
+
+
+def storages(
+    value: Value,
+    path: Path = (),
+    *,
+    carried: bool = True,
+    ran: Collection[object] = (),
+    left: Callable[[Phi], bool] = lambda phi: False,
+) -> set[Value]:
+    """The values whose storage a value may share, itself included, down to where it was made.
+
+    With a `path`, only those that it has where that path was taken, and where the loops ran that `ran` names; with
+    `carried`, also those that it has from earlier iterations of a loop. Of a Phi that is `left`, none: it is that of
+    a particular iteration.
+    """
+    taken = dict(path)
+    found: set[Value] = set()
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if item in found:
+            continue
+        found.add(item)
+        if isinstance(item, Tensor) and item.base is not None:
+            stack.append(item.base)
+        elif isinstance(item, Phi) and item.is_loop and not carried:
+            stack.extend(item.parents[:1])
+        elif isinstance(item, Phi) and not left(item):
+            parts = [part for part in item.parents if not _is_from_before(part, item.parents, ran)]
+            stack.extend(part for part in parts if _possible(item.arms.get(part), taken))
+    return found
+
+
+def _is_from_before(part: Value, parts: tuple[Value, ...], ran: Collection[object]) -> bool:
+    """Whether a value is what a name was before a loop, of what it may be after it, though the loop ran."""
+    return isinstance(part, Phi) and part.loop in ran and any(other in part.parents[1:] for other in parts)
+
+
+def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) -> bool:
+    """Whether an input of a Phi can be the one when these arms were taken."""
+    if not arms:
+        return True
+    return any(taken.get(branch, number) == number for branch, number in arms)

@@ -1,0 +1,92 @@
+"""What is a module, and what modules made: by what is known of a value, or by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchlint.model.lineage import result_of_call
+from torchlint.model.values import (
+    Answer,
+    Container,
+    External,
+    Function,
+    Module,
+    Optimizer,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
+from torchlint.pytorch import api, naming
+from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
+
+
+def is_module(value: Value) -> Answer:
+    """Whether a value is an `nn.Module`: by class, by use as one, or by what it was made from."""
+    value = resolved(value)
+    if isinstance(value, Module):
+        return Answer.YES
+    if isinstance(value, Phi):
+        answers = {is_module(item) for item in value.parents if item is not value and not isinstance(item, Phi)}
+        return Answer.YES if answers == {Answer.YES} else Answer.UNKNOWN
+    if isinstance(value, Unknown):
+        if value.has_use(*api.MODULE_EVIDENCE):
+            return Answer.YES
+        if value.label and naming.MODULE.search(value.label):
+            return Answer.UNKNOWN
+    if isinstance(value, (Plain, Tensor, Optimizer, Function, Container)):
+        return Answer.NO
+    return Answer.UNKNOWN
+
+
+def is_module_like(item: Value) -> bool:
+    """Whether a value is, or by its name may be, a module; or an object of unknown class that `super()` stands for."""
+    item = resolved(item)
+    if not isinstance(item, Unknown):
+        return is_module(item) is Answer.YES
+    call = result_of_call(item)
+    receiver = call.parents[:1] if call is not None and not isinstance(call.callee, External) else ()
+    makers = (call.callee, *receiver) if call is not None and call.origin == "call" else ()
+    if any(maker is not None and is_module_like(maker) and not naming.is_class_name(maker.label) for maker in makers):
+        return False  # what a module, or a method of one, returns is a tensor; a method of a class makes a module
+    return is_module(item) is Answer.YES or item.origin == "super" or bool(naming.MODULE.search(item.label))
+
+
+def has_parameters(module: Value) -> bool:
+    """Whether a module has parameters of its own; known of PyTorch's, assumed of others."""
+    module = resolved(module)
+    if isinstance(module, Module) and module.info is None:
+        name = module.name.rpartition(".")[2]
+        if name in ("Sequential", "ModuleList"):
+            return any(has_parameters(item) for item in module.parents) or not module.parents
+        return name not in MODULES_WITHOUT_PARAMETERS
+    return True
+
+
+def called_like_module(callee: Value) -> bool:
+    """Whether what is called is a module, by what is known of it or by its name."""
+    if is_module(callee) is Answer.YES:
+        return True
+    return not isinstance(callee, (External, Function)) and naming.is_called_as_module(callee.label)
+
+
+def is_forward(value: Value) -> bool:
+    """Whether a value is what a module made, by what is known of it or by its name: what is given a module is none."""
+    if isinstance(value, Tensor):
+        return value.op == "module"
+    if not isinstance(value, Unknown) or value.callee is None or not called_like_module(value.callee):
+        return False
+    owners = {resolved(item) for item in value.callee.parents}
+    given = (item for item in value.parents if resolved(item) not in owners)
+    return is_module(value.callee) is Answer.YES or not any(is_module(item) is Answer.YES for item in given)
+
+
+def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
+    """The modules, known or by their names, that the values of a graph were made by."""
+    for value in graph:
+        if isinstance(value, Tensor) and value.op == "module":
+            yield resolved(value.parents[0])
+        elif isinstance(value, Unknown) and value.callee is not None and is_forward(value):
+            yield resolved(value.callee)
