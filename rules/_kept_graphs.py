@@ -87,14 +87,16 @@ class KeptGraphs:
             return None
         if _is_leaf(keep.value):
             return None
-        container = resolved(keep.container)
-        if isinstance(container, Container) and container.bounded:
+        container = _holder(keep)
+        if any(isinstance(item, Container) and item.bounded for item in (container, *inputs_of(keep.container))):
             return None
         loops: list[Loop | None] = [*self._outlived(keep, container)]
         if not loops and self._outlives_call(trace, keep, container):
             loops = [None]
         for number, loop in enumerate(loops, 1):
             if not self._made_in(keep.value, loop):
+                if _only_hands_on(loop, keep.value):
+                    continue
                 return None
             if number == len(loops) or self._computes(trace, keep, loop):
                 around = [outer for outer in loops[number:] if self._fills(keep, container, outer, trace)]
@@ -317,6 +319,19 @@ class KeptGraphs:
         depth = loop.depth if loop is not None else 0
         call = keep.calls[depth] if len(keep.calls) > depth else keep.site
         return keep.site if call.inner is not None else call
+
+
+def _holder(keep: Keep) -> Value:
+    """What something is kept in: the dictionary, for a list of its own under a key that nobody knows."""
+    drawn = keep.container
+    if isinstance(drawn, Phi) and isinstance(drawn.source, Container) and drawn.source.kind == "dict":
+        return drawn.source
+    return resolved(drawn)
+
+
+def _only_hands_on(loop: Loop | None, value: Value) -> bool:
+    """Whether a loop goes over a container, and a value is an element of it, which was made before the loop."""
+    return loop is not None and isinstance(value, Phi) and value.source is not None and not value.is_loop
 
 
 def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value) -> bool:

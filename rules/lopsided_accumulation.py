@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, program, values
 from torchlint.pytorch import api, triggers
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, site_of, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, site_of, walk, written_alike
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import PythonTree
@@ -139,7 +139,7 @@ class LopsidedAccumulation(Rule):
         if not isinstance(width, (ast.Name, ast.Attribute)):
             return False
         assigned = (node for node in self.model.tree.of_type(ast.Assign) if _is_number(node.value, 1))
-        return not any(_same(target, width) for node in assigned for target in node.targets)
+        return not any(written_alike(target, width) for node in assigned for target in node.targets)
 
     # -- report -----------------------------------------------------------------------------------------
 
@@ -180,7 +180,9 @@ def _window(test: ast.expr) -> ast.BinOp | None:
         others = [item for item in test.values if _window(item) is None]
         if len(found) != 1:
             return None
-        is_guarded = isinstance(test.op, ast.And) and any(_same(found[0].left, n) for o in others for n in walk(o))
+        is_guarded = isinstance(test.op, ast.And) and any(
+            written_alike(found[0].left, n) for o in others for n in walk(o)
+        )
         return None if is_guarded else found[0]
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _remainder(test.operand)
@@ -234,8 +236,3 @@ def _is_reset_before(counter: str, loop: LoopNode, tree: PythonTree) -> bool:
 
 def _is_number(node: ast.expr | None, number: int) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value == number
-
-
-def _same(first: ast.AST, second: ast.AST) -> bool:
-    """Whether two nodes are the same name, or attribute."""
-    return ast.dump(first).replace("Store", "Load") == ast.dump(second).replace("Store", "Load")

@@ -14,10 +14,7 @@ from torchlint.model.events import Event, Inlined, Item, Keep, Loop, Mutate, Rea
 from torchlint.model.imports import Imports
 from torchlint.model.relevance import Relevance
 from torchlint.model.state import MAX_ELSEWHERE
-from torchlint.model.values import (
-    Frame,
-    Value,
-)
+from torchlint.model.values import Container, Frame, Value
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.naming import is_test
@@ -89,11 +86,13 @@ class Trace:
 
     @cached_property
     def emptied(self) -> dict[Value, list[Keep]]:
-        """Where lists and their like are emptied."""
+        """Where lists and their like are emptied, also as entries of a dictionary that is."""
         found: dict[Value, list[Keep]] = {}
         for event in self.of(Keep):
-            if event.how == "clear":
-                found.setdefault(event.container, []).append(event)
+            container = event.container
+            inside = container.elements() if event.how == "clear" and isinstance(container, Container) else ()
+            for emptied in (container, *inside) if event.how == "clear" else ():
+                found.setdefault(emptied, []).append(event)
         return found
 
     @property

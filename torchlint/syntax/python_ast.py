@@ -200,6 +200,11 @@ def names_read(node: ast.AST) -> set[str]:
     return found
 
 
+def written_alike(first: ast.AST, second: ast.AST) -> bool:
+    """Whether two expressions are the same, be they read or assigned to."""
+    return ast.dump(first).replace("Store", "Load") == ast.dump(second).replace("Store", "Load")
+
+
 def is_main_guard(test: ast.expr) -> bool:
     """`__name__ == "__main__"`."""
     return isinstance(test, ast.Compare) and any(

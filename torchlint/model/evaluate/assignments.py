@@ -14,7 +14,7 @@ from torchlint.model.lineage import ancestry
 from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import dotted, names_read, site_of
+from torchlint.syntax.python_ast import dotted, names_read, site_of, written_alike
 
 _LISTS = ("list", "deque", "set", "dict")
 
@@ -126,17 +126,30 @@ class Assignments(Part):
         key = key_of(index)
         if isinstance(owner, Container):
             self.state.store(owner, index if key is None else None, value, target)
-            if key is not None:
+            is_empty = isinstance(value, Container) and not value.elements()
+            if is_empty and self._is_put_once(target):
+                self.containers.put_once(owner, key, value)
+            elif key is not None:
                 owner.set_part(key, value)
             else:
                 owner.add(value)
-                self.state.emit(Keep(site_of(target), owner, value, "slot", dotted(target.value)))
+                name = dotted(target.value)
+                emptied = Keep(site_of(target), owner, Plain(target), "clear", name)
+                self.state.emit(emptied if is_empty else Keep(site_of(target), owner, value, "slot", name))
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
             self.state.heap[owner, f"[{key!r}]"] = value
         elif _are_tensors(owner) or (isinstance(owner, Unknown) and owner.origin == "grad"):
             self.mutate(target, target.value, owner, "setitem", (value,))
         elif key is not None:
             self.state.heap[owner, f"[{key!r}]"] = value
+
+    def _is_put_once(self, target: ast.Subscript) -> bool:
+        """Whether `owner[key] = ...` stands under `if key not in owner:`."""
+        tree = self.definitions.tree
+        test = getattr(tree.parent(tree.statement(target)), "test", None)
+        if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotIn):
+            return False
+        return written_alike(test.left, target.slice) and written_alike(test.comparators[0], target.value)
 
     def _changed_by(self, target: ast.expr, old: Value) -> Value:
         """What an augmented assignment changes: of `weight[rows] += 1`, which takes a copy out, the whole weight."""

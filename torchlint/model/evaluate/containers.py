@@ -31,13 +31,8 @@ class Containers(Part):
         if name in ("get", "pop", "setdefault", "popleft"):
             key = arguments.positional[0] if arguments.positional else None
             literal = key.constant if isinstance(key, Plain) and key.is_literal else None
-            if (
-                name == "setdefault"
-                and len(arguments.positional) == 2
-                and isinstance(literal, str)
-                and receiver.part(literal) is None
-            ):
-                receiver.set_part(literal, arguments.positional[1])
+            if name == "setdefault" and len(arguments.positional) == 2:
+                self.put_once(receiver, literal, arguments.positional[1])
             return self.elements.lookup(receiver, literal, node)
         if name == "update" and receiver.kind == "meter" and arguments.positional:
             assert isinstance(node.func, ast.Attribute)
@@ -51,6 +46,18 @@ class Containers(Part):
             self.state.emit(Keep(site_of(node), receiver, Plain(node), "clear", ""))
         return Plain(node)
 
+    def put_once(self, receiver: Container, key: object, value: Value) -> None:
+        """`receiver.setdefault(key, value)`, key None: not known. It puts in what stays as long as the receiver."""
+        known = isinstance(key, str) and receiver.part(key) is not None
+        if known or (key is None and any(isinstance(item, Container) for item in receiver.elements())):
+            return
+        if isinstance(value, Container):
+            value.loops = receiver.loops
+        if isinstance(key, str):
+            receiver.set_part(key, value)
+        else:
+            receiver.add(value)
+
     def _append(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
             return None
@@ -61,7 +68,7 @@ class Containers(Part):
         if known and isinstance(receiver, (Container, Unknown, Phi)):
             assert isinstance(node.func, ast.Attribute)
             kept = self._contents(value, node)
-            self.state.emit(Keep(site_of(node), receiver, kept, "append", dotted(node.func.value)))
+            self.state.emit(Keep(site_of(node), receiver, kept, "append", _name(node.func.value)))
         return Plain(node, None)
 
     def _contents(self, value: Value, node: ast.Call) -> Value:
@@ -88,3 +95,10 @@ class Containers(Part):
         if len(arguments.positional) != 2:
             return None
         return self._append(receiver, Arguments(arguments.positional[1:], {}, []), node)
+
+
+def _name(owner: ast.expr) -> str:
+    """The name of a container, or of the one that `metrics.setdefault(key, [])` takes it from."""
+    if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
+        return dotted(owner.func.value)
+    return dotted(owner)
