@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, TRIES, PythonTree, dotted, walk
@@ -12,7 +12,10 @@ _VERSION = LazyPattern(
     r"[vV]ersion|VERSION|hasattr|getattr|has_?attr|TORCH_?[A-Z\d]|_?HAS_|has_|is_.*available|_AVAILABLE|signature"
 )
 """Names in a test that make it one of what there is: hints, which only silence."""
-_CATCHING = frozenset("AttributeError ImportError ModuleNotFoundError Exception BaseException".split())
+_CATCHING = frozenset("AttributeError ImportError ModuleNotFoundError".split())
+_CATCHING_ALL = frozenset({"Exception", "BaseException"})
+_FEW = 5
+"""A `try` of more statements that catches everything is not there for what one of them needs."""
 _EXPECTING = frozenset(
     "raises warns assertRaises assertWarns assertRaisesRegex assertWarnsRegex deprecated_call".split()
 )
@@ -60,11 +63,15 @@ def _arms(node: ast.AST) -> list[list[ast.AST]]:
 
 
 def _may_fail(node: ast.Try) -> bool:
-    """Whether a `try` goes another way where something does not exist."""
-    return any(handler.type is None or not _CATCHING.isdisjoint(_names(handler.type)) for handler in node.handlers)
+    """Whether a `try` is there to go another way where something does not exist."""
+    caught = [_CATCHING_ALL if handler.type is None else _names(handler.type) for handler in node.handlers]
+    if any(not _CATCHING.isdisjoint(names) for names in caught):
+        return True
+    statements = sum(isinstance(item, ast.stmt) for root in node.body for item in walk(root))
+    return statements <= _FEW and any(not _CATCHING_ALL.isdisjoint(names) for names in caught)
 
 
-def _names(node: ast.expr) -> set[str]:
+def _names(node: ast.expr) -> Collection[str]:
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
     return {dotted(part).rpartition(".")[2] for part in parts}
 
