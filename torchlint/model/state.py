@@ -48,6 +48,8 @@ class LoopScope:
         """Whether there can be a second iteration; else what is in the loop happens once, in no loop."""
         self.name_phis: dict[str, Phi] = {}
         self.heap_phis: dict[tuple[Value, str], Phi] = {}
+        self.elements: list[tuple[Phi, Phi, Callable[[Value], Value]]] = []
+        """Elements that were read of one of the Phis, each with that and with how it is read: known at the end."""
         self.ends: list[Snapshot] = []
         self.breaks: list[Snapshot] = []
 

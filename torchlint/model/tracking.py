@@ -286,9 +286,10 @@ class Tracking:
         return not self._is_of_what_was_kept(value)
 
     def _is_of_what_was_kept(self, value: Unknown) -> bool:
-        """Whether a loop goes over a list of this program's own into which tensors with a graph were put."""
-        kept = [item for parent in value.parents for item in inputs_of(parent) if isinstance(item, Container)]
-        return any(self.tracked(item) is Answer.YES for item in kept)
+        """Whether a loop goes over a list of this program's own into which tensors with a graph were put, or over
+        results of a module."""
+        inside = [item for parent in value.parents for item in inputs_of(parent)]
+        return any(self.tracked(item) is Answer.YES for item in inside if isinstance(item, (Container, Tensor)))
 
     # -- graphs -------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torchlint.model.evaluate.part import Part
 from torchlint.model.values import (
@@ -30,14 +30,31 @@ class Elements(Part):
 
     def evaluate(self, node: ast.Subscript) -> Value:
         """The value of `owner[index]`."""
-        owner = resolved(self.expressions.value(node.value))
+        value = self.expressions.value(node.value)
         index = self.index(node)
+        basic = self.is_basic(node)
+        carried = self._of_carried(value, lambda owner: self.lookup(owner, key_of(index), node, basic=basic), node)
+        if carried is not None:
+            return carried
+        owner = resolved(value)
         if isinstance(owner, Module) and any(isinstance(item, ast.Slice) for item in indices_of(node)):
             return self.state.stamp(Module(node, owner.name, owner.parents, owner.info))
         if isinstance(owner, Tensor) and type(key_of(index)) is int:
             self.observations.indexed.append((site_of(node), owner))
         stored = self.state.stored_at(owner, index)
-        return stored if stored is not None else self.lookup(owner, key_of(index), node, basic=self.is_basic(node))
+        return stored if stored is not None else self.lookup(owner, key_of(index), node, basic=basic)
+
+    def _of_carried(self, value: Value, read: Callable[[Value], Value], node: ast.AST) -> Value | None:
+        """An element of a tuple that the loop around carries on: of what it begins with, or of what it ends with."""
+        begun = resolved(value)
+        if not isinstance(value, Phi) or not isinstance(begun, Container) or begun.grown or begun.kind == "dict":
+            return None
+        scope = next((item for item in self.state.position.scopes if value in item.name_phis.values()), None)
+        if scope is None or len(value.parents) > 1:
+            return None
+        element = self.state.stamp(Phi(node, (read(begun),), value.loop))
+        scope.elements.append((element, value, read))
+        return element
 
     def index(self, node: ast.Subscript) -> Value | None:
         """What stands in the brackets, unless that is a slice or several indices; evaluates them all."""
@@ -139,6 +156,9 @@ class Elements(Part):
 
     def iterate(self, owner: Value, node: ast.AST) -> Value:
         """What one iteration over a value yields."""
+        carried = self._of_carried(owner, lambda item: self.iterate(item, node), node)
+        if carried is not None:
+            return carried
         owner = resolved(owner)
         if isinstance(owner, (Parameters, Container, Module)):
             return self.lookup(owner, None, node)

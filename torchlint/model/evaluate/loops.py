@@ -88,6 +88,9 @@ class Loops(Part):
             _close(phi, self.state.frame.locals.get(name))
         for key, phi in scope.heap_phis.items():
             _close(phi, self.state.heap.get(key))
+        for element, phi, read in scope.elements:
+            for end in phi.parents[1:]:
+                _close(element, read(end))
 
 
 def objects_in(iterable: Value) -> Sequence[Value]:

@@ -108,6 +108,8 @@ class SureGraphs:
         """The operands that a value surely gets its graph from, if they have one."""
         if isinstance(value, Container):
             return tuple(value.elements())
+        if isinstance(value, Unknown) and value.origin == "iteration":
+            return value.parents  # each part of a state, `(h, c)`, is one of it
         if isinstance(value, Unknown) and _is_loss(value):
             given = [item for item in value.parents if self.tracking.tracked(item) is not Answer.NO]
             return tuple(given) if len(given) == 1 else ()
