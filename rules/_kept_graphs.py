@@ -158,8 +158,10 @@ class KeptGraphs:
         receiver = trace.receiver
         if receiver is None or trace.called or keep.loops or not isinstance(receiver, (Instance, Module)):
             return False
-        if trace.root is not None and trace.root.name == "__init__":
+        if trace.root is None or trace.root.name == "__init__":
             return False
+        if keep.how == "add" and keep.name.startswith(f"{trace.root.parameters[0]}."):
+            return not keep.calls
         stored = self.program.observations.stored
         return receiver in container.parents or any(
             owner is receiver and value is container for (owner, _), value in stored.items()

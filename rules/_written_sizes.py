@@ -18,6 +18,7 @@ CREATORS = frozenset("randn rand zeros ones empty full eye randint".split())
 """Functions that make a tensor of a size."""
 CALLS = LAYERS | CREATORS
 _NUMBER = rb"\d+(?:\s*[*+]\s*\d+)*"
+_ONLY_NUMBER = LazyPattern(_NUMBER)
 _SIZES = rb"\s*\(\s*(?:\w+\s*=\s*)?(%s|[\w.]+)\s*[,)](?:\s*(?:\w+\s*=\s*)?(%s)\s*[,)])?" % (_NUMBER, _NUMBER)
 _LAYERS = {
     word: LazyPattern(b"(%s%s)%s" % (word, rest, _SIZES))
@@ -90,7 +91,7 @@ _BOTH_WAYS = (b"LSTM", b"GRU", b"RNN")
 
 def _value(text: bytes) -> int | None:
     """The number that is written `16 * 5 * 5`."""
-    if not text[:1].isdigit():
+    if not _ONLY_NUMBER.fullmatch(text):
         return None
     total = 0
     for term in text.split(b"+"):

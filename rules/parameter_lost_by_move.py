@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _MOVES = frozenset({"to", "cuda", "double", "half", "bfloat16", "xpu", "npu"})
 _STAYS = LazyPattern(r"cpu|float32|torch\.float$")
 """Where a new tensor is already, or what it is."""
+_HANDING_ON = LazyPattern(r"_like$|^(?:as_tensor|asarray|load|from_dlpack)$")
+"""What makes a tensor where another one is, or was."""
+_DEPTH = 5
+"""Through how many names a tensor is looked for."""
 _MADE = LazyPattern(rb"\bParameter\s*\(|\brequires_grad\s*=\s*True")
 _MOVED = LazyPattern(rb"\s*\)?\s*\.\s*(to|cuda|double|half|bfloat16|xpu|npu)\s*\(")
 
@@ -113,7 +117,10 @@ class ParameterLostByMove(Rule):
             return False
         if not isinstance(target, ast.Attribute) or python_ast.dotted(target.value) not in method.parameters[:1]:
             return False
-        if _data(made) is None or not self.model.program.is_module_class(method.owner):
+        data = _data(made)
+        if data is None or not self.model.program.is_module_class(method.owner):
+            return False
+        if not self._is_made_here(data, method.node):
             return False
         others = (node for node in ast.walk(method.owner.node) if node is not target)
         stored = (node for node in others if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
@@ -121,6 +128,26 @@ class ParameterLostByMove(Rule):
             node.attr == target.attr and not self._is_none(node) and not self._is_on_another_arm(node, target)
             for node in stored
         )
+
+    def _is_made_here(self, data: ast.expr, function: ast.AST, depth: int = 0) -> bool:
+        """Whether a tensor is surely new, on the CPU: one that the function is given may be on the device already.
+
+        One operand that is new decides it, since all have to be on one device.
+        """
+        if isinstance(data, ast.Name):
+            bound = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == data.id]
+            made = [self.model.tree.parent(node) for node in bound if not isinstance(node.ctx, ast.Load)]
+            values = [item.value for item in made if isinstance(item, ast.Assign) and len(item.targets) == 1]
+            is_known = bool(made) and len(values) == len(made) and depth < _DEPTH
+            return is_known and all(self._is_made_here(value, function, depth + 1) for value in values)
+        if isinstance(data, ast.Call) and self._is_new(data):
+            return True
+        return any(self._is_made_here(item, function, depth) for item in _operands(data))
+
+    def _is_new(self, call: ast.Call) -> bool:
+        """Whether a call makes a tensor of numbers."""
+        package, _, name = self.model.definitions.named(call.func).rpartition(".")
+        return package == "torch" and name in api.CREATORS and not _HANDING_ON.search(name)
 
     def _is_none(self, target: ast.Attribute) -> bool:
         """Whether None is assigned, as where a layer does without a parameter."""
@@ -227,6 +254,14 @@ def _data(made: ast.Call) -> ast.expr | None:
     others = [item for item in made.keywords if item.arg != "data"]
     given = [*made.args, *named]
     return given[0] if len(given) == 1 and all(map(_is_trained, others)) else None
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    """What an expression computes with."""
+    if isinstance(node, ast.Call):
+        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        return [*owner, *python_ast.arguments(node)]
+    return [item for item in python_ast.children(node) if isinstance(item, ast.expr)]
 
 
 def _is_trained(keyword: ast.keyword) -> bool:

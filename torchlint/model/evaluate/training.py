@@ -60,6 +60,8 @@ class Training(Part):
         is_module = called_attribute(node) == "backward" and any(isinstance(x, Module) for x in inputs_of(receiver))
         if isinstance(receiver, External) or (is_module and len(arguments.all()) > 1):
             return None  # the inverse of a flow, `model.backward(z, y)`, is no backward pass
+        if arguments.all() and self._is_result_kept(node):
+            return None  # gradients that are computed by hand, `delta = layer.backward(delta)`
         bound = arguments.bind(_LOSS_BACKWARD.parameters, receiver)
         of_engine = arguments.bind(_ENGINE_BACKWARD.parameters, receiver)
         if called_attribute(node) == "manual_backward":
@@ -75,6 +77,11 @@ class Training(Part):
         )
         self.emit_backward(bound.get("loss") or receiver, bound, node, receiver if by_framework else None)
         return Plain(node, None)
+
+    def _is_result_kept(self, node: ast.Call) -> bool:
+        """Whether a call's result gets a name: that of PyTorch's `backward` is None."""
+        parent = self.definitions.tree.parent(node)
+        return isinstance(parent, ast.Assign) and dotted(parent.targets[0]) != "_"
 
     def _is_engine(self, receiver: Value) -> bool:
         """Whether `x.backward(loss)` is an accelerator's, not a tensor's."""
