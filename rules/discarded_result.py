@@ -101,6 +101,7 @@ class DiscardedResult(Rule):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
                 continue
             is_method = node.func.attr in api.OUT_OF_PLACE | api.MOVING and not self._is_function(node)
+            is_method = is_method and not self._is_own(node)
             is_statement = isinstance(self.model.tree.parent(node), ast.Expr)  # else what a function returns, here
             if is_method and is_statement and self._is_tensor(result.parents[0]) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
@@ -113,6 +114,14 @@ class DiscardedResult(Rule):
         """`F.relu(x, inplace=True)`, or what writes elsewhere by `out=`."""
         name = self.model.definitions.named(call.func)
         return name.startswith("torch.") or any(item.arg in ("out", "inplace") for item in call.keywords)
+
+    def _is_own(self, call: ast.Call) -> bool:
+        """Whether a call is one of the object's own: `self.relu(x)` calls a layer, which may work in place."""
+        around = self.model.definitions.method_around(call)
+        if around is None or around.owner is None or not isinstance(call.func, ast.Attribute):
+            return False
+        is_self = python_ast.dotted(call.func.value) in around.parameters[:1]
+        return is_self and call.func.attr in around.owner.assigned
 
     def _is_tensor(self, value: values.Value, seen: frozenset[values.Value] = frozenset()) -> bool:
         """Whether a value is one tensor of PyTorch for sure, whatever the operands are that nobody knows."""

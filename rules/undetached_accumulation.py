@@ -81,7 +81,7 @@ class UndetachedAccumulation(Rule):
     code = "TL201"
     category = Category.CORRECTNESS
     triggers = (
-        (b"torch",),
+        (b"torch", *triggers.BACKWARD),
         (*triggers.BACKWARD, *triggers.EVAL, b"training_step"),
         (b"+", b"-=", b"]", *triggers.KEEP),
     )

@@ -22,7 +22,6 @@ CASES = Path(__file__).parent / "cases"
 MISSED = {
     "encoder_stays_frozen",
     "loss_without_backward_in_helper",
-    "meter_keeps_graph",
     "module_keeps_activations",
     "norm_report_clears",
     "optimizer_of_a_copy",

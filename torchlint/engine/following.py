@@ -16,9 +16,12 @@ from torchlint.pytorch import api, naming
 
 MAX_SHIPPED = 1_000_000
 """Bytes of other modules that go along with a file to where there is no disk."""
+MAX_BASES = 3
+"""Through how many modules a class that trains is looked for among the bases of another."""
 _LIBRARIES = sys.stdlib_module_names | api.LIBRARIES
 _NAME = LazyPattern(rb"\w+")
 _REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
+_INHERITS = LazyPattern(rb"^[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)", re.MULTILINE)
 _CALLED = LazyPattern(rb"(\w+)[ \t]*\(")
 
 
@@ -59,14 +62,34 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
         return b"" if is_test else b"\n".join(search.imported(code).values())
     if is_test:
         return None
-    texts = list(search.imported(code).values())
-    names = {name for text in texts for name in _training_names(text)}
+    modules = search.imported(code)
+    texts = list(modules.values())
+    names = {name for path, text in modules.items() for name in _names_that_train(code, text, search.of(path))}
     aliases = (pair for text in texts for pair in _aliases(text)) if names else ()
     names |= {alias for name, alias in aliases if name in names}
     if not any(name in code for name in names):
         return None
     mentioned = (_NAME if _REPEATS.search(code) else _CALLED).findall(code)
     return b"\n".join(texts) if not names.isdisjoint(mentioned) else None
+
+
+def _names_that_train(code: bytes, text: bytes, search: Search, depth: int = MAX_BASES) -> frozenset[bytes]:
+    """The names of functions and classes of a module that go backward.
+
+    Of the classes that a program mentions these are also those that inherit it from another module.
+    """
+    names = _training_names(text)
+    inherited = set[bytes]()
+    for found in _INHERITS.finditer(text) if depth else ():
+        if found[1] not in names and found[1] in code:
+            for base in _NAME.findall(found[2]):
+                modules = search.imported(text, base.decode())
+                if any(
+                    base in _names_that_train(base, other, search.of(path), depth - 1)
+                    for path, other in modules.items()
+                ):
+                    inherited.add(found[1])
+    return names | inherited
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchlint.engine.diagnostics import Crashes
@@ -72,7 +73,8 @@ class _Walk:
         calls = {name for rule in active for name in rule.calls}
         model = Model(self.python, calls, imports, selection.torch, self._imported_texts)
         rules: list[Rule] = []
-        for rule in active:
+        asking = chain(active, self._called_for(active, selection, imports) if imports is not None else ())
+        for rule in asking:
             with self.crashes.of(rule):
                 rules.append(rule(model, lambda: self.nodes, selection.options.get(rule.rule_name())))
                 _answer(rules[-1])
@@ -85,6 +87,16 @@ class _Walk:
         if imports is not None:
             imports.close()
         return found
+
+    def _called_for(self, active: Sequence[type[Rule]], selection: Selection, imports: Imports) -> Iterator[type[Rule]]:
+        """Rules for which only what was followed gives a reason: known once others have asked.
+
+        `main.py` calls a trainer, which has its loss from elsewhere.
+        """
+        together = b"\n".join([self.source.code, *imports.texts()])
+        for rule in selection.rules:
+            if rule not in active and rule.may_fire(together):
+                yield rule
 
     def _imported_texts(self) -> Iterator[bytes]:
         yield from self.search.imported(self.source.code).values() if self.search is not None else ()

@@ -114,13 +114,15 @@ class Search:
 
     # -- all modules --------------------------------------------------------------------------------
 
-    def imported(self, code: bytes) -> dict[str, bytes]:
+    def imported(self, code: bytes, name: str = "") -> dict[str, bytes]:
         """The texts, by path, of the modules that a program imports at once, and of what packages among them hand on.
 
         Of a package that is imported as a whole, or for a name that it may have by `import *`, that is all it imports.
+        With a `name` only what that may come from.
         """
         found: dict[str, bytes] = {}
-        for reached in dict.fromkeys(self._reached(imports_in(code), self.path)):
+        imports = (item for item in imports_in(code) if not name or item.binds(name))
+        for reached in dict.fromkeys(self._reached(imports, self.path)):
             path = self.sources.file_of(reached.base)
             is_package = path is not None and os.path.basename(path) == f"{PACKAGE}.py"
             handed_on = self._all_handed_on(path) if path and is_package and reached.as_whole else ()

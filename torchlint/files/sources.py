@@ -40,6 +40,10 @@ class Import(NamedTuple):
     module: str
     names: list[tuple[str, str]]
 
+    def binds(self, name: str) -> bool:
+        """Whether a name may come from it: by itself, its alias, or `import *`."""
+        return any(name in pair or pair[0] == "*" for pair in self.names)
+
 
 class Reached(NamedTuple):
     """A module that an import leads to."""

@@ -133,6 +133,8 @@ class State:
         self.elsewhere = 0
         """Statements of other modules interpreted so far."""
         self.clock = 0
+        self.before: Callable[[tuple[Value, str]], Value | None] = lambda key: None
+        """What an attribute is as long as nothing on the way here has assigned it; None: not known."""
 
     # -- the position -------------------------------------------------------------------------------
 
@@ -300,7 +302,7 @@ class State:
             return
         arms = [state.arm for state in living]
         self._merge_dicts(self.frame.locals, [state.locals for state in living], arms, node)
-        self._merge_dicts(self.heap, [state.heap for state in living], arms, node)
+        self._merge_dicts(self.heap, [state.heap for state in living], arms, node, self.before)
         if any(state.mode is not first.mode for state in living):
             self.mode = GradMode.UNKNOWN
 
@@ -310,6 +312,7 @@ class State:
         sources: list[dict[Key, Value]],
         arms: list[tuple[object, int] | None],
         node: Origin,
+        before: Callable[[Key], Value | None] = lambda key: None,
     ) -> None:
         first = sources[0]
         changed: dict[Key, None] = {}
@@ -319,8 +322,9 @@ class State:
             changed.update({key: None for key, value in first.items() if other.get(key) is not value})
             changed.update({key: None for key in other if key not in first})
         for key in changed:
-            found = [(source[key], arm) for source, arm in zip(sources, arms, strict=True) if key in source]
-            into[key] = self.phi(node, [value for value, _ in found], [arm for _, arm in found])
+            found = [(source.get(key) or before(key), arm) for source, arm in zip(sources, arms, strict=True)]
+            known = [(value, arm) for value, arm in found if value is not None]
+            into[key] = self.phi(node, [value for value, _ in known], [arm for _, arm in known])
 
     def phi(self, node: Origin, values: list[Value], arms: Sequence[tuple[object, int] | None] = ()) -> Value:
         """One of these values, each on its arm of a branch if that is known; no Phi where they are all the same."""

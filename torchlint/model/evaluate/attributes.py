@@ -78,6 +78,15 @@ class Attributes(Part):
                 return member
         return self.state.part_of(owner, name, "attribute", node)
 
+    def before(self, key: tuple[Value, str]) -> Value | None:
+        """What `__init__` stores in an attribute; None if that is not known."""
+        owner, name = key
+        info = class_of(owner)
+        stored = self.observations.stored.get(key)
+        if stored is None and info is not None and "__init__" in info.assigned.get(name, ()):
+            stored = self.observations.stored.get((self.classes.template(info), name))
+        return stored
+
     def _member(self, owner: Value, info: ClassInfo, name: str) -> Value | None:
         """A method, or what `__init__` stores under the name."""
         method = info.method(name)

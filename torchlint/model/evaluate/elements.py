@@ -129,6 +129,11 @@ class Elements(Part):
         known = (owner.part(key) or owner.part(f"[{key!r}]")) if key is not None else None
         if known is not None:
             return known
+        if isinstance(key, str) and (default := _default_of(owner)) is not None:
+            own = Container(node, default.kind)
+            own.order, own.loops = owner.order, owner.loops
+            owner.set_part(key, own)
+            return own
         elements = owner.elements()
         if len(elements) == 1 and owner.kind in ("list", "tuple", "set", "generator"):
             return elements[0] if not owner.grown else self._drawn(owner, elements[0])
@@ -174,6 +179,12 @@ class Elements(Part):
             is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
             self.observations.passes.setdefault(owner, []).append(around[:-1] if is_own else around)
         return self.state.stamp(Unknown(node, "iteration", (owner,)))
+
+
+def _default_of(owner: Container) -> Container | None:
+    """The list that stands for each that a `defaultdict(list)` makes."""
+    first = owner.parents[0] if owner.kind == "dict" and owner.parents else None
+    return first if isinstance(first, Container) and first.site == owner.site else None
 
 
 def indices_of(node: ast.Subscript) -> list[ast.expr]:

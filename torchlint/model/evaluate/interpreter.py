@@ -70,6 +70,7 @@ class Interpreter:
         self.tensors = Tensors()
         self.torch_functions = TorchFunctions()
         self.training = Training()
+        self.state.before = self.attributes.before
         for part in vars(self).copy().values():
             if isinstance(part, Part):
                 part.connect(self)
