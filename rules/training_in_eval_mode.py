@@ -33,7 +33,7 @@ class TrainingInEvalMode(Rule):
     Finds `model.eval()` in a loop that trains the model too, where nothing calls `model.train()` before the next
     training step: an evaluation in the middle of an epoch, or `train()` once before all epochs. Calls of functions in
     the file are followed.
-    It speaks of models that surely hold a layer which the mode changes (dropout, batch normalization), and stays
+    It speaks of models that surely hold what the mode changes (dropout, batch normalization, `if self.training:`), and stays
     silent where no evaluation follows the `eval()`: then the mode may be meant.
 
     ## Why is this bad?
@@ -216,6 +216,8 @@ class TrainingInEvalMode(Rule):
                 lost = self._lost_by_call(node, info, done)
                 if lost is not None:
                     return lost
+            if isinstance(node, (ast.If, ast.IfExp)) and _asks_for_mode(node.test):
+                return "what `self.training` decides"
         return None
 
     def _lost_by_call(
@@ -263,6 +265,12 @@ class TrainingInEvalMode(Rule):
             return None
         statement = f"{written}.train()"
         return edits.Change(f"insert `{statement}` at the head of the loop", [edits.InsertBefore(first, statement)])
+
+
+def _asks_for_mode(test: ast.expr) -> bool:
+    """Whether a condition is the mode of the module it stands in: `if self.training:`."""
+    inner = test.operand if isinstance(test, ast.UnaryOp) else test
+    return python_ast.dotted(inner) == "self.training"
 
 
 def _is_conditional(call: ast.Call, info: definitions.ClassInfo) -> bool:
