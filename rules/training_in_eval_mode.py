@@ -33,8 +33,8 @@ class TrainingInEvalMode(Rule):
     Finds `model.eval()` in a loop that trains the model too, where nothing calls `model.train()` before the next
     training step: an evaluation in the middle of an epoch, or `train()` once before all epochs. Calls of functions in
     the file are followed.
-    It speaks of models that surely hold what the mode changes (dropout, batch normalization, `if self.training:`), and stays
-    silent where no evaluation follows the `eval()`: then the mode may be meant.
+    It speaks of models that surely hold what the mode changes (dropout, batch normalization, `if self.training:`), and
+    stays silent where no evaluation follows the `eval()`: then the mode may be meant.
 
     ## Why is this bad?
     Only the steps before the first evaluation train as they should. From then on dropout drops nothing, so that the
