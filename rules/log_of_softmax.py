@@ -20,9 +20,9 @@ _ELEMENTS = {"gather", "index_select", "select", "take_along_dim", "masked_selec
 _DOUBLE = LazyPattern(r"float64|double")
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
 _WHEN = {
-    "softmax": "the logarithm is -inf, and gradients NaN, once a logit leads by about 100",
-    "sigmoid": "the logarithm is -inf, and gradients NaN, once the score is below about -90",
-    "1 - sigmoid": "the logarithm is -inf, and gradients NaN, once the score is above 17",
+    "softmax": "once a logit leads by about 100",
+    "sigmoid": "once the score is below about -90",
+    "1 - sigmoid": "once the score is above 17",
 }
 _INSTEAD = {
     "softmax": "use `torch.nn.functional.log_softmax`",
@@ -37,6 +37,8 @@ class LogOfZero(NamedTuple):
     log: Site
     source: Site
     kind: str
+    has_graph: bool
+    """Whether gradients may go through it: those of a teacher's probabilities do not."""
 
 
 class LogOfSoftmax(Rule):
@@ -113,7 +115,8 @@ class LogOfSoftmax(Rule):
             through = endings.SHAPES | _ELEMENTS
             source = self.model.endings.of(value, {kind.rpartition(" ")[2]}, through) if value is not None else None
             if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
-                yield LogOfZero(event.site, source, kind)
+                has_graph = self.model.tracking.tracked(event.value) is not values.Answer.NO
+                yield LogOfZero(event.site, source, kind, has_graph)
 
     def _is_logit(self, site: Site) -> bool:
         """Whether a logarithm is one side of `log(p) - log(1 - p)`, the inverse of the sigmoid."""
@@ -133,9 +136,10 @@ class LogOfSoftmax(Rule):
     def report_LogOfZero(self, answer: LogOfZero) -> None:
         activation = answer.kind.rpartition(" ")[2]
         what = f"a {activation}" if answer.kind == activation else f"1 minus a {activation}"
+        then = "the logarithm is -inf, and gradients NaN," if answer.has_graph else "the logarithm is -inf"
         self.report(
             answer.log,
-            f"{what} may be 0: {_WHEN[answer.kind]}",
+            f"{what} may be 0: {then} {_WHEN[answer.kind]}",
             related=[(answer.source, f"the {activation} is here")],
             help=_INSTEAD[answer.kind],
             fix=self._fix(answer),

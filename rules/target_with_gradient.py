@@ -76,7 +76,6 @@ class TargetWithGradient(Rule):
 
     code = "TL209"
     category = Category.PERFORMANCE
-    preview = True
     triggers = (
         triggers.BACKWARD,
         triggers.STEP,

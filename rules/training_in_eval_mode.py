@@ -139,7 +139,7 @@ class TrainingInEvalMode(Rule):
         for forward in trained:
             for switch in arrivals[forward]:
                 loop = _common_loop(switch, forward) if switch is not None and switch.training is False else None
-                if switch is None or loop is None or self._trains_again(trace, loop, module):
+                if switch is None or loop is None or loop in module.loops or self._trains_again(trace, loop, module):
                     continue
                 if any(self._follows(trace, other, switch, module) for other in untrained):
                     yield TrainedInEvaluation(switch, forward, loop, self._name(switch), lost)
@@ -193,6 +193,9 @@ class TrainingInEvalMode(Rule):
                 return self._lost_by_class(module.info, set()) or self._lost_by_parts(module.info, done)
             name = module.name.rpartition(".")[2]
             inside = (self._lost(values.resolved(item), done) for item in module.parents)
+            made = self.model.tree.own_node(module.site)
+            if isinstance(made, ast.Call) and _may_drop_nothing(made, self.model.definitions):
+                return None
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
         callee = module.callee if isinstance(module, values.Unknown) else None
         is_known = isinstance(callee, values.External) and callee.name.startswith(api.MODE_DEPENDENT_MODELS)
@@ -229,7 +232,8 @@ class TrainingInEvalMode(Rule):
             given = (python_ast.dotted(item.value) for item in call.keywords if item.arg == "training")
             return api.DROPOUT if any(item.endswith(".training") for item in given) else None
         if api.package(qualified) == "torch":
-            return api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
+            lost = api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
+            return None if lost == api.DROPOUT and _may_drop_nothing(call, info.definitions) else lost
         if qualified.startswith(api.MODE_DEPENDENT_MODELS):
             return api.STATISTICS
         other = info.definitions.class_named(name)
@@ -265,6 +269,17 @@ class TrainingInEvalMode(Rule):
             return None
         statement = f"{written}.train()"
         return edits.Change(f"insert `{statement}` at the head of the loop", [edits.InsertBefore(first, statement)])
+
+
+def _may_drop_nothing(call: ast.Call, inside: definitions.Definitions) -> bool:
+    """Whether the share that a layer drops is 0, or a parameter that is 0 by default."""
+    share = next((item.value for item in call.keywords if item.arg in ("p", "dropout")), None)
+    if share is None and call.args and python_ast.called_name(call).endswith(("Dropout", "1d", "2d", "3d")):
+        share = call.args[0]
+    around = inside.method_around(call)
+    if isinstance(share, ast.Name) and around is not None:
+        share = definitions.defaults_of(around.node).get(share.id)
+    return isinstance(share, ast.Constant) and share.value == 0
 
 
 def _asks_for_mode(test: ast.expr) -> bool:
