@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model.definitions import ClassInfo
+from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.model.events import Backward, Step
 from torchlint.model.lineage import ancestry
 from torchlint.model.program import Trace
 from torchlint.model.values import Container, Module, Optimizer, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE
-from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, site_of
+from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, dotted, elsewhere_of, is_literal, site_of
 
 from ._gradient_users import says_what_requires_grad
 
@@ -31,12 +32,19 @@ class UntrainedPart(NamedTuple):
 
 
 class UntrainedParts:
-    """Asks the `forward` of each module of the file that a loss comes from."""
+    """Asks the `forward` of each module that a loss comes from, of the file or of another that it imports."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.tree = model.tree
         self.program = model.program
+
+    @cached_property
+    def _files(self) -> dict[PythonTree, Definitions]:
+        """The file, and those that were followed from it."""
+        own = self.program.definitions
+        others = own.others.followed() if own.others is not None else ()
+        return {item.tree: item for item in (own, *others)}
 
     def answers(self) -> Iterator[UntrainedPart]:
         """For each place that switches gradients off the first part, with the first step that should train it."""
@@ -87,15 +95,17 @@ class UntrainedParts:
         uses = [item for item in inside if isinstance(item, Tensor) and part in map(resolved, item.parents)]
         if not uses or any(use.mode is not api.GradMode.OFF or use.site is None for use in uses):
             return None
-        if says_what_requires_grad(self.tree) or not all(map(self._teaches_nothing, self._mentions(name))):
+        if any(map(says_what_requires_grad, self._files)) or not all(map(self._teaches_nothing, self._mentions(name))):
             return None
         use = min((use.site for use in uses if use.site is not None), key=lambda site: site.start)
-        switch = self._switch(self.tree.node(use)) if use.inner is None else None
-        return UntrainedPart(use, name, step, switch) if switch is not None else None
+        switch = self._switch(self.tree.node(use))
+        return UntrainedPart(use, name, step, _reached_by(switch, use)) if switch is not None else None
 
     def _is_meant_to_learn(self, name: str, part: Value) -> bool:
         """Whether a part that an optimizer holds with all others is made here, and not to stand still by its name."""
-        stands_still = naming.STANDING_STILL.search(name) or any(map(self.tree.source.code.__contains__, _FROM_A_FILE))
+        stands_still = naming.STANDING_STILL.search(name) or any(
+            word in tree.source.code for tree in self._files for word in _FROM_A_FILE
+        )
         return not stands_still and self._is_new(part)
 
     def _is_new(self, part: Value) -> bool:
@@ -116,20 +126,25 @@ class UntrainedParts:
     # -- mentions ---------------------------------------------------------------------------------------
 
     def _mentions(self, name: str) -> Iterator[ast.Attribute]:
-        return (node for node in self.tree.of_type(ast.Attribute) if node.attr == name)
+        return (node for tree in self._files for node in tree.of_type(ast.Attribute) if node.attr == name)
 
     def _teaches_nothing(self, mention: ast.Attribute) -> bool:
         """Whether an attribute is stored by `__init__`, handed to an optimizer, changed where that raises, or used
         with gradients off."""
         parent = self.tree.parent(mention)
         if isinstance(mention.ctx, ast.Store):
-            function = self.program.definitions.function_around(mention)
+            function = self._definitions_of(mention).function_around(mention)
             return function is not None and function.name == "__init__"
         if self._switch(mention) is not None:
             return not _changes(mention, parent)
         return self._is_given_to_optimizer(mention) or (
             isinstance(parent, ast.Subscript) and isinstance(self.tree.parent(parent), ast.AugAssign)
         )
+
+    def _definitions_of(self, node: ast.AST) -> Definitions:
+        """Those of the file that a node stands in."""
+        elsewhere = elsewhere_of(node)
+        return self._files[elsewhere.tree] if elsewhere is not None else self.program.definitions
 
     def _is_given_to_optimizer(self, mention: ast.Attribute) -> bool:
         made = {item.site for item in self.model.ownership.stepped if isinstance(item, Optimizer)}
@@ -152,7 +167,7 @@ class UntrainedParts:
     def _mode(self, node: ast.expr) -> api.GradMode | None:
         """The grad mode that a context manager or decorator switches to."""
         call = node if isinstance(node, ast.Call) else None
-        name = self.program.definitions.qualified(dotted(call.func if call is not None else node), node)
+        name = self._definitions_of(node).qualified(dotted(call.func if call is not None else node), node)
         given = call.args[0] if call is not None and call.args else None
         if name in api.SET_GRAD_MODE:
             off = given is not None and is_literal(given, False)
@@ -167,6 +182,11 @@ def _module_run(value: Value) -> Module | None:
         return None
     module = resolved(value.parents[0])
     return module if isinstance(module, Module) else None
+
+
+def _reached_by(site: Site, use: Site) -> Site:
+    """A site in the file that a use stands in, reached by the same call."""
+    return use._replace(inner=site.inner) if site.inner is not None else site
 
 
 def _unpacked(value: Value) -> list[Value]:

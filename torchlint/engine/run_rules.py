@@ -93,7 +93,7 @@ class _Walk:
 
         `main.py` calls a trainer, which has its loss from elsewhere.
         """
-        together = b"\n".join([self.source.code, *imports.texts()])
+        together = b"\n".join([self.source.code, *(module.tree.source.code for module in imports.followed())])
         for rule in selection.rules:
             if rule not in active and rule.may_fire(together):
                 yield rule

@@ -110,6 +110,9 @@ class Others(Protocol):
     def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
         """What a name is that `from module import *` binds, qualified; None if it does not bind it."""
 
+    def followed(self) -> Iterable[Definitions]:
+        """The modules that were followed so far."""
+
 
 class Definitions:
     """Every function, class and import, found in one pass over the nodes of the tree."""

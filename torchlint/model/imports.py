@@ -165,11 +165,9 @@ class Imports:
             return None
         return f"{module}.{name}" if target.definitions.binds(name) else None
 
-    def texts(self) -> Iterator[bytes]:
-        """The texts of the modules that were followed so far."""
-        for definitions in list(self._by_base.values()):
-            if definitions is not None:
-                yield definitions.tree.source.code
+    def followed(self) -> list[Definitions]:
+        """The modules that were followed so far."""
+        return [definitions for definitions in self._by_base.values() if definitions is not None]
 
     def close(self) -> None:
         """Let go of what is not asked for any more."""
