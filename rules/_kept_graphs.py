@@ -274,12 +274,15 @@ class KeptGraphs:
         return (keep.site, site_of(node.value)) if isinstance(node, ast.Assign) else (keep.site,)
 
     def _made_from_data(self, value: Value, loop: Loop) -> bool:
-        """Whether a module made the tensor of what the loop's own iteration over a loader, or over a list, yields."""
+        """Whether a module made the tensor of what an iteration of the loop over a loader, or a list, yields, or of the
+        batch that it cuts out: `x[i : i + 32]`."""
         graph = self.tracking.graph(value)
         inputs = ancestry([item for made in graph if is_forward(made) for item in made.parents])
         over = resolved(loop.over) if loop.over is not None else None
         listed = _unpacked(over) if isinstance(over, Container) else set()
-        return any(isinstance(item, Tensor) and item in listed for item in inputs) or any(
+        if _goes_by_batches(self.program.tree.node(loop.site)):
+            listed |= {item for item in inputs if _is_cut_out(item)}
+        return not listed.isdisjoint(item for item in inputs if isinstance(item, (Tensor, Unknown))) or any(
             isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site for item in inputs
         )
 
@@ -342,6 +345,21 @@ def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value)
         return False
     loops = {loop for item in graph for loop in item.loops if isinstance(loop, Loop) and loop.over is not None}
     return any(container in inputs_of(loop.over) for loop in loops if loop.over is not None)
+
+
+def _goes_by_batches(node: ast.AST) -> bool:
+    """`for i in range(0, len(x), 32):`."""
+    over = node.iter if isinstance(node, ast.For) else None
+    if isinstance(over, ast.Call) and dotted(over.func) == "enumerate" and over.args:
+        over = over.args[0]
+    return isinstance(over, ast.Call) and dotted(over.func) == "range" and len(over.args) == 3
+
+
+def _is_cut_out(value: Value) -> bool:
+    """Whether a value is a part of something by an index that is not written out: `x[i : i + 32]`."""
+    if isinstance(value, Unknown):
+        return value.origin == "element" and value.label == "[None]"
+    return isinstance(value, Tensor) and value.op == "getitem"
 
 
 def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
