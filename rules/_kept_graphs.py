@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import Backward, Grad, Keep, Loop, MayClear, Returned, Step, apart
-from torchlint.model.lineage import ancestry
-from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
@@ -28,6 +26,7 @@ from torchlint.model.values import (
 from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
+from ._batches import is_made_from_data, repeats
 from ._cut_lists import CutLists, makes_list
 
 
@@ -67,6 +66,7 @@ class KeptGraphs:
     """Answers about what loops leave in lists, sums, dictionaries and attributes."""
 
     def __init__(self, model: Model) -> None:
+        self.model = model
         self.program = model.program
         self.tracking = model.tracking
         self._users: dict[Value, dict[Value, list[Tensor]]] = {}
@@ -111,7 +111,12 @@ class KeptGraphs:
     def _computes(self, trace: Trace, keep: Keep, loop: Loop | None) -> bool:
         """Whether what is kept is computed in each iteration of a loop, rather than handed on from a dictionary."""
         through = self._backward_through(keep, loop, trace)
-        return through is not None or loop is None or self._made_from_data(keep.value, loop) or _trains(loop, trace)
+        return (
+            through is not None
+            or loop is None
+            or is_made_from_data(keep.value, loop, self.model)
+            or _trains(loop, trace)
+        )
 
     def _kept_over(self, trace: Trace, keep: Keep, container: Value, loop: Loop | None) -> KeptGraph | None:
         """What iterations of a loop leave, unless that is let go."""
@@ -130,7 +135,7 @@ class KeptGraphs:
         if loop is None and self._is_training_step(trace, keep):
             return None if self._is_emptied(trace, container) else KeptGraph(keep, keep.site, None, None, True)
         if backward is None:
-            over_data = loop is not None and (self._made_from_data(keep.value, loop) or _trains(loop, trace))
+            over_data = loop is not None and (is_made_from_data(keep.value, loop, self.model) or _trains(loop, trace))
             if not over_data or not self._stays_unseen(trace, keep, container):
                 return None
         is_drawn_from = self._fills(keep, container, loop, trace) and backward is not None
@@ -191,10 +196,10 @@ class KeptGraphs:
         """Whether the tensor is made anew in each iteration."""
         if loop is None:
             return not isinstance(value, Unknown) or value.origin == "call"
-        if _repeats(loop, value.loops):
+        if repeats(loop, value.loops):
             return True
         parts = value.elements() if isinstance(value, Container) else value.parents if isinstance(value, Phi) else ()
-        return any(_repeats(loop, item.loops) for item in parts)
+        return any(repeats(loop, item.loops) for item in parts)
 
     def _drained(self, container: Value, loop: Loop | None, trace: Trace) -> bool:
         if container.has_use(*_EMPTYING):
@@ -218,7 +223,7 @@ class KeptGraphs:
         """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""
         graph = self.tracking.graph(keep.value, carried=False)
         for event in trace.of(Backward):
-            if loop is None or _repeats(loop, event.loops):
+            if loop is None or repeats(loop, event.loops):
                 through = self.tracking.pass_through(event.loss, carried=False)
                 if keep.value in through or event.loss in graph or _shares_result(graph & through, loop):
                     return event
@@ -238,7 +243,7 @@ class KeptGraphs:
                 return True
             if backward is None and (keep.value in graph or not graph.isdisjoint(keep.value.parents)):
                 return True
-            if loop is not None and not _repeats(loop, event.loops) and keep.value in graph:
+            if loop is not None and not repeats(loop, event.loops) and keep.value in graph:
                 return True
         return False
 
@@ -272,19 +277,6 @@ class KeptGraphs:
         """The sites of a statement that adds, and of what it assigns."""
         node = self.program.tree.node(keep.site)
         return (keep.site, site_of(node.value)) if isinstance(node, ast.Assign) else (keep.site,)
-
-    def _made_from_data(self, value: Value, loop: Loop) -> bool:
-        """Whether a module made the tensor of what an iteration of the loop over a loader, or a list, yields, or of the
-        batch that it cuts out: `x[i : i + 32]`."""
-        graph = self.tracking.graph(value)
-        inputs = ancestry([item for made in graph if is_forward(made) for item in made.parents])
-        over = resolved(loop.over) if loop.over is not None else None
-        listed = _unpacked(over) if isinstance(over, Container) else set()
-        if _goes_by_batches(self.program.tree.node(loop.site)):
-            listed |= {item for item in inputs if _is_cut_out(item)}
-        return not listed.isdisjoint(item for item in inputs if isinstance(item, (Tensor, Unknown))) or any(
-            isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site for item in inputs
-        )
 
     def _stays_unseen(self, trace: Trace, keep: Keep, container: Value) -> bool:
         """Without a backward in sight: grad mode is surely on, and the container goes nowhere else."""
@@ -347,21 +339,6 @@ def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value)
     return any(container in inputs_of(loop.over) for loop in loops if loop.over is not None)
 
 
-def _goes_by_batches(node: ast.AST) -> bool:
-    """`for i in range(0, len(x), 32):`."""
-    over = node.iter if isinstance(node, ast.For) else None
-    if isinstance(over, ast.Call) and dotted(over.func) == "enumerate" and over.args:
-        over = over.args[0]
-    return isinstance(over, ast.Call) and dotted(over.func) == "range" and len(over.args) == 3
-
-
-def _is_cut_out(value: Value) -> bool:
-    """Whether a value is a part of something by an index that is not written out: `x[i : i + 32]`."""
-    if isinstance(value, Unknown):
-        return value.origin == "element" and value.label == "[None]"
-    return isinstance(value, Tensor) and value.op == "getitem"
-
-
 def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
     """A pool of images: where `pool.append(image)` does not run, `pool[i] = image` does."""
     return any(
@@ -414,33 +391,7 @@ def _is_leaf(value: Value) -> bool:
 
 
 def _trains(loop: Loop, trace: Trace) -> bool:
-    return any(_repeats(loop, event.loops) for event in trace.of_kinds(Backward, Step))
-
-
-def _unpacked(container: Container) -> set[Value]:
-    """What is in a list, or in the tuples in it."""
-    found: set[Value] = set()
-    stack: list[Value] = [container]
-    while stack:
-        for item in inputs_of(stack.pop()):
-            if item not in found:
-                found.add(item)
-                stack.extend(item.elements() if isinstance(item, Container) else ())
-    return found
-
-
-def _repeats(loop: Loop, loops: tuple[object, ...]) -> bool:
-    """Whether something in these loops happens in each iteration of a loop: of its own, or of the generator's that it
-    goes over."""
-    return loop in loops or not _loops_of_generator(loop).isdisjoint(loops)
-
-
-def _loops_of_generator(loop: Loop) -> set[object]:
-    """The loops of a generator of this program that yield what a loop goes over."""
-    over = resolved(loop.over) if loop.over is not None else None
-    if not isinstance(over, Container) or over.kind != "generator":
-        return set()
-    return {inner for item in over.elements() for inner in item.loops} - set(over.loops)
+    return any(repeats(loop, event.loops) for event in trace.of_kinds(Backward, Step))
 
 
 def _shares_result(shared: set[Value], loop: Loop | None) -> bool:

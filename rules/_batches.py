@@ -1,0 +1,67 @@
+"""What a loop goes over: batches of a loader, of a list, or cut out of a tensor."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint import Model
+from torchlint.model.events import Loop
+from torchlint.model.lineage import ancestry
+from torchlint.model.module_values import is_forward
+from torchlint.model.values import Container, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.syntax.python_ast import dotted
+
+
+def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
+    """Whether a module made the tensor of what an iteration of the loop over a loader, or a list, yields, or of the
+    batch that it cuts out: `x[i : i + 32]`."""
+    graph = model.tracking.graph(value)
+    inputs = ancestry([item for made in graph if is_forward(made) for item in made.parents])
+    over = resolved(loop.over) if loop.over is not None else None
+    listed = _unpacked(over) if isinstance(over, Container) else set()
+    if _goes_by_batches(model.tree.node(loop.site)):
+        listed |= {item for item in inputs if _is_cut_out(item)}
+    return not listed.isdisjoint(item for item in inputs if isinstance(item, (Tensor, Unknown))) or any(
+        isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site for item in inputs
+    )
+
+
+def _goes_by_batches(node: ast.AST) -> bool:
+    """`for i in range(0, len(x), 32):`."""
+    over = node.iter if isinstance(node, ast.For) else None
+    if isinstance(over, ast.Call) and dotted(over.func) == "enumerate" and over.args:
+        over = over.args[0]
+    return isinstance(over, ast.Call) and dotted(over.func) == "range" and len(over.args) == 3
+
+
+def _is_cut_out(value: Value) -> bool:
+    """Whether a value is a part of something by an index that is not written out: `x[i : i + 32]`."""
+    if isinstance(value, Unknown):
+        return value.origin == "element" and value.label == "[None]"
+    return isinstance(value, Tensor) and value.op == "getitem"
+
+
+def _unpacked(container: Container) -> set[Value]:
+    """What is in a list, or in the tuples in it."""
+    found: set[Value] = set()
+    stack: list[Value] = [container]
+    while stack:
+        for item in inputs_of(stack.pop()):
+            if item not in found:
+                found.add(item)
+                stack.extend(item.elements() if isinstance(item, Container) else ())
+    return found
+
+
+def repeats(loop: Loop, loops: tuple[object, ...]) -> bool:
+    """Whether something in these loops happens in each iteration of a loop: of its own, or of the generator's that it
+    goes over."""
+    return loop in loops or not _loops_of_generator(loop).isdisjoint(loops)
+
+
+def _loops_of_generator(loop: Loop) -> set[object]:
+    """The loops of a generator of this program that yield what a loop goes over."""
+    over = resolved(loop.over) if loop.over is not None else None
+    if not isinstance(over, Container) or over.kind != "generator":
+        return set()
+    return {inner for item in over.elements() for inner in item.loops} - set(over.loops)
