@@ -95,7 +95,7 @@ class UnregisteredModule(Rule):
     code = "TL309"
     category = Category.CORRECTNESS
     preview = True
-    triggers = ((b"Module",), (b"__init__",), (b"nn", b"torch"), (b"[", b"{", b"("))
+    triggers = ((b"class",), (b"__init__",), (b"nn", b"torch"), (b"[", b"{", b"("))
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -15,7 +15,7 @@ from torchlint.files.first_party import Search, beside
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import Elsewhere, Finding, Meta, Position, Related, Span
 from torchlint.model import Model
-from torchlint.model.imports import Imports
+from torchlint.model.imports import Bases, Imports
 from torchlint.rule import Place, Report, Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
@@ -69,9 +69,10 @@ class _Walk:
         selection: Selection,
         suppressions: Suppressions,
     ) -> list[Finding]:
-        imports = Imports(self.search) if self.search is not None and self.follows else None
+        modules = Imports(self.search) if self.search is not None else None
+        imports, bases = (modules, None) if modules is None or self.follows else (None, Bases(modules))
         calls = {name for rule in active for name in rule.calls}
-        model = Model(self.python, calls, imports, selection.torch, self._imported_texts)
+        model = Model(self.python, calls, imports, selection.torch, self._imported_texts, bases)
         rules: list[Rule] = []
         asking = chain(active, self._called_for(active, selection, imports) if imports is not None else ())
         for rule in asking:
@@ -84,8 +85,8 @@ class _Walk:
         owned = _Owned(self.search, selection)
         reports = [(type(rule), report) for rule in rules for report in rule.reports]
         found = self._located([item for item in reports if not owned.by_other_file(*item)], suppressions)
-        if imports is not None:
-            imports.close()
+        if modules is not None:
+            modules.close()
         return found
 
     def _called_for(self, active: Sequence[type[Rule]], selection: Selection, imports: Imports) -> Iterator[type[Rule]]:

@@ -16,6 +16,7 @@ from torchlint.syntax.python_ast import (
     SCOPES,
     FunctionNode,
     PythonTree,
+    Visit,
     children,
     dotted,
     elsewhere_of,
@@ -103,6 +104,10 @@ class ClassInfo:
 
 class Others(Protocol):
     """The modules of the repository that a module imports."""
+
+    @property
+    def visit(self) -> Visit:
+        """Where the interpretation is under way, as long as that leads through them."""
 
     def defined(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
         """What a qualified name stands for in a module; None if no module of the repository defines it."""

@@ -165,6 +165,11 @@ class Imports:
             return None
         return f"{module}.{name}" if target.definitions.binds(name) else None
 
+    @property
+    def visit(self) -> Visit:
+        """Where the interpretation is under way, as long as that leads through other modules."""
+        return self.parsed.visit
+
     def followed(self) -> list[Definitions]:
         """The modules that were followed so far."""
         return [definitions for definitions in self._by_base.values() if definitions is not None]
@@ -228,3 +233,24 @@ class Imports:
 
 def _is_worth_it(data: bytes) -> bool:
     return len(data) <= SMALL_BYTES or any(word in data for word in _WORDS)
+
+
+@dataclass(frozen=True)
+class Bases:
+    """Knows the classes that a module inherits from others, where imports are not followed otherwise."""
+
+    imports: Imports
+
+    @property
+    def visit(self) -> Visit:
+        return self.imports.visit
+
+    def defined(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
+        found = self.imports.defined(qualified, importer)
+        return found if isinstance(found, ClassInfo) else None
+
+    def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
+        return self.imports.imported_by_star(module, name, importer)
+
+    def followed(self) -> list[Definitions]:
+        return self.imports.followed()

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint.model.definitions import Definitions
-from torchlint.model.imports import Imports
+from torchlint.model.imports import Bases, Imports
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program
 from torchlint.model.queries.endings import Endings
@@ -34,17 +34,19 @@ class Model:
         imports: Imports | None = None,
         torch: Releases | None = None,
         imported_texts: Callable[[], Iterable[bytes]] = tuple,
+        bases: Bases | None = None,
     ) -> None:
         """`calls` names callables that rules ask about though they train nothing: see `Rule.calls`.
 
-        `imports` follows what the module imports of the repository; without it that is unknown. `imported_texts` reads
-        the modules themselves, followed or not.
+        `imports` follows what the module imports of the repository; without it that is unknown, but for classes that
+        `bases` knows. `imported_texts` reads the modules themselves, followed or not.
         """
         self.tree = tree
         self.torch = torch or Releases()
         """The releases of PyTorch that the project asks for."""
         self._imports = imports
         self._imported_texts = imported_texts
+        self._bases = bases
         self._calls = calls
 
     @property
@@ -55,7 +57,11 @@ class Model:
     @cached_property
     def definitions(self) -> Definitions:
         """Functions, classes and imports: for what can be asked without interpreting anything."""
-        return Definitions(self.tree, self._imports)
+        found = Definitions(self.tree, self._imports or self._bases)
+        modules = self._bases.imports if self._bases is not None else self._imports
+        if modules is not None:
+            modules.own = found
+        return found
 
     @cached_property
     def imported_texts(self) -> list[bytes]:

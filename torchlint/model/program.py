@@ -115,8 +115,6 @@ class Program:
         self.calls = frozenset(calls)
         self._imports = imports
         self.definitions = definitions
-        if imports is not None:
-            imports.own = definitions
         self.interpreter = Interpreter(self.definitions, imports)
         self.interpreter.visit.at = None
         self.observations = self.interpreter.observations

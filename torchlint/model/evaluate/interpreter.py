@@ -44,7 +44,7 @@ class Interpreter:
 
     def __init__(self, definitions: Definitions, imports: Imports | None = None) -> None:
         self.own = definitions
-        self.visit = Visit() if imports is None else imports.parsed.visit
+        self.visit = Visit() if definitions.others is None else definitions.others.visit
         self.state = State(definitions, budget=MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements)
         self.observations = Observations()
         self.assignments = Assignments()
