@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import values
+from torchlint.model import events, values
 from torchlint.pytorch import api
 from torchlint.syntax import python_ast
 
@@ -132,7 +132,7 @@ class DiscardedResult(Rule):
         if isinstance(value, values.Phi):
             return all(self._is_tensor(item, seen) for item in values.inputs_of(value))
         if isinstance(value, values.Unknown):
-            return value.origin == "parameter" and self._is_annotated(value)
+            return value.origin == "parameter" and (self._is_annotated(value) or value in self._computed_with)
         return isinstance(value, values.Tensor) and self._is_made(value, self._node(value), seen)
 
     def _is_made(self, value: values.Tensor, node: ast.AST | None, seen: frozenset[values.Value]) -> bool:
@@ -173,6 +173,18 @@ class DiscardedResult(Rule):
         found = (item for item in python_ast.walk(function.node.args) if isinstance(item, ast.arg))
         annotation = next((item.annotation for item in found if item.arg == parameter.label), None)
         return function.definitions.qualified(python_ast.dotted(annotation), function.node) in _TENSORS
+
+    @cached_property
+    def _computed_with(self) -> set[values.Value]:
+        """What functions of `torch.nn.functional` are given first: it is a tensor, or they raise."""
+        found: set[values.Value] = set()
+        for trace in self.model.program.traces:
+            for event in trace.of(events.Compute):
+                node = self.model.tree.own_node(event.site)
+                name = self.model.definitions.named(node.func) if isinstance(node, ast.Call) else ""
+                if name.startswith("torch.nn.functional."):
+                    found.update(event.value.parents[:1])
+        return found
 
     # -- what may be meant -----------------------------------------------------------------------------
 
