@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events
+from torchlint.model import definitions, events
 from torchlint.pytorch import api, triggers
 from torchlint.syntax.python_ast import FUNCTIONS, SCOPES, called_name, dotted, is_literal, site_of, walk
 
@@ -99,6 +99,34 @@ class SchedulerNeverStepped(Rule):
             if self._is_for_here(statement) and any(map(self._is_for_training, calls)):
                 for call in calls:
                     yield NeverStepped(site_of(call), variable.id, self._step_of(call, statement))
+        for statement in self.model.tree.of_type(ast.Assign):
+            for variable in self._handed_over(statement):
+                if variables.are_left_alone(variable) and not self._is_switched_off(variable.id):
+                    if self._is_for_here(statement):
+                        yield NeverStepped(site_of(statement.value), variable.id, None)
+
+    def _handed_over(self, statement: ast.Assign) -> Iterator[ast.Name]:
+        """The variables that get a scheduler from a function that makes it for nobody else: `_, scheduler = make()`."""
+        target, call = statement.targets[0], statement.value
+        if len(statement.targets) > 1 or not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call):
+            return
+        function = self.model.definitions.defined(dotted(call.func))
+        if not isinstance(function, definitions.FunctionInfo) or function.is_method:
+            return
+        returned = [node.value for node in walk(function.node) if isinstance(node, ast.Return)]
+        values = returned[0].elts if len(returned) == 1 and isinstance(returned[0], ast.Tuple) else []
+        for variable, value in zip(target.elts, values, strict=False) if len(values) == len(target.elts) else ():
+            if isinstance(variable, ast.Name) and variable.id.strip("_") and self._only_makes(function, value):
+                yield variable
+
+    def _only_makes(self, function: definitions.FunctionInfo, value: ast.expr) -> bool:
+        """Whether what a function returns is a scheduler, with which it does nothing else."""
+        named = [node for node in walk(function.node) if isinstance(node, ast.Name) and node.id == dotted(value)]
+        made = [self.model.tree.parent(node) for node in named if isinstance(node.ctx, ast.Store)]
+        values = [item.value for item in made if isinstance(item, ast.Assign)] if named else [value]
+        calls = [call for item in values for call in _scheduler_calls(item)]
+        is_known = bool(calls) and len(values) == len(calls) and len(named) == (len(calls) + 1 if named else 0)
+        return is_known and all(api.makes_scheduler(function.definitions.named(call.func)) for call in calls)
 
     def _is_switched_off(self, name: str) -> bool:
         """Whether a comment holds what steps a scheduler, or hands it on: somebody knows that nothing does."""
@@ -165,14 +193,15 @@ class _Variables:
         self._by_name: dict[str, list[ast.Name]] = {}
 
     def are_left_alone(self, variable: ast.Name) -> bool:
-        """Whether nothing that is done with a variable steps what it holds, or hands that on."""
+        """Whether nothing else that is done with a variable steps what it holds, or hands that on."""
         scope = next((item for item in self._tree.ancestors(variable) if isinstance(item, SCOPES)), None)
         if scope is None:
-            return all(self._leaves_alone(name) or self._is_local(name) for name in self._named(variable.id))
+            names = (name for name in self._named(variable.id) if name is not variable)
+            return all(self._leaves_alone(name) or self._is_local(name) for name in names)
         if not isinstance(scope, FUNCTIONS) or any(_reaches_out(node, variable.id) for node in walk(scope)):
             return False
-        inside = (name for name in self._named(variable.id) if scope in self._tree.ancestors(name))
-        return all(map(self._leaves_alone, inside))
+        others = (name for name in self._named(variable.id) if name is not variable)
+        return all(map(self._leaves_alone, (name for name in others if scope in self._tree.ancestors(name))))
 
     def _named(self, name: str) -> list[ast.Name]:
         if not self._by_name:
