@@ -7,7 +7,19 @@ import ast
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Keep
-from torchlint.model.values import Container, External, Instance, Module, Phi, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Container,
+    External,
+    Instance,
+    Module,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
 from torchlint.syntax.python_ast import dotted, site_of
 
 
@@ -18,7 +30,7 @@ class Containers(Part):
         """Methods that may be a container's, by name."""
         return {
             "append": self._append, "appendleft": self._append, "add": self._append,
-            "extend": self._extend, "insert": self._insert,
+            "extend": self._extend, "insert": self._insert, "clear": self._clear,
         }  # fmt: skip
 
     def call(self, receiver: Container, name: str, arguments: Arguments, node: ast.Call) -> Value:
@@ -42,8 +54,6 @@ class Containers(Part):
                 inner = resolved(value)
                 for item in inner.elements() if isinstance(inner, Container) else [value]:
                     receiver.add(item)
-        if name == "clear":
-            self.state.emit(Keep(site_of(node), receiver, Plain(node), "clear", ""))
         return Plain(node)
 
     def put_once(self, receiver: Container, key: object, value: Value) -> None:
@@ -70,6 +80,15 @@ class Containers(Part):
             kept = self._contents(value, node)
             self.state.emit(Keep(site_of(node), receiver, kept, "append", _name(node.func.value)))
         return Plain(node, None)
+
+    def _clear(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        """Empties a container, or one of several: each list of a dictionary in turn, say."""
+        emptied = [item for item in inputs_of(receiver) if isinstance(item, Container)]
+        if isinstance(receiver, Phi) and receiver.source is not None:
+            emptied.append(receiver.source)
+        for container in emptied:
+            self.state.emit(Keep(site_of(node), container, Plain(node), "clear", ""))
+        return Plain(node) if isinstance(receiver, Container) else None
 
     def _contents(self, value: Value, node: ast.Call) -> Value:
         """What an object of a class of this program holds: its attributes, or, without an `__init__`, what it was
