@@ -59,7 +59,8 @@ class KeptGraph(NamedTuple):
         return self.backward.retain is True
 
 
-_EMPTYING = ("clear", "pop", "popleft")
+_TAKING = ("pop", "popleft")
+_EMPTYING = ("clear", *_TAKING)
 
 
 class KeptGraphs:
@@ -202,9 +203,10 @@ class KeptGraphs:
         return any(repeats(loop, item.loops) for item in parts)
 
     def _drained(self, container: Value, loop: Loop | None, trace: Trace) -> bool:
-        if container.has_use(*_EMPTYING):
+        emptied = trace.emptied.get(container, ())
+        if container.has_use(*_TAKING) or (container.has_use("clear") and not emptied):
             return True
-        return any(loop is None or loop in event.loops for event in trace.emptied.get(container, ()))
+        return any(loop is None or loop in event.loops for event in emptied)
 
     def _is_made_anew_with_steps(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
         """Whether a list is made anew beside a step of the optimizer: it holds what one step accumulates."""
