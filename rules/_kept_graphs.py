@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model.events import Backward, Grad, Keep, Loop, MayClear, Returned, Step, apart
+from torchlint.model.events import Backward, Call, Grad, Keep, Loop, MayClear, Returned, Step, apart
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
@@ -166,12 +166,30 @@ class KeptGraphs:
             return False
         if trace.root is None or trace.root.name == "__init__":
             return False
-        if keep.how == "add" and keep.name.startswith(f"{trace.root.parameters[0]}."):
-            return not keep.calls
+        if keep.how == "add" and not isinstance(container, Container):
+            return self._is_carried(trace, keep)
         stored = self.program.observations.stored
         return receiver in container.parents or any(
             owner is receiver and value is container for (owner, _), value in stored.items()
         )
+
+    def _is_carried(self, trace: Trace, keep: Keep) -> bool:
+        """Whether a sum in an attribute goes on from the call before, and goes on to the next one with its graph."""
+        receiver, root, name = trace.receiver, trace.root, keep.name.rpartition(".")[2]
+        if receiver is None or keep.calls or root is None or root.owner is None:
+            return False
+        if root.owner.assigned.get(name, set()) - {"__init__", root.name}:
+            return False  # another method begins it anew, who knows how often
+        left = trace.heap.get((receiver, name))
+        if left is None or self.tracking.tracked(left) is not Answer.YES or left.has_use("detach_", "backward"):
+            return False
+        begun = self.program.observations.stored.get((receiver, name))
+        is_begun = all(
+            item is begun or (isinstance(item, Unknown) and item.origin == "attribute")
+            for item in inputs_of(keep.container)
+        )
+        returned = (self.tracking.graph(event.value) for event in trace.of(Returned))
+        return is_begun and not any(left in graph for graph in returned)
 
     def _is_training_step(self, trace: Trace, keep: Keep) -> bool:
         """Whether Lightning calls a function with each batch, and goes backward through what it returns."""
@@ -291,7 +309,8 @@ class KeptGraphs:
                 return False
             if isinstance(event, MayClear) and container in event.handed:
                 return False
-        return True
+        calls = (call for call in trace.of(Call) if self.model.ownership.may_go_backward(call))
+        return all(self._absent(item, keep, container) for call in calls for item in call.value.parents)
 
     def _decides_itself(self, trace: Trace, keep: Keep) -> bool:
         """Whether the callers leave gradients to the function: it trains, switches to `eval()`, or makes the module."""

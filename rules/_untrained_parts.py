@@ -19,7 +19,7 @@ from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, dotted, els
 
 from ._gradient_users import says_what_requires_grad
 
-_FROM_A_FILE = (b"load_state_dict", b"pretrained", b"torch.hub")
+_FROM_A_FILE = (b"load_state_dict", b"pretrained", b"torch.hub", b"load_model", b"load_checkpoint", b"safetensors")
 
 
 class UntrainedPart(NamedTuple):

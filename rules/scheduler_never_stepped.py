@@ -38,7 +38,8 @@ class SchedulerNeverStepped(Rule):
 
     ## What it does
     Finds variables that hold a scheduler of `torch.optim.lr_scheduler` (or one that `transformers` makes), where all
-    that happens to them is that they are printed, saved, loaded, or handed through `accelerator.prepare`. It is silent
+    that happens to them is that they are printed, saved, loaded, or handed through `accelerator.prepare`; also where a
+    function makes the scheduler and hands it over with an optimizer that is stepped. It is silent
     where a comment holds the step (`# scheduler.step()`): that was switched off on purpose; and where the optimizer is
     only shown.
 
@@ -101,9 +102,9 @@ class SchedulerNeverStepped(Rule):
                     yield NeverStepped(site_of(call), variable.id, self._step_of(call, statement))
         for statement in self.model.tree.of_type(ast.Assign):
             for variable in self._handed_over(statement):
-                if variables.are_left_alone(variable) and not self._is_switched_off(variable.id):
-                    if self._is_for_here(statement):
-                        yield NeverStepped(site_of(statement.value), variable.id, None)
+                step = self._step_beside(statement)
+                if step and variables.are_left_alone(variable) and not self._is_switched_off(variable.id):
+                    yield NeverStepped(site_of(statement.value), variable.id, step)
 
     def _handed_over(self, statement: ast.Assign) -> Iterator[ast.Name]:
         """The variables that get a scheduler from a function that makes it for nobody else: `_, scheduler = make()`."""
@@ -116,8 +117,19 @@ class SchedulerNeverStepped(Rule):
         returned = [node.value for node in walk(function.node) if isinstance(node, ast.Return)]
         values = returned[0].elts if len(returned) == 1 and isinstance(returned[0], ast.Tuple) else []
         for variable, value in zip(target.elts, values, strict=False) if len(values) == len(target.elts) else ():
-            if isinstance(variable, ast.Name) and variable.id.strip("_") and self._only_makes(function, value):
+            if isinstance(variable, ast.Name) and variable.id[0] != "_" and self._only_makes(function, value):
                 yield variable
+
+    def _step_beside(self, statement: ast.Assign) -> events.Step | None:
+        """A step of an optimizer that a function hands over with a scheduler, in the function that gets both."""
+        target, around = statement.targets[0], self.model.definitions.function_around(statement)
+        names = {dotted(item) for item in target.elts} if isinstance(target, ast.Tuple) else set()
+        for trace in self.model.program.traces if around is not None else ():
+            for step in trace.of(events.Step):
+                node = self.model.tree.own_node(step.site)
+                if step.name in names and node and self.model.definitions.function_around(node) is around:
+                    return step
+        return None
 
     def _only_makes(self, function: definitions.FunctionInfo, value: ast.expr) -> bool:
         """Whether what a function returns is a scheduler, with which it does nothing else."""

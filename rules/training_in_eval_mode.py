@@ -219,7 +219,7 @@ class TrainingInEvalMode(Rule):
                 lost = self._lost_by_call(node, info, done)
                 if lost is not None:
                     return lost
-            if isinstance(node, (ast.If, ast.IfExp)) and _asks_for_mode(node.test):
+            if isinstance(node, ast.If) and _computes_by_mode(node, info):
                 return "what `self.training` decides"
         return None
 
@@ -282,10 +282,16 @@ def _may_drop_nothing(call: ast.Call, inside: definitions.Definitions) -> bool:
     return isinstance(share, ast.Constant) and share.value == 0
 
 
-def _asks_for_mode(test: ast.expr) -> bool:
-    """Whether a condition is the mode of the module it stands in: `if self.training:`."""
-    inner = test.operand if isinstance(test, ast.UnaryOp) else test
-    return python_ast.dotted(inner) == "self.training"
+def _computes_by_mode(branch: ast.If, info: definitions.ClassInfo) -> bool:
+    """Whether `forward` returns or assigns something else under `if self.training:`, and not by checkpointing."""
+    forward = info.methods.get("forward")
+    inner = branch.test.operand if isinstance(branch.test, ast.UnaryOp) else branch.test
+    if python_ast.dotted(inner) != "self.training" or info.definitions.method_around(branch) is not forward:
+        return False
+    inside = [node for statement in (*branch.body, *branch.orelse) for node in python_ast.walk(statement)]
+    if any(isinstance(node, ast.Call) and "checkpoint" in python_ast.called_name(node) for node in inside):
+        return False
+    return any(isinstance(node, (ast.Return, ast.Assign, ast.AugAssign)) for node in inside)
 
 
 def _is_conditional(call: ast.Call, info: definitions.ClassInfo) -> bool:

@@ -89,10 +89,10 @@ class Trace:
         """Where lists and their like are emptied, also as entries of a dictionary that is."""
         found: dict[Value, list[Keep]] = {}
         for event in self.of(Keep):
-            container = event.container
-            inside = container.elements() if event.how == "clear" and isinstance(container, Container) else ()
-            for emptied in (container, *inside) if event.how == "clear" else ():
-                found.setdefault(emptied, []).append(event)
+            if event.how == "clear":
+                inside = event.container.elements() if isinstance(event.container, Container) else ()
+                for container in (event.container, *inside):
+                    found.setdefault(container, []).append(event)
         return found
 
     @property

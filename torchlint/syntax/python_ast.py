@@ -202,7 +202,8 @@ def names_read(node: ast.AST) -> set[str]:
 
 def written_alike(first: ast.AST, second: ast.AST) -> bool:
     """Whether two expressions are the same, be they read or assigned to."""
-    return ast.dump(first).replace("Store", "Load") == ast.dump(second).replace("Store", "Load")
+    one, other = (ast.dump(node).replace("ctx=Store()", "ctx=Load()") for node in (first, second))
+    return one == other
 
 
 def is_main_guard(test: ast.expr) -> bool:

@@ -146,8 +146,10 @@ class Assignments(Part):
     def _is_put_once(self, target: ast.Subscript) -> bool:
         """Whether `owner[key] = ...` stands under `if key not in owner:`."""
         tree = self.definitions.tree
-        test = getattr(tree.parent(tree.statement(target)), "test", None)
-        if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotIn):
+        statement = tree.statement(target)
+        branch = tree.parent(statement)
+        test = branch.test if isinstance(branch, ast.If) and statement in branch.body else None
+        if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotIn) or len(test.ops) > 1:
             return False
         return written_alike(test.left, target.slice) and written_alike(test.comparators[0], target.value)
 

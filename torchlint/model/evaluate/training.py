@@ -60,7 +60,7 @@ class Training(Part):
         is_module = called_attribute(node) == "backward" and any(isinstance(x, Module) for x in inputs_of(receiver))
         if isinstance(receiver, External) or (is_module and len(arguments.all()) > 1):
             return None  # the inverse of a flow, `model.backward(z, y)`, is no backward pass
-        if arguments.all() and self._is_result_kept(node):
+        if arguments.positional and not isinstance(resolved(receiver), Tensor) and self._is_result_kept(node):
             return None  # gradients that are computed by hand, `delta = layer.backward(delta)`
         bound = arguments.bind(_LOSS_BACKWARD.parameters, receiver)
         of_engine = arguments.bind(_ENGINE_BACKWARD.parameters, receiver)

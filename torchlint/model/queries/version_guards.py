@@ -67,8 +67,16 @@ def _may_fail(node: ast.Try) -> bool:
     caught = [_CATCHING_ALL if handler.type is None else _names(handler.type) for handler in node.handlers]
     if any(not _CATCHING.isdisjoint(names) for names in caught):
         return True
+    if all(_CATCHING_ALL.isdisjoint(names) for names in caught):
+        return False
     statements = sum(isinstance(item, ast.stmt) for root in node.body for item in walk(root))
-    return statements <= _FEW and any(not _CATCHING_ALL.isdisjoint(names) for names in caught)
+    return statements <= _FEW or any(map(_computes, node.handlers))
+
+
+def _computes(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler does with PyTorch what the `try` could not do."""
+    words = (dotted(item.func) for statement in handler.body for item in walk(statement) if isinstance(item, ast.Call))
+    return any(word.startswith("torch.") and not word.startswith("torch.cuda.empty_cache") for word in words)
 
 
 def _names(node: ast.expr) -> Collection[str]:
