@@ -20,8 +20,6 @@ _STAYS = LazyPattern(r"cpu|float32|torch\.float$")
 """Where a new tensor is already, or what it is."""
 _HANDING_ON = LazyPattern(r"_like$|^(?:as_tensor|asarray|load|from_dlpack)$")
 """What makes a tensor where another one is, or was."""
-_DEPTH = 5
-"""Through how many names a tensor is looked for."""
 _MADE = LazyPattern(rb"\bParameter\s*\(|\brequires_grad\s*=\s*True")
 _MOVED = LazyPattern(rb"\s*\)?\s*\.\s*(to|cuda|double|half|bfloat16|xpu|npu)\s*\(")
 
@@ -71,6 +69,9 @@ class ParameterLostByMove(Rule):
 
     ## Fix safety
     Moving the tensor before it becomes a parameter is unsafe: there is one parameter more, also in the state dict.
+
+    ## Known limits
+    A parameter that is made of what the method is given, or of variables that are made of themselves, is not reported.
 
     ## What verify shows
     `torchlint verify` looks at what the line has bound: confirmed if it is no leaf, refuted if it is one.
@@ -129,23 +130,31 @@ class ParameterLostByMove(Rule):
             for node in stored
         )
 
-    def _is_made_here(self, data: ast.expr, function: ast.AST, depth: int = 0) -> bool:
-        """Whether a tensor is surely new, on the CPU: one that the function is given may be on the device already.
-
-        One operand that is new decides it, since all have to be on one device.
-        """
+    def _is_made_here(self, data: ast.expr, function: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a tensor is surely new, on the CPU: one that the function is given may be on the device already."""
         if isinstance(data, ast.Name):
-            bound = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == data.id]
-            made = [self.model.tree.parent(node) for node in bound if not isinstance(node.ctx, ast.Load)]
-            values = [item.value for item in made if isinstance(item, ast.Assign) and len(item.targets) == 1]
-            is_known = bool(made) and len(values) == len(made) and depth < _DEPTH
-            return is_known and all(self._is_made_here(value, function, depth + 1) for value in values)
-        if isinstance(data, ast.Call) and self._is_new(data):
-            return True
-        return any(self._is_made_here(item, function, depth) for item in _operands(data))
+            values = self._bound(data.id, function) if data.id not in seen else []
+            return bool(values) and all(self._is_made_here(item, function, seen | {data.id}) for item in values)
+        if isinstance(data, ast.Subscript):
+            return self._is_made_here(data.value, function, seen)
+        if isinstance(data, (ast.BinOp, ast.UnaryOp)):
+            operands = [item for item in python_ast.children(data) if isinstance(item, ast.expr)]
+            tensors = [item for item in operands if not isinstance(item, ast.Constant)]
+            return bool(tensors) and all(self._is_made_here(item, function, seen) for item in tensors)
+        if not isinstance(data, ast.Call) or any(item.arg in ("device", None) for item in data.keywords):
+            return False
+        owner = data.func.value if isinstance(data.func, ast.Attribute) and data.func.attr not in _MOVES else None
+        return self._is_new(data) or (owner is not None and self._is_made_here(owner, function, seen))
+
+    def _bound(self, name: str, function: ast.AST) -> list[ast.expr]:
+        """What a function assigns to a variable; nothing if it is not known at each place."""
+        bound = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == name]
+        made = [self.model.tree.parent(node) for node in bound if not isinstance(node.ctx, ast.Load)]
+        values = [item.value for item in made if isinstance(item, ast.Assign) and len(item.targets) == 1]
+        return values if len(values) == len(made) else []
 
     def _is_new(self, call: ast.Call) -> bool:
-        """Whether a call makes a tensor of numbers."""
+        """Whether a call makes a tensor of numbers, where no argument says otherwise on the CPU."""
         package, _, name = self.model.definitions.named(call.func).rpartition(".")
         return package == "torch" and name in api.CREATORS and not _HANDING_ON.search(name)
 
@@ -254,14 +263,6 @@ def _data(made: ast.Call) -> ast.expr | None:
     others = [item for item in made.keywords if item.arg != "data"]
     given = [*made.args, *named]
     return given[0] if len(given) == 1 and all(map(_is_trained, others)) else None
-
-
-def _operands(node: ast.expr) -> list[ast.expr]:
-    """What an expression computes with."""
-    if isinstance(node, ast.Call):
-        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        return [*owner, *python_ast.arguments(node)]
-    return [item for item in python_ast.children(node) if isinstance(item, ast.expr)]
 
 
 def _is_trained(keyword: ast.keyword) -> bool:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, module_values, program, values
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
 
 _REGRESSIONS = {"mse_loss": "MSELoss", "smooth_l1_loss": "SmoothL1Loss", "huber_loss": "HuberLoss", "l1_loss": "L1Loss"}
+
+_LEAVING_FLAGS = LazyPattern(r"update|sync|copy|count|summar|print|log|eval|test|valid|save|state_dict", re.IGNORECASE)
+"""Names of functions and methods that say nothing of what requires gradients."""
 
 
 class TrackedTarget(NamedTuple):
@@ -120,8 +125,23 @@ class TargetWithGradient(Rule):
             return None
         holds = self.model.ownership.holds
         held = (holds(item, module) for item in self._optimizers for module in modules)
-        known = self._optimizers and all(answer is values.Answer.NO for answer in held)
+        known = (
+            self._optimizers and self._told.isdisjoint(modules) and all(answer is values.Answer.NO for answer in held)
+        )
         return max(passes, key=lambda value: value.order) if known else None
+
+    @cached_property
+    def _told(self) -> set[values.Value]:
+        """What unknown functions are handed, which may say that nothing of it requires gradients: `freeze(teacher)`."""
+        found: set[values.Value] = set()
+        for trace in self.model.program.traces:
+            handed = [(event.name, event.handed) for event in trace.of(events.MayClear)]
+            handed += [(_name(call), call.value.parents) for call in trace.of(events.Call)]
+            for name, given in handed:
+                for item in given if not _LEAVING_FLAGS.search(name) else ():
+                    inside = item.elements() if isinstance(item, values.Container) else [item]
+                    found.update(map(values.resolved, inside))
+        return found
 
     @cached_property
     def _optimizers(self) -> list[values.Value]:
@@ -143,6 +163,11 @@ class TargetWithGradient(Rule):
             related=[(target.forward, "the target is computed here"), (target.backward.site, "backward begins here")],
             help="compute the target under `torch.no_grad()`",
         )
+
+
+def _name(call: events.Call) -> str:
+    callee = call.value.callee
+    return callee.label.rpartition(".")[2] if callee is not None else ""
 
 
 def _is_regression(value: values.Value) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _COUNTING = frozenset("len enumerate zip range reversed print iter list tuple sorted isinstance".split())
-_OWN_WAY = frozenset("parameters named_parameters modules named_modules state_dict _apply to cuda".split())
+_OWN_WAY = "parameters named_parameters modules named_modules state_dict _apply to cuda __setattr__".split()
 """Methods by which a class sees to its parameters itself."""
 _MADE = rb"(?:[\w.\x80-\xff]*\b_*[A-Z]\w*\s*\(|\((?=[^\n]{0,200}\b(?:torch|nn)\b))"
 _FILLED = LazyPattern(
@@ -111,7 +111,7 @@ class UnregisteredModule(Rule):
 
     def ask(self) -> Iterator[PlainContainer]:
         for info in self.model.definitions.classes.values():
-            if "__init__" in info.methods and self._is_module(info) and not _OWN_WAY & info.methods.keys():
+            if "__init__" in info.methods and self._is_module(info) and not any(map(info.method, _OWN_WAY)):
                 if not self._registers(info):
                     yield from self._containers(info)
 
