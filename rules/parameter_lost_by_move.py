@@ -70,11 +70,11 @@ class ParameterLostByMove(Rule):
     ## Fix safety
     Moving the tensor before it becomes a parameter is unsafe: there is one parameter more, also in the state dict.
 
-    ## Known limits
-    A parameter that is made of what the method is given, or of variables that are made of themselves, is not reported.
-
     ## What verify shows
     `torchlint verify` looks at what the line has bound: confirmed if it is no leaf, refuted if it is one.
+
+    ## Known limits
+    A parameter that is made of what the method is given, or of variables that are made of themselves, is not reported.
 
     ## References
     - [torch.Tensor.is_leaf](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.is_leaf.html): "b was created
