@@ -64,7 +64,8 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
         return None
     modules = search.imported(code)
     texts = list(modules.values())
-    names = {name for path, text in modules.items() for name in _names_that_train(code, text, search.of(path))}
+    called = frozenset(_CALLED.findall(code))
+    names = {name for path, text in modules.items() for name in _names_that_train(called, text, search.of(path))}
     aliases = (pair for text in texts for pair in _aliases(text)) if names else ()
     names |= {alias for name, alias in aliases if name in names}
     if not any(name in code for name in names):
@@ -73,23 +74,31 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     return b"\n".join(texts) if not names.isdisjoint(mentioned) else None
 
 
-def _names_that_train(code: bytes, text: bytes, search: Search, depth: int = MAX_BASES) -> frozenset[bytes]:
+def _names_that_train(
+    wanted: frozenset[bytes], text: bytes, search: Search, depth: int = MAX_BASES
+) -> frozenset[bytes]:
     """The names of functions and classes of a module that go backward.
 
-    Of the classes that a program mentions these are also those that inherit it from another module.
+    Of the classes that are wanted these are also those that inherit it from another module.
     """
     names = _training_names(text)
     inherited = set[bytes]()
-    for found in _INHERITS.finditer(text) if depth else ():
-        if found[1] not in names and found[1] in code:
-            for base in _NAME.findall(found[2]):
-                modules = search.imported(text, base.decode())
+    for name, bases in _derived(text) if depth else ():
+        if name not in names and name in wanted:
+            for base in bases:
+                modules = search.imported_as(base.decode())
                 if any(
-                    base in _names_that_train(base, other, search.of(path), depth - 1)
+                    base in _names_that_train(frozenset({base}), other, search.of(path), depth - 1)
                     for path, other in modules.items()
                 ):
-                    inherited.add(found[1])
+                    inherited.add(name)
     return names | inherited
+
+
+@lru_cache(maxsize=4096)
+def _derived(text: bytes) -> tuple[tuple[bytes, list[bytes]], ...]:
+    """The classes of a module that have bases, with the names in these."""
+    return tuple((found[1], _NAME.findall(found[2])) for found in _INHERITS.finditer(text))
 
 
 @lru_cache(maxsize=4096)

@@ -114,14 +114,19 @@ class Search:
 
     # -- all modules --------------------------------------------------------------------------------
 
-    def imported(self, code: bytes, name: str = "") -> dict[str, bytes]:
+    def imported(self, code: bytes) -> dict[str, bytes]:
         """The texts, by path, of the modules that a program imports at once, and of what packages among them hand on.
 
         Of a package that is imported as a whole, or for a name that it may have by `import *`, that is all it imports.
-        With a `name` only what that may come from.
         """
+        return self._texts(imports_in(code))
+
+    def imported_as(self, name: str) -> dict[str, bytes]:
+        """The texts, by path, of the modules from which the file of this search may import a name."""
+        return self._texts(item for item in self.sources.imports(self.path, self.top) if item.binds(name))
+
+    def _texts(self, imports: Iterable[Import]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        imports = (item for item in imports_in(code) if not name or item.binds(name))
         for reached in dict.fromkeys(self._reached(imports, self.path)):
             path = self.sources.file_of(reached.base)
             is_package = path is not None and os.path.basename(path) == f"{PACKAGE}.py"

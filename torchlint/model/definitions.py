@@ -259,6 +259,11 @@ class Definitions:
         top = {name for node in self.tree.module.body if not isinstance(node, LOOPS) for name in _assigned_in(node)}
         return frozenset(name for name in top if bound[name] == 1)
 
+    @cached_property
+    def names_of_bases(self) -> set[str]:
+        """The last names of all that classes of the module derive from."""
+        return {base.rpartition(".")[2] for info in self.classes.values() for base in info.bases}
+
     def class_named(self, name: str) -> ClassInfo | None:
         """The class that a dotted name stands for: of this module, or of one that it imports."""
         found = self.defined(name)

@@ -95,6 +95,7 @@ class Imports:
     """By path each module that was asked for; None: it is followed."""
     _bytes: int = 0
     _by_base: dict[str, Definitions | None] = field(default_factory=dict)
+    _known: dict[tuple[Definitions, str], ClassInfo | FunctionInfo | None] = field(default_factory=dict)
 
     @property
     def parsed(self) -> Parsed:
@@ -144,6 +145,12 @@ class Imports:
 
     def defined(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
         """What a qualified name stands for in a module, through modules that hand it on."""
+        key = importer, qualified
+        if key not in self._known:
+            self._known[key] = self._look_up(qualified, importer)
+        return self._known[key]
+
+    def _look_up(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
         for _ in range(MAX_REEXPORTS):
             target = self.target(qualified, importer)
             if target is None or target.definitions is None or len(target.rest) != 1:
@@ -246,6 +253,8 @@ class Bases:
         return self.imports.visit
 
     def defined(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
+        if qualified.rpartition(".")[2] not in importer.names_of_bases:
+            return None
         found = self.imports.defined(qualified, importer)
         return found if isinstance(found, ClassInfo) else None
 

@@ -45,7 +45,7 @@ class Functions(Part):
         """Whether a call is followed into a function."""
         state = self.state
         within = state.statements < MAX_STATEMENTS and state.budget > 0
-        near = info.definitions is self.own or state.elsewhere < MAX_ELSEWHERE
+        near = info.definitions is self.own or (self.names.follows and state.elsewhere < MAX_ELSEWHERE)
         return within and near and self.may_nest(info)
 
     def may_nest(self, info: FunctionInfo) -> bool:

@@ -24,6 +24,11 @@ class Names(Part):
         self._run: set[Definitions] = set()
         """Modules whose statements were interpreted, or are being."""
 
+    @property
+    def follows(self) -> bool:
+        """Whether imports are followed, rather than only known by the bases of classes."""
+        return self._imports is not None
+
     def lookup(self, name: str, node: ast.AST | None = None) -> Value:
         """What a name stands for here: local, enclosing, global, imported, or unknown."""
         frame: Frame | None = self.state.frame
