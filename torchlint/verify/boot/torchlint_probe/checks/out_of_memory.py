@@ -87,7 +87,8 @@ class OutOfMemory(Check):
         records = [record for record in self.probe.timeline.records if "memory" in record]
         if len(records) <= 2 * _FROM:
             return "; it was there at once"
-        first, last = records[_FROM - 1], records[-1]
+        first = max(records[_FROM - 1 : _FROM + 1], key=_memory)  # of a process the system takes back some at times
+        last = min(records[-2:], key=_memory)
         numbers["grown"] = (last["memory"] - first["memory"]) / (last["step"] - first["step"])
         if last["memory"] < _GROWN * first["memory"]:
             return "; it had not grown from step to step: the step itself is too large"
@@ -96,6 +97,10 @@ class OutOfMemory(Check):
     def sightings(self) -> Iterator[Sighting]:
         if self._seen is not None:
             yield self._seen
+
+
+def _memory(record: dict[str, Any]) -> float:
+    return float(record["memory"])
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
