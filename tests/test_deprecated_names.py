@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torchlint import SourceFile, lint, select
-from torchlint.engine.examination import looking
+from torchlint.engine.looking import looking
 
 SELECTION = select(["deprecated-api"])
 

@@ -26,7 +26,7 @@ from tests.benchmarks import corpus
 from tests.golden import traces
 from torchlint import Rule, lint, select
 from torchlint.engine import registry
-from torchlint.engine.examination import looking
+from torchlint.engine.looking import looking
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.outputs.places import shown_place
 from torchlint.trace import trace

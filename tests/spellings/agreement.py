@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchlint.engine.diagnostics import Crashes
-from torchlint.engine.examination import looking
+from torchlint.engine.looking import looking
 from torchlint.engine.registry import Selection
 from torchlint.engine.run_rules import walk
 from torchlint.engine.suppressions import Suppressions

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.engine.fix_check import with_valid_fixes
 from torchlint.engine.following import imported_training
+from torchlint.engine.looking import looking
 from torchlint.engine.registry import (
     ENGINE_CHECKS,
     INTERNAL_ERROR,
@@ -24,8 +25,6 @@ from torchlint.files.notebook import Cell
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
 from torchlint.rule import Rule
-from torchlint.syntax.gc_pause import collector_paused
-from torchlint.syntax.spelling import with_plain_names
 
 if TYPE_CHECKING:
     from torchlint.files.first_party import Search
@@ -180,20 +179,6 @@ def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
     except (SyntaxProblem, SourceError) as problem:
         return problem
     return None
-
-
-def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> list[type[Rule]]:
-    """The rules that look at a file of these bytes: those that may fire.
-
-    What trains in a module that the file imports is `imported`.
-    """
-    data = with_plain_names(data)
-    if imported:
-        together = data + b"\n" + imported
-        return [rule for rule in rules if rule.may_fire(together)]
-    able = [rule for rule in rules if rule.may_fire(data)]
-    with collector_paused():
-        return [rule for rule in able if rule.is_worth_a_parse(data)]
 
 
 def unread_finding(path: str, problem: Unread) -> Finding:

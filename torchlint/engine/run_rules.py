@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchlint.engine.diagnostics import Crashes
+from torchlint.engine.looking import looking
 from torchlint.engine.registry import Selection
 from torchlint.engine.suppressions import Suppressions
 from torchlint.files.first_party import Search, beside
@@ -94,10 +95,9 @@ class _Walk:
 
         `main.py` calls a trainer, which has its loss from elsewhere.
         """
-        together = b"\n".join([self.source.code, *(module.tree.source.code for module in imports.followed())])
-        for rule in selection.rules:
-            if rule not in active and rule.may_fire(together):
-                yield rule
+        followed = b"\n".join(module.tree.source.code for module in imports.followed())
+        able = looking(selection.rules, self.source.code, followed) if followed else ()
+        yield from (rule for rule in able if rule not in active)
 
     def _imported_texts(self) -> Iterator[bytes]:
         yield from self.search.imported(self.source.code).values() if self.search is not None else ()

@@ -6,8 +6,8 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from torchlint.engine.examination import looking
 from torchlint.engine.following import Following, imported_training
+from torchlint.engine.looking import looking
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.model import Model
 from torchlint.model.definitions import FunctionInfo

@@ -82,10 +82,14 @@ class Attributes(Part):
         """What `__init__` stores in an attribute; None if that is not known."""
         owner, name = key
         info = class_of(owner)
-        stored = self.observations.stored.get(key)
-        if stored is None and info is not None and "__init__" in info.assigned.get(name, ()):
-            stored = self.observations.stored.get((self.classes.template(info), name))
-        return stored
+        if info is not None and "__init__" in info.assigned.get(name, ()):
+            return self._stored(owner, info, name)
+        return self.observations.stored.get(key)
+
+    def _stored(self, owner: Value, info: ClassInfo, name: str) -> Value | None:
+        """What `__init__` stores in an attribute of an object, or of any of its class."""
+        known = self.observations.stored
+        return known.get((owner, name)) or known.get((self.classes.template(info), name))
 
     def _member(self, owner: Value, info: ClassInfo, name: str) -> Value | None:
         """A method, or what `__init__` stores under the name."""
@@ -94,8 +98,7 @@ class Attributes(Part):
             if method.has_decorator("property") or method.has_decorator("cached_property"):
                 return None
             return self.state.shared_part(owner, name, lambda: self.functions.bound(method, owner))
-        known = self.observations.stored
-        stored = known.get((owner, name)) or known.get((self.classes.template(info), name))
+        stored = self._stored(owner, info, name)
         if stored is None:
             return None
         writers = info.assigned.get(name, set())

@@ -3,7 +3,7 @@
 Asks an error that ends the program whether an allocation has failed. Yes if it is PyTorch's error of a GPU that is out
 of memory, or the one of its allocator on a CPU. The bytes of parameters, gradients and the states of optimizers are
 counted, and those that the graphs have saved which the program holds at that moment, by the line that made them. It is
-said to have grown if memory is a quarter more than after the third step.
+said to have grown if memory after both of the last two steps is a quarter more than after the third and the fourth.
 
 Source: "My model reports out of memory" in PyTorch's FAQ; "CUDA semantics, memory management" in its documentation.
 """

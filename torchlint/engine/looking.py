@@ -1,0 +1,23 @@
+"""Which rules look at a file, by its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchlint.rule import Rule
+from torchlint.syntax.gc_pause import collector_paused
+from torchlint.syntax.spelling import with_plain_names
+
+
+def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> list[type[Rule]]:
+    """The rules that look at a file of these bytes: those that may fire.
+
+    What trains in a module that the file imports is `imported`.
+    """
+    data = with_plain_names(data)
+    if imported:
+        together = data + b"\n" + imported
+        return [rule for rule in rules if rule.may_fire(together)]
+    able = [rule for rule in rules if rule.may_fire(data)]
+    with collector_paused():
+        return [rule for rule in able if rule.is_worth_a_parse(data)]
