@@ -213,7 +213,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
 kept = []
 for step in range(20):
     optimizer.zero_grad()
-    loss = model(torch.randn(1000, 100)).mean()
+    loss = model(torch.randn(3000, 100)).mean()
     if {keeps}:
         kept.append(loss)
     loss.backward(retain_graph={keeps})
@@ -237,7 +237,7 @@ def test_an_account_of_memory_that_ran_out(
     numbers = account.verdict.numbers
     assert numbers["parameters"] == numbers["gradients"] == parameters
     assert 2 * parameters <= numbers["optimizer_state"] <= 2 * parameters + 100
-    graph = 4 * 1000 * 4000
+    graph = 4 * 3000 * 4000  # more than 32 MiB: the allocator gives it back at once
     assert numbers["graphs"] >= 10 * graph if keeps else numbers["graphs"] < 2 * graph
     assert numbers["grown"] > 0.9 * graph if keeps else numbers["grown"] < graph
     assert not [item.trouble for item in seen.evidence if item.trouble]

@@ -3,7 +3,8 @@
 Asks an error that ends the program whether an allocation has failed. Yes if it is PyTorch's error of a GPU that is out
 of memory, or the one of its allocator on a CPU. The bytes of parameters, gradients and the states of optimizers are
 counted, and those that the graphs have saved which the program holds at that moment, by the line that made them. It is
-said to have grown if memory after both of the last two steps is a quarter more than after the third and the fourth.
+said to have grown if memory after both of the last two steps is both a quarter and 128 MB more than after the third
+and the fourth: less, the heap of a process may keep without any of it being in use.
 
 Source: "My model reports out of memory" in PyTorch's FAQ; "CUDA semantics, memory management" in its documentation.
 """
@@ -29,6 +30,7 @@ _ON_CPU = ("DefaultCPUAllocator", "not enough memory")
 _LINES = 3
 _FROM = 3
 _GROWN = 1.25
+_OF_HEAP = 128_000_000
 _UNITS = ("bytes", "kB", "MB", "GB")
 
 
@@ -89,8 +91,9 @@ class OutOfMemory(Check):
             return "; it was there at once"
         first = max(records[_FROM - 1 : _FROM + 1], key=_memory)  # of a process the system takes back some at times
         last = min(records[-2:], key=_memory)
-        numbers["grown"] = (last["memory"] - first["memory"]) / (last["step"] - first["step"])
-        if last["memory"] < _GROWN * first["memory"]:
+        grown = last["memory"] - first["memory"]
+        numbers["grown"] = grown / (last["step"] - first["step"])
+        if last["memory"] < _GROWN * first["memory"] or grown < _OF_HEAP:
             return "; it had not grown from step to step: the step itself is too large"
         return f"; it had grown by {_size(numbers['grown'])} a step: something is kept"
 
