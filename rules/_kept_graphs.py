@@ -128,6 +128,7 @@ class KeptGraphs:
             or _is_reset_with_steps(keep.container, trace)
             or self._is_made_anew_with_steps(keep, loop, trace)
             or _is_replaced_once_full(keep, container, trace)
+            or _may_be_reset(keep, loop, trace)
         ):
             return None
         backward = self._backward_through(keep, loop, trace)
@@ -365,6 +366,17 @@ def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
     return any(
         {keep.how, other.how} == {"append", "slot"} and resolved(other.container) is container and apart(keep, other)
         for other in trace.of(Keep)
+    )
+
+
+def _may_be_reset(keep: Keep, loop: Loop | None, trace: Trace) -> bool:
+    """`meter.total += loss` beside `meter.update()`, of which nobody knows what it does to the total."""
+    owner = keep.name.rpartition(".")[0]
+    return bool(owner) and any(
+        isinstance(item, Unknown) and item.label == owner
+        for call in trace.of(Call)
+        if loop in call.loops
+        for item in call.value.parents
     )
 
 

@@ -129,7 +129,7 @@ class EvaluationWithGrad(Rule):
         if not self._useless[loop] or self._measures(loop, forward):
             return None
         site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
-        return UnusedGraphs(site, loop, evaluations[0], self._name(forward), self._grows(forward))
+        return UnusedGraphs(site, loop, evaluations[0], self._name(site, forward, evaluations[0]), self._grows(forward))
 
     @cached_property
     def _useless(self) -> dict[events.Loop, bool]:
@@ -241,8 +241,11 @@ class EvaluationWithGrad(Rule):
         is_known = isinstance(value, (values.Phi, values.Container))
         return is_known or self.model.tracking.tracked(value) is not values.Answer.NO
 
-    def _name(self, forward: module_modes.Pass) -> str:
-        call = self.model.tree.node(forward.site)
+    def _name(self, site: python_ast.Site, forward: module_modes.Pass, switch: events.ModeSwitch) -> str:
+        """How the function with the loop calls what passes: by what is called there, or was switched."""
+        call = self.model.tree.node(site)
+        if site != forward.site:
+            return values.resolved(switch.module).label
         return python_ast.dotted(call.func) if isinstance(call, ast.Call) else ""
 
     # -- report ---------------------------------------------------------------------------------------

@@ -90,6 +90,8 @@ class SchedulerNeverStepped(Rule):
     triggers = (triggers.SCHEDULER,)
 
     def ask(self) -> Iterator[NeverStepped]:
+        if self._sets_rates_by_hand():
+            return
         variables = _Variables(self.model.tree, self._is_local)
         for statement in self.model.tree.of_type(ast.Assign, ast.AnnAssign):
             variable, calls = _variable(statement), _scheduler_calls(statement.value)
@@ -140,6 +142,11 @@ class SchedulerNeverStepped(Rule):
         is_known = bool(calls) and len(values) == len(calls) and len(named) == (len(calls) + 1 if named else 0)
         return is_known and all(api.makes_scheduler(function.definitions.named(call.func)) for call in calls)
 
+    def _sets_rates_by_hand(self) -> bool:
+        """Whether the file sets a learning rate itself: `group["lr"] = rate`."""
+        stored = (item for item in self.model.tree.of_type(ast.Subscript) if isinstance(item.ctx, ast.Store))
+        return any(isinstance(item.slice, ast.Constant) and item.slice.value == "lr" for item in stored)
+
     def _is_switched_off(self, name: str) -> bool:
         """Whether a comment holds what steps a scheduler, or hands it on: somebody knows that nothing does."""
         switched_off = re.compile(rf"#.*(?:\b{name}\.step\b|[(,]\s*{name}\s*[,)])")
@@ -153,8 +160,10 @@ class SchedulerNeverStepped(Rule):
         return api.makes_scheduler(self.model.definitions.named(call.func))
 
     def _is_for_training(self, call: ast.Call) -> bool:
-        """Whether a scheduler's optimizer is for more than to be shown: something is called on it, or gets it."""
+        """Whether a scheduler changes a rate, and something is done with its optimizer but to show it."""
         optimizer = call.args[0] if call.args else None
+        if any(isinstance(item, ast.Lambda) and isinstance(item.body, ast.Constant) for item in call.args[1:]):
+            return False
         if not isinstance(optimizer, ast.Name):
             return True
         names = (item for item in self.model.tree.of_type(ast.Name) if item.id == optimizer.id)
