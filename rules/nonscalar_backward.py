@@ -169,8 +169,16 @@ class NonscalarBackward(Rule):
     def _keeps_rows(self, index: ast.expr) -> bool:
         """Whether an index is a range of rows, or a mask."""
         first = index.elts[0] if isinstance(index, ast.Tuple) and index.elts else index
+        if isinstance(first, ast.Slice):
+            return not self._is_single_row(first)
         is_key = isinstance(first, ast.Constant) and isinstance(first.value, str)
-        return is_key or isinstance(first, ast.Slice) or "mask" in self._code(first).lower()
+        return is_key or "mask" in self._code(first).lower()
+
+    def _is_single_row(self, rows: ast.Slice) -> bool:
+        """Whether a range is of one row: `[i : i + 1]`, `[:1]`, `[-1:]`."""
+        first = self._code(rows.lower) if rows.lower is not None else "0"
+        end = self._code(rows.upper) if rows.upper is not None else ""
+        return (first, end) in (("0", "1"), ("-1", "")) or end.replace(" ", "") == f"{first.replace(' ', '')}+1"
 
     def _has_rows(self, value: values.Value) -> bool:
         """Whether a value is what a loader yields, or a new tensor of more than one row."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.model import events
 from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
@@ -64,6 +65,7 @@ class SoftmaxArgmaxDim(Rule):
     code = "TL704"
     category = Category.CORRECTNESS
     preview = True
+    calls = frozenset({"softmax"})
     triggers = ((b"oftmax",), (b"torch",), (b"argmax", b"argmin", b"max", b"min", b"topk"))
 
     @classmethod
@@ -76,7 +78,9 @@ class SoftmaxArgmaxDim(Rule):
             name, of, chosen = self._choice(call)
             softmax = self._softmax(of) if of is not None and chosen is not None else None
             taken = self._dimension_of_softmax(softmax) if softmax is not None else None
-            if softmax is not None and taken is not None and chosen is not None and _surely_differ(taken, chosen):
+            if softmax is None or taken is None or chosen is None or taken == chosen:
+                continue
+            if (taken < 0) == (chosen < 0) or self._differ(softmax, taken, chosen):
                 yield OtherDimension(python_ast.site_of(call), python_ast.site_of(softmax), name, taken, chosen)
 
     def _choice(self, call: ast.Call) -> tuple[str, ast.expr | None, int | None]:
@@ -108,6 +112,17 @@ class SoftmaxArgmaxDim(Rule):
         is_known = owner is not None and bool(names.imported(owner, self.model.definitions))
         return _literal(call, 0) if is_method and not is_known else None
 
+    def _differ(self, softmax: ast.Call, first: int, second: int) -> bool:
+        """Whether two dimensions of what a softmax makes, counted from both ends, are others: it has so many."""
+        made = [
+            event.value
+            for trace in self.model.program.traces
+            for event in trace.of(events.Compute)
+            if event.site == python_ast.site_of(softmax)
+        ]
+        ranks = {item.rank for value in made for item in self.model.shapes.types_of(value)}
+        return bool(ranks) and all(rank is not None and first % rank != second % rank for rank in ranks)
+
     def report_OtherDimension(self, answer: OtherDimension) -> None:
         self.report(
             answer.site,
@@ -135,8 +150,3 @@ def _literal(call: ast.Call, position: int) -> int | None:
     if not isinstance(number, ast.Constant) or type(number.value) is not int:
         return None
     return -number.value if negative else number.value
-
-
-def _surely_differ(first: int, second: int) -> bool:
-    """Whether two dimensions are others, whatever the number of dimensions."""
-    return first != second and (first < 0) == (second < 0)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
 from torchlint.model.queries import losses
-
-from . import _written_sizes as written_sizes
 
 if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import TensorType
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
 """What makes a column on purpose: differences between all pairs are written so."""
+_MEAN_OF_DIFFERENCES = LazyPattern(rb"(?:pow|square|abs|\*\*)[^\n]*\bmean\b|\bmean\b[^\n]*(?:pow|square|abs|\*\*)")
+"""A line with a loss written by hand."""
 
 
 class BroadcastTarget(NamedTuple):
@@ -77,7 +78,7 @@ class TargetShapeBroadcast(Rule):
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
         return super().may_fire(data) and (
-            any(name.encode() in data for name in cls.calls) or written_sizes.may_not_fit(data)
+            any(name.encode() in data for name in cls.calls) or bool(_MEAN_OF_DIFFERENCES.search(data))
         )
 
     def ask(self) -> Iterator[BroadcastTarget]:
