@@ -64,8 +64,7 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
         return None
     modules = search.imported(code)
     texts = list(modules.values())
-    called = frozenset(_CALLED.findall(code))
-    names = {name for path, text in modules.items() for name in _names_that_train(called, text, search.of(path))}
+    names = {name for path, text in modules.items() for name in _names_that_train(code, text, search.of(path))}
     aliases = (pair for text in texts for pair in _aliases(text)) if names else ()
     names |= {alias for name, alias in aliases if name in names}
     if not any(name in code for name in names):
@@ -74,25 +73,28 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     return b"\n".join(texts) if not names.isdisjoint(mentioned) else None
 
 
-def _names_that_train(
-    wanted: frozenset[bytes], text: bytes, search: Search, depth: int = MAX_BASES
-) -> frozenset[bytes]:
+def _names_that_train(code: bytes, text: bytes, search: Search, depth: int = MAX_BASES) -> frozenset[bytes]:
     """The names of functions and classes of a module that go backward.
 
-    Of the classes that are wanted these are also those that inherit it from another module.
+    Of the classes that `code` calls these are also those that inherit it from another module.
     """
     names = _training_names(text)
     inherited = set[bytes]()
     for name, bases in _derived(text) if depth else ():
-        if name not in names and name in wanted:
+        if name not in names and _calls(code, name):
             for base in bases:
                 modules = search.imported_as(base.decode())
                 if any(
-                    base in _names_that_train(frozenset({base}), other, search.of(path), depth - 1)
+                    base in _names_that_train(base + b"()", other, search.of(path), depth - 1)
                     for path, other in modules.items()
                 ):
                     inherited.add(name)
     return names | inherited
+
+
+def _calls(code: bytes, name: bytes) -> bool:
+    """Whether something of a name is called."""
+    return name in code and re.search(rb"\b%s[ \t]*\(" % name, code) is not None
 
 
 @lru_cache(maxsize=4096)
