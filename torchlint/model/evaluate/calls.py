@@ -147,14 +147,19 @@ class Calls(Part):
         return first if first is not None else Plain(node)
 
     def _call_any(self, callee: Phi, arguments: Arguments, node: ast.Call) -> Value:
-        """One of several callees: where all are modules or all are functions of the program, else unknown."""
-        inputs = [item for item in inputs_of(callee) if not (isinstance(item, Plain) and item.is_none)]
-        alike = any(all(isinstance(item, kind) for item in inputs) for kind in (Module, Function))
-        if 0 < len(inputs) <= MAX_CALLEES and alike:
-            return self._call_each(inputs, arguments, node)
+        """One of several callees: where all are modules, functions or classes of the program, else unknown."""
+        callees = self.alternatives(callee)
+        alike = any(all(isinstance(item, kind) for item in callees) for kind in (Module, Function, Class))
+        if callees and alike:
+            return self.call_each(callees, arguments, node)
         return self._call_unknown(callee, arguments, node)
 
-    def _call_each(self, callees: list[Value], arguments: Arguments, node: ast.Call) -> Value:
+    def alternatives(self, value: Phi) -> list[Value]:
+        """What a value may be, but for None; empty where that is too much to be followed."""
+        found = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
+        return found if len(found) <= MAX_CALLEES else []
+
+    def call_each(self, callees: list[Value], arguments: Arguments, node: ast.Call) -> Value:
         """One callee or another runs: alternatives, like the arms of an `if`."""
         branch = Branch(site_of(node), [[] for _ in callees])
         results: list[Value] = []
@@ -196,6 +201,9 @@ class Calls(Part):
         if not isinstance(node.func, ast.Attribute):
             return False
         owner = resolved(first)
+        if isinstance(owner, Phi):
+            owners = self.alternatives(owner)
+            return bool(owners) and all(self._is_bystander(item, node) for item in owners)
         if is_kind(owner, Kind.ENGINE, Kind.SCALER, Kind.SCHEDULER):
             return True
         label = owner_label(owner)

@@ -10,6 +10,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.values import (
     Container,
     External,
+    Function,
     Instance,
     Kind,
     Module,
@@ -51,6 +52,8 @@ class Methods(Part):
                 return local
         if isinstance(receiver, Unknown) and receiver.origin == "super":
             return self._super_method(receiver, name, arguments, node)
+        if isinstance(receiver, Phi) and (methods := self._methods_of_each(receiver, name, node)):
+            return self.calls.call_each(methods, arguments, node)
         if is_kind(receiver, Kind.DISTRIBUTION):
             return self._of_distribution(receiver, name, arguments, node)
         for item in inputs_of(receiver):
@@ -86,6 +89,16 @@ class Methods(Part):
         if isinstance(receiver, Module) and isinstance(stored, Unknown):
             return self.modules.result(stored, arguments, node)
         return self.calls.call(stored, arguments, node)
+
+    def _methods_of_each(self, receiver: Phi, name: str, node: ast.Call) -> list[Value]:
+        """The methods of the objects of classes of the program, one of which a value is; empty where one has none."""
+        objects = self.calls.alternatives(receiver)
+        methods = [
+            self.attributes.lookup(item, name, node)
+            for item in objects
+            if isinstance(item, (Instance, Module)) and item.info is not None
+        ]
+        return methods if len(methods) == len(objects) and all(isinstance(item, Function) for item in methods) else []
 
     def _super_method(self, receiver: Unknown, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """`super().method(...)`: of a base in this module, else unknown, and handed the object."""
