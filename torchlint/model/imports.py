@@ -166,11 +166,15 @@ class Imports:
         return None
 
     def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
-        """What a name is that `from module import *` binds, qualified; None if it does not bind it."""
+        """What a name is that `from module import *` binds, qualified, as the module has it; None if it binds none."""
         target = self.target(module, importer)
         if name.startswith("_") or target is None or target.definitions is None or target.rest:
             return None
-        return f"{module}.{name}" if target.definitions.binds(name) else None
+        if not target.definitions.binds(name):
+            return None
+        handed_on = target.definitions.imports.get(name, "")
+        is_of_a_package = handed_on and handed_on[0] != "." and self.target(handed_on, target.definitions) is None
+        return handed_on if is_of_a_package else f"{module}.{name}"
 
     @property
     def visit(self) -> Visit:
