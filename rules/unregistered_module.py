@@ -20,10 +20,11 @@ _COUNTING = frozenset("len enumerate zip range reversed print iter list tuple so
 _OWN_WAY = "parameters named_parameters modules named_modules state_dict _apply to cuda __setattr__".split()
 """Methods by which a class sees to its parameters itself."""
 _MADE = rb"(?:[\w.\x80-\xff]*\b_*[A-Z]\w*\s*\(|\((?=[^\n]{0,200}\b(?:torch|nn)\b))"
-_FILLED = LazyPattern(
-    rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*[\[{(]\s*(\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?" + _MADE
-)
+_FIRST = rb"self\s*\.\s*\w+\s*(?::[^=\n]+)?=\s*[\[{(]\s*(?:\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?"
+_FILLED = LazyPattern(_FIRST + _MADE)
 """A container of what looks like a call of a class becomes an attribute."""
+_FILLED_BY = LazyPattern(_FIRST + rb"(\w+)\s*\(")
+"""One of what something else makes: a function of the file?"""
 _ADDED = LazyPattern(rb"append\s*\(\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]*\]\s*=\s*" + _MADE)
 _EMPTY = LazyPattern(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*(\[\s*\]|\{\s*\}|list\s*\(\s*\)|dict\s*\(\s*\))")
 _LOCAL = LazyPattern(rb"(?m)^[ \t]+(\w+)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()")
@@ -103,8 +104,9 @@ class UnregisteredModule(Rule):
         data = prefilter.plain(data)
         if prefilter.renames_classes(data) or _FILLED.search(data) or (_EMPTY.search(data) and _ADDED.search(data)):
             return True
-        is_called = not _names(_CALLED, data).isdisjoint(_names(_DEFINED, data))
-        if is_called and _RETURNED.search(data):
+        defined = _names(_DEFINED, data)
+        is_called = not _names(_CALLED, data).isdisjoint(defined)
+        if (is_called and _RETURNED.search(data)) or not _names(_FILLED_BY, data).isdisjoint(defined):
             return True
         kept = _names(_KEPT, data) | (_names(_RETURNED_NAME, data) if is_called else set())
         return bool(kept) and _ADDED.search(data) is not None and not kept.isdisjoint(_names(_LOCAL, data))
