@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.model import definitions, events
 from torchlint.pytorch import api, triggers
-from torchlint.syntax.python_ast import FUNCTIONS, SCOPES, called_name, dotted, is_literal, site_of, walk
+from torchlint.syntax.python_ast import FUNCTIONS, SCOPES, arguments, called_name, dotted, is_literal, site_of, walk
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import PythonTree, Site
@@ -123,13 +123,15 @@ class SchedulerNeverStepped(Rule):
                 yield variable
 
     def _step_beside(self, statement: ast.Assign) -> events.Step | None:
-        """A step of an optimizer that a function hands over with a scheduler, in the function that gets both."""
+        """A step of an optimizer that a function hands over with a scheduler: in the one that gets both, or in what
+        gets the optimizer from there."""
         target, around = statement.targets[0], self.model.definitions.function_around(statement)
         names = {dotted(item) for item in target.elts} if isinstance(target, ast.Tuple) else set()
         for trace in self.model.program.traces if around is not None else ():
             for step in trace.of(events.Step):
-                node = self.model.tree.own_node(step.site)
-                if step.name in names and node and self.model.definitions.function_around(node) is around:
+                nodes = (self.model.tree.own_node(site) for site in (*step.calls, step.site))
+                own = (node for node in nodes if node and self.model.definitions.function_around(node) is around)
+                if any(step.name in names or not names.isdisjoint(_given(node)) for node in own):
                     return step
         return None
 
@@ -282,3 +284,8 @@ def _is_prepared(statement: ast.AST | None, name: str) -> bool:
     handed = [item for item in statement.value.args if isinstance(item, ast.Name)]
     is_through = all(any(item.id == name for item in items) for items in (returned, handed))
     return is_through and isinstance(statement.value.func, ast.Attribute) and statement.value.func.attr == "prepare"
+
+
+def _given(node: ast.AST) -> set[str]:
+    """The names that a call is given."""
+    return {dotted(item) for item in arguments(node)} if isinstance(node, ast.Call) else set()
