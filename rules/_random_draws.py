@@ -1,0 +1,203 @@
+"""Draws from the global generators of random numbers, and the statements of a script that surely run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, defaults_of
+from torchlint.model.queries import names
+from torchlint.pytorch import stateful_modules
+from torchlint.syntax.python_ast import LOOPS, arguments, called_name, dotted, is_literal
+
+_PYTHON = frozenset(
+    (
+        "random randint randrange choice choices sample shuffle uniform gauss normalvariate triangular betavariate "
+        "expovariate gammavariate lognormvariate paretovariate vonmisesvariate weibullvariate getrandbits randbytes"
+    ).split()
+)
+_NUMPY = frozenset(
+    (
+        "beta binomial bytes chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric laplace "
+        "logistic lognormal logseries multinomial multivariate_normal negative_binomial noncentral_chisquare "
+        "noncentral_f normal pareto permutation poisson power rand randint randn random random_integers random_sample "
+        "ranf rayleigh sample shuffle standard_cauchy standard_exponential standard_gamma standard_normal standard_t "
+        "triangular uniform vonmises wald weibull zipf"
+    ).split()
+)
+_TORCH = frozenset(
+    (
+        "torch.rand torch.randn torch.randint torch.randperm torch.rand_like torch.randn_like torch.randint_like "
+        "torch.normal torch.bernoulli torch.multinomial torch.poisson torch.utils.data.random_split "
+        "torch.utils.data.RandomSampler torch.utils.data.WeightedRandomSampler torch.utils.data.SubsetRandomSampler "
+        "torch.nn.init.uniform_ torch.nn.init.normal_ torch.nn.init.trunc_normal_ torch.nn.init.xavier_uniform_ "
+        "torch.nn.init.xavier_normal_ torch.nn.init.kaiming_uniform_ torch.nn.init.kaiming_normal_ "
+        "torch.nn.init.orthogonal_ torch.nn.init.sparse_"
+    ).split()
+)
+_WEIGHTS = stateful_modules.WEIGHTED - {"PReLU"}
+"""Layers of `torch.nn` that draw their weights."""
+_IN_PLACE = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
+_BEFORE_GENERATOR = {
+    "torch.utils.data.random_split": 2,
+    "torch.utils.data.RandomSampler": 3,
+    "torch.utils.data.WeightedRandomSampler": 3,
+    "torch.utils.data.SubsetRandomSampler": 1,
+}
+"""How many arguments come before a generator of one's own."""
+_LOADS = LazyPattern(r"load_state_dict|from_pretrained|load_from_checkpoint|load_weights|load_model")
+_MEANT = LazyPattern(
+    r"seed|port\b|port_|uuid|suffix|salt|dummy|example_input|sleep|export|trace|summary|profile|flops|macs|add_graph"
+    r"|benchmark|warm|run_?name|_id\b"
+)
+"""Where drawn numbers go if they are meant to differ, or do not matter: to a seed, a port, the trace of a model."""
+_REPEATS = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_STARTS = frozenset(("spawn", "run", "Fire", "start_processes"))
+"""Functions that call the one that they are given first."""
+
+
+class Draws:
+    """What a script draws from the global generators, by the text of the program."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._tree = definitions.tree
+        self._loads_weights = bool(_LOADS.search(self._tree.source.text))
+
+    def generator(self, call: ast.Call) -> str | None:
+        """The global generator that a call surely draws from, for something whose numbers matter."""
+        name = names.imported(call.func, self._definitions)
+        module, _, last = name.rpartition(".")
+        if module == "random" and last in _PYTHON:
+            found = "random"
+        elif module == "numpy.random" and last in _NUMPY:
+            found = "numpy.random"
+        elif self._is_of_torch(call, name):
+            found = "torch"
+        else:
+            return None
+        return None if self._may_be_any_number(call) or self._is_switched_off(call) else found
+
+    def _is_of_torch(self, call: ast.Call, name: str) -> bool:
+        options = {item.arg: item.value for item in call.keywords}
+        if None in options or len(call.args) > _BEFORE_GENERATOR.get(name, len(call.args)):
+            return False
+        if not is_literal(options.get("generator", ast.Constant(None)), None):
+            return False
+        module, _, last = name.rpartition(".")
+        if module == "torch.nn":
+            return last in _WEIGHTS and not self._loads_weights
+        if name == "torch.utils.data.DataLoader":
+            return is_literal(options.get("shuffle", ast.Constant(None)), True)
+        is_method = isinstance(call.func, ast.Attribute) and not name and call.func.attr in _IN_PLACE
+        return name in _TORCH or is_method
+
+    def _may_be_any_number(self, call: ast.Call) -> bool:
+        """Whether what is drawn is meant to be another one in each run, or only has the right shape."""
+        for node in self._tree.ancestors(call):
+            words = []
+            if isinstance(node, ast.Call):
+                words = [called_name(node), *(str(item.value) for item in node.args if isinstance(item, ast.Constant))]
+            elif isinstance(node, ast.keyword):
+                words = [node.arg or ""]
+            elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                words = [dotted(target) for target in targets]
+            if any(_MEANT.search(word.lower()) for word in words):
+                return True
+            if isinstance(node, ast.stmt):
+                return False
+        return False
+
+    def _is_switched_off(self, call: ast.Call) -> bool:
+        """Whether a call is under a flag of its function that is off by default, and that nobody names."""
+        function = self._definitions.function_around(call)
+        defaults = defaults_of(function.node) if function is not None else {}
+        off = {name for name, value in defaults.items() if is_literal(value, False) or is_literal(value, None)}
+        for node in self._tree.ancestors(call):
+            if function is None or node is function.node:
+                return False
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id in off - self._named:
+                return True
+        return False
+
+    @cached_property
+    def _named(self) -> set[str]:
+        """The parameters that calls name."""
+        return {str(item.arg) for item in self._tree.of_type(ast.keyword)}
+
+
+class Reached:
+    """What runs when a script does: the statements of the module, and functions and methods that are called there."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._made: set[ClassInfo] = set()
+        self._methods: set[str] = set()
+        """Names that are called as methods of something that is not known."""
+        self.scopes: dict[ast.AST, None] = {definitions.tree.module: None}
+        self.calls: list[ast.Call] = []
+        self._follow()
+        self.calls.sort(key=lambda call: (call.lineno, call.col_offset))
+
+    def _follow(self) -> None:
+        pending = list(self.scopes)
+        while pending:
+            for node in names.own_nodes(pending.pop()):
+                if isinstance(node, ast.Call):
+                    self.calls.append(node)
+                    pending += self._new(self._called(node))
+            if not pending:
+                pending += self._new(self._called_methods())
+
+    def _new(self, functions: Iterator[FunctionInfo]) -> list[ast.AST]:
+        own: list[ast.AST] = [item.node for item in functions if item.definitions is self._definitions]
+        new = [node for node in dict.fromkeys(own) if node not in self.scopes]
+        self.scopes.update(dict.fromkeys(new))
+        return new
+
+    def _called(self, call: ast.Call) -> Iterator[FunctionInfo]:
+        started = call.args[:1] if called_name(call) in _STARTS else []
+        for expression in (call.func, *started):
+            function = names.function(expression, self._definitions)
+            if function is not None:
+                yield function
+        info = self._definitions.class_names.get(dotted(call.func)) if isinstance(call.func, ast.Name) else None
+        if info is not None:
+            self._made.add(info)
+            yield from (item for name in ("__init__", "__post_init__") if (item := info.method(name)) is not None)
+        elif isinstance(call.func, ast.Attribute) and not names.imported(call.func, self._definitions):
+            self._methods.add(call.func.attr)
+
+    def _called_methods(self) -> Iterator[FunctionInfo]:
+        for info in self._made:
+            for name in self._methods:
+                method = info.method(name)
+                if method is not None:
+                    yield method
+
+    def is_repeated(self, call: ast.Call) -> bool:
+        """Whether a call stands in a loop, or the function that it is in is called in one."""
+        pending: list[ast.AST] = [call]
+        seen: set[FunctionInfo] = set()
+        while pending:
+            node = pending.pop()
+            for item in self._definitions.tree.ancestors(node):
+                if isinstance(item, _REPEATS):
+                    return True
+                if item in self._definitions.functions:
+                    break
+            function = self._definitions.function_around(node)
+            if function is not None and function not in seen:
+                seen.add(function)
+                name = function.owner.name if function.owner and function.name == "__init__" else function.name
+                pending += [other for other in self.calls if called_name(other) == name]
+        return False
+
+
+def given_names(call: ast.Call) -> list[str]:
+    """The names of a call's parameters, as far as they are written, and of what they are given."""
+    keywords = [item.arg for item in call.keywords if item.arg is not None]
+    return keywords + [dotted(item) for item in arguments(call) if isinstance(item, (ast.Name, ast.Attribute))]
