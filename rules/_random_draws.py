@@ -9,44 +9,11 @@ from functools import cached_property
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, defaults_of
 from torchlint.model.queries import names
-from torchlint.pytorch import stateful_modules
+from torchlint.pytorch import randomness, stateful_modules
 from torchlint.syntax.python_ast import LOOPS, arguments, called_name, dotted, is_literal
 
-_PYTHON = frozenset(
-    (
-        "random randint randrange choice choices sample shuffle uniform gauss normalvariate triangular betavariate "
-        "expovariate gammavariate lognormvariate paretovariate vonmisesvariate weibullvariate getrandbits randbytes"
-    ).split()
-)
-_NUMPY = frozenset(
-    (
-        "beta binomial bytes chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric laplace "
-        "logistic lognormal logseries multinomial multivariate_normal negative_binomial noncentral_chisquare "
-        "noncentral_f normal pareto permutation poisson power rand randint randn random random_integers random_sample "
-        "ranf rayleigh sample shuffle standard_cauchy standard_exponential standard_gamma standard_normal standard_t "
-        "triangular uniform vonmises wald weibull zipf"
-    ).split()
-)
-_TORCH = frozenset(
-    (
-        "torch.rand torch.randn torch.randint torch.randperm torch.rand_like torch.randn_like torch.randint_like "
-        "torch.normal torch.bernoulli torch.multinomial torch.poisson torch.utils.data.random_split "
-        "torch.utils.data.RandomSampler torch.utils.data.WeightedRandomSampler torch.utils.data.SubsetRandomSampler "
-        "torch.nn.init.uniform_ torch.nn.init.normal_ torch.nn.init.trunc_normal_ torch.nn.init.xavier_uniform_ "
-        "torch.nn.init.xavier_normal_ torch.nn.init.kaiming_uniform_ torch.nn.init.kaiming_normal_ "
-        "torch.nn.init.orthogonal_ torch.nn.init.sparse_"
-    ).split()
-)
 _WEIGHTS = stateful_modules.WEIGHTED - {"PReLU"}
 """Layers of `torch.nn` that draw their weights."""
-_IN_PLACE = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
-_BEFORE_GENERATOR = {
-    "torch.utils.data.random_split": 2,
-    "torch.utils.data.RandomSampler": 3,
-    "torch.utils.data.WeightedRandomSampler": 3,
-    "torch.utils.data.SubsetRandomSampler": 1,
-}
-"""How many arguments come before a generator of one's own."""
 _LOADS = LazyPattern(r"load_state_dict|from_pretrained|load_from_checkpoint|load_weights|load_model")
 _MEANT = LazyPattern(
     r"seed|port\b|port_|uuid|suffix|salt|dummy|example_input|sleep|export|trace|summary|profile|flops|macs|add_graph"
@@ -70,9 +37,9 @@ class Draws:
         """The global generator that a call surely draws from, for something whose numbers matter."""
         name = names.imported(call.func, self._definitions)
         module, _, last = name.rpartition(".")
-        if module == "random" and last in _PYTHON:
+        if module == "random" and last in randomness.DRAWING_FROM_PYTHON:
             found = "random"
-        elif module == "numpy.random" and last in _NUMPY:
+        elif module == "numpy.random" and last in randomness.DRAWING_FROM_NUMPY:
             found = "numpy.random"
         elif self._is_of_torch(call, name):
             found = "torch"
@@ -82,7 +49,7 @@ class Draws:
 
     def _is_of_torch(self, call: ast.Call, name: str) -> bool:
         options = {item.arg: item.value for item in call.keywords}
-        if None in options or len(call.args) > _BEFORE_GENERATOR.get(name, len(call.args)):
+        if None in options or len(call.args) > randomness.BEFORE_GENERATOR.get(name, len(call.args)):
             return False
         if not is_literal(options.get("generator", ast.Constant(None)), None):
             return False
@@ -91,8 +58,8 @@ class Draws:
             return last in _WEIGHTS and not self._loads_weights
         if name == "torch.utils.data.DataLoader":
             return is_literal(options.get("shuffle", ast.Constant(None)), True)
-        is_method = isinstance(call.func, ast.Attribute) and not name and call.func.attr in _IN_PLACE
-        return name in _TORCH or is_method
+        is_method = isinstance(call.func, ast.Attribute) and not name and call.func.attr in randomness.DRAWING_IN_PLACE
+        return name in randomness.DRAWING_FROM_TORCH or is_method
 
     def _may_be_any_number(self, call: ast.Call) -> bool:
         """Whether what is drawn is meant to be another one in each run, or only has the right shape."""

@@ -1,4 +1,7 @@
-"""Random number generators of Python, numpy and PyTorch: what seeds them, and what makes one."""
+"""Random number generators of Python, numpy and PyTorch: what seeds them, makes one, or draws from them.
+
+Sources: the documentation of `random`, `numpy.random` (legacy generation), `torch.random` and `torch.utils.data`.
+"""
 
 from __future__ import annotations
 
@@ -15,3 +18,40 @@ GENERATORS = frozenset(
     ("random.Random numpy.random.default_rng numpy.random.RandomState numpy.random.Generator torch.Generator").split()
 )
 """What makes a generator of its own."""
+DRAWING_FROM_PYTHON = frozenset(
+    (
+        "random randint randrange choice choices sample shuffle uniform gauss normalvariate triangular betavariate "
+        "expovariate gammavariate lognormvariate paretovariate vonmisesvariate weibullvariate getrandbits randbytes"
+    ).split()
+)
+"""Functions of `random` that draw from its global generator."""
+DRAWING_FROM_NUMPY = frozenset(
+    (
+        "beta binomial bytes chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric laplace "
+        "logistic lognormal logseries multinomial multivariate_normal negative_binomial noncentral_chisquare "
+        "noncentral_f normal pareto permutation poisson power rand randint randn random random_integers random_sample "
+        "ranf rayleigh sample shuffle standard_cauchy standard_exponential standard_gamma standard_normal standard_t "
+        "triangular uniform vonmises wald weibull zipf"
+    ).split()
+)
+"""Functions of `numpy.random` that draw from its global generator."""
+DRAWING_FROM_TORCH = frozenset(
+    (
+        "torch.rand torch.randn torch.randint torch.randperm torch.rand_like torch.randn_like torch.randint_like "
+        "torch.normal torch.bernoulli torch.multinomial torch.poisson torch.utils.data.random_split "
+        "torch.utils.data.RandomSampler torch.utils.data.WeightedRandomSampler torch.utils.data.SubsetRandomSampler "
+        "torch.nn.init.uniform_ torch.nn.init.normal_ torch.nn.init.trunc_normal_ torch.nn.init.xavier_uniform_ "
+        "torch.nn.init.xavier_normal_ torch.nn.init.kaiming_uniform_ torch.nn.init.kaiming_normal_ "
+        "torch.nn.init.orthogonal_ torch.nn.init.sparse_"
+    ).split()
+)
+"""Functions and samplers that draw from PyTorch's global generator, unless they are given another one."""
+DRAWING_IN_PLACE = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
+"""Methods of tensors that draw from it."""
+BEFORE_GENERATOR = {
+    "torch.utils.data.random_split": 2,
+    "torch.utils.data.RandomSampler": 3,
+    "torch.utils.data.WeightedRandomSampler": 3,
+    "torch.utils.data.SubsetRandomSampler": 1,
+}
+"""How many arguments come before a generator of one's own."""
