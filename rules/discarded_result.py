@@ -211,7 +211,7 @@ class DiscardedResult(Rule):
         if statement not in body:
             return False
         following = body[body.index(statement) + 1 :]
-        if not tree.source.path.endswith(".ipynb"):
+        if not tree.source.is_notebook:
             lines = tree.source.text.splitlines()
             return any(map(_CELL.match, lines[statement.lineno : following[0].lineno] if following else lines))
         cells = [tree.source.cell(item.lineno) for item in (statement, *following[:1]) if isinstance(item, ast.stmt)]

@@ -114,7 +114,7 @@ class IncompleteSeeding(Rule):
             yield Incomplete(python_ast.site_of(seedings[0]), seeded, missing)
 
     def _is_script(self) -> bool:
-        if self.model.tree.source.path.endswith(".ipynb"):
+        if self.model.tree.source.is_notebook:
             return True
         statements = self.model.tree.module.body
         return any(isinstance(item, ast.If) and python_ast.is_main_guard(item.test) for item in statements)

@@ -252,7 +252,7 @@ class Definitions:
     @cached_property
     def constants(self) -> frozenset[str]:
         """Names that the module binds once, at its top level; cells of a notebook may be run again with others."""
-        if self.tree.source.path.endswith(".ipynb"):
+        if self.tree.source.is_notebook:
             return frozenset()
         bound = Counter(name for node in self.tree.of_type(*_ASSIGNING) for name in _assigned_in(node))
         bound.update(name for node in self.tree.of_type(ast.Global) for name in node.names)
