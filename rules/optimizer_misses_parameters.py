@@ -12,7 +12,7 @@ from torchlint import Category, Rule, prefilter
 from torchlint.model import events, lineage, module_values, program, values
 from torchlint.model.queries import moved_modules
 from torchlint.pytorch import triggers
-from torchlint.syntax.python_ast import Site, dotted
+from torchlint.syntax.python_ast import Site, dotted, walk
 
 
 class ReplacedModule(NamedTuple):
@@ -108,7 +108,7 @@ class OptimizerMissesParameters(Rule):
         new = [(module, module, self._target(module), False) for module in called]
         for (owner, name), value in trace.heap.items():
             target = self._target(value)
-            if owner in called and target.endswith(f".{name}") and _had(owner, name) and not _wraps(value, owner, name):
+            if owner in called and target.endswith(f".{name}") and _has(owner, name) and not _wraps(value, owner, name):
                 new.append((values.resolved(value), owner, target, True))
         for module, whole, name, is_part in new:
             is_later = isinstance(module, values.Module) and optimizer.order < module.order < step.order
@@ -239,10 +239,15 @@ def _before(trace: program.Trace, step: events.Step) -> Iterator[events.Backward
             yield backward
 
 
-def _had(owner: values.Value, name: str) -> bool:
-    """Whether an object has had an attribute before: its class stores it, or is not of this file."""
+def _has(owner: values.Value, name: str) -> bool:
+    """Whether an object surely uses an attribute: its class stores it, or reads it in `forward`, or is not known."""
     info = values.class_of(owner)
-    return info is None or "__init__" in info.assigned.get(name, ())
+    if info is None or "__init__" in info.assigned.get(name, ()):
+        return True
+    forward = info.method("forward")
+    if forward is None or not forward.parameters or "forward" in info.assigned.get(name, ()):
+        return False
+    return f"{forward.parameters[0]}.{name}" in {dotted(node) for node in walk(forward.node)}
 
 
 def _wraps(value: values.Value, owner: values.Value, name: str) -> bool:

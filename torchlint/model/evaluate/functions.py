@@ -129,12 +129,13 @@ class Functions(Part):
     def _bind_parameters(self, frame: Frame, function: Function, arguments: Arguments) -> None:
         info = function.info
         names = list(info.parameters)
+        by_position = len(names) - len(info.node.args.kwonlyargs)
         positional = list(arguments.positional)
         if info.is_method and function.receiver is not None:
             positional.insert(0, function.receiver)
         defaults = defaults_of(info.node)
         for index, name in enumerate(names):
-            if index < len(positional):
+            if index < min(by_position, len(positional)):
                 frame.locals[name] = positional[index]
             elif name in arguments.keywords:
                 frame.locals[name] = arguments.keywords[name]
@@ -144,7 +145,7 @@ class Functions(Part):
                 frame.locals[name] = self.state.stamp(Unknown(info.node, "parameter", tuple(arguments.starred), name))
         rest_of, options_of = info.node.args.vararg, info.node.args.kwarg
         if rest_of is not None:
-            rest = Container(info.node, "tuple", (*positional[len(names) :], *arguments.starred))
+            rest = Container(info.node, "tuple", (*positional[by_position:], *arguments.starred))
             frame.locals[rest_of.arg] = self.state.stamp(rest)
         if options_of is not None:
             options = self.state.stamp(Container(info.node, "dict", tuple(arguments.starred)))
