@@ -11,8 +11,9 @@ from torchlint import Model
 from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.model.events import Backward, Step
 from torchlint.model.lineage import ancestry
+from torchlint.model.module_values import has_parameters
 from torchlint.model.program import Trace
-from torchlint.model.values import Container, Module, Optimizer, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Container, Module, Optimizer, Phi, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, dotted, elsewhere_of, is_literal, site_of
@@ -92,7 +93,10 @@ class UntrainedParts:
 
     def _untrained(self, name: str, part: Value, inside: set[Value], step: Step) -> UntrainedPart | None:
         """Whether a part is used in what a `forward` returns, and each mention of it is without gradients."""
-        uses = [item for item in inside if isinstance(item, Tensor) and part in map(resolved, item.parents)]
+        either = set(inputs_of(part))
+        uses = [
+            item for item in inside if isinstance(item, Tensor) and not either.isdisjoint(map(resolved, item.parents))
+        ]
         if not uses or any(use.mode is not api.GradMode.OFF or use.site is None for use in uses):
             return None
         if any(map(says_what_requires_grad, self._files)) or not all(map(self._teaches_nothing, self._mentions(name))):
@@ -106,10 +110,12 @@ class UntrainedParts:
         stands_still = naming.STANDING_STILL.search(name) or any(
             word in tree.source.code for tree in self._files for word in _FROM_A_FILE
         )
-        return not stands_still and self._is_new(part)
+        return not stands_still and has_parameters(part) and self._is_new(part)
 
     def _is_new(self, part: Value) -> bool:
         """Whether a module or parameter begins with random weights."""
+        if isinstance(part, Phi):
+            return all(map(self._is_new, inputs_of(part)))
         if isinstance(part, Tensor):
             return part.leaf
         if not isinstance(part, Module):

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
-from torchlint.pytorch import naming, triggers
+from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
 
@@ -120,12 +120,14 @@ class AnomalyDetectionLeftOn(Rule):
         return bool(inside) and not any(backward.loops for backward in inside)
 
     def _trains(self) -> bool:
-        return any(
-            isinstance(event, (events.Backward, events.Step))
-            or (isinstance(event, events.Fresh) and isinstance(event.value, values.Optimizer))
-            for trace in self.model.program.traces
-            for event in trace.events
-        )
+        """Whether something goes backward or steps, or an optimizer is made where models do not only run without
+        gradients."""
+        traces = self.model.program.traces
+        if any(trace.of_kinds(events.Backward, events.Step) for trace in traces):
+            return True
+        made = (event.value for trace in traces for event in trace.of(events.Fresh))
+        modes = {event.value.mode for trace in traces for event, _ in self.model.module_modes.passes(trace)}
+        return modes != {api.GradMode.OFF} and any(isinstance(item, values.Optimizer) for item in made)
 
     def _in_test(self, node: ast.AST) -> bool:
         function = self.model.definitions.method_around(node)

@@ -135,9 +135,25 @@ class DropoutIgnoresMode(Rule):
         if any(_MODE.search(name) for name in names):
             return True
         owner = method.owner
-        if owner is not None and {"train", "eval"} & owner.methods.keys():
+        if owner is not None and ({"train", "eval"} & owner.methods.keys() or self._is_off(rate, owner)):
             return True
         return any(isinstance(node, ast.Name) and node.id in self._bound_in(method) for node in ast.walk(rate))
+
+    def _is_off(self, rate: ast.expr, owner: definitions.ClassInfo) -> bool:
+        """`self.p`, where `__init__` is given a `p` which is 0 by default, and no call names it."""
+        init = owner.method("__init__")
+        if init is None or not isinstance(rate, ast.Attribute):
+            return False
+        stored = [
+            node.value
+            for node in python_ast.walk(init.node)
+            if isinstance(node, ast.Assign)
+            and any(python_ast.dotted(item) == python_ast.dotted(rate) for item in node.targets)
+        ]
+        name = python_ast.dotted(stored[0]) if len(stored) == 1 else ""
+        default = definitions.defaults_of(init.node).get(name)
+        is_zero = isinstance(default, ast.Constant) and not default.value
+        return is_zero and not any(item.arg == name for item in self.model.tree.of_type(ast.keyword))
 
     def _bound_in(self, method: definitions.FunctionInfo) -> set[str]:
         """The names that a method binds, but for its own object: what they are may depend on the mode."""

@@ -100,10 +100,24 @@ class EmptyCacheInLoop(Rule):
             if self.model.program.tests(trace):
                 continue
             for event in trace.of(events.EmptyCache):
+                if self._is_optional(event):
+                    continue
                 loops = events.repeating(event.loops)
                 emptied = self._in_loop(trace, event, loops[-1]) if loops else self._per_batch(trace, event)
                 if emptied is not None:
                     yield emptied
+
+    def _is_optional(self, event: events.EmptyCache) -> bool:
+        """Whether a parameter decides that is off by default: who asks for it saves memory on purpose."""
+        for branch, arm in event.path:
+            node = self.model.tree.own_node(branch.site) if isinstance(branch, events.Branch) else None
+            if isinstance(node, ast.If) and arm == 0:
+                function = self.model.definitions.function_around(node)
+                defaults = definitions.defaults_of(function.node) if function is not None else {}
+                off = {name for name, value in defaults.items() if isinstance(value, ast.Constant) and not value.value}
+                if not off.isdisjoint(python_ast.names_read(node.test)):
+                    return True
+        return False
 
     def _in_loop(self, trace: program.Trace, event: events.EmptyCache, loop: events.Loop) -> CacheEmptied | None:
         if events.handlers(event.path[len(loop.path) :]):

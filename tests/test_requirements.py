@@ -46,6 +46,11 @@ def test_a_project_says_so(project: Path, text: str) -> None:
     assert asked(project) == NEWER
 
 
+def test_a_list_that_conda_wrote_names_builds(project: Path) -> None:
+    (project / "requirements.txt").write_text("numpy=1.24=py311_0\ntorch=2.0.1=pypi_0\n")
+    assert asked(project) == Releases((2, 0), (2, 0))
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -129,6 +129,10 @@ REMOVALS = (
 """What raises, or does nothing."""
 
 _MODELS = "torchvision.models"
+_MODULES_OF_CLASSIFIERS = tuple(
+    f".{name}" for name in "alexnet convnext densenet efficientnet googlenet inception mnasnet mobilenet mobilenetv2 "
+    "mobilenetv3 regnet resnet shufflenetv2 squeezenet swin_transformer vgg vision_transformer".split()
+)  # fmt: skip
 _PRETRAINED = (("False", "weights", "None"), ("True", "weights", '"IMAGENET1K_V1"'))
 
 
@@ -226,7 +230,7 @@ DEPRECATIONS = (
     Change("LRScheduler.step", _WARNS, "step()", (1, 4), keyword="epoch"),
     Change("LRScheduler.get_lr", _WARNS, "get_last_lr()", (1, 4), (1, 4)),
     # -- torchvision --------------------------------------------------------------------------------------
-    _of_models("", "pretrained", "weights", *_PRETRAINED),
+    *(_of_models(module, "pretrained", "weights", *_PRETRAINED) for module in ("", *_MODULES_OF_CLASSIFIERS)),
     *(_of_models(module, "pretrained", "weights", _PRETRAINED[0])
       for module in (".detection", ".segmentation", ".video", ".optical_flow", ".quantization")),
     *(_of_models(module, "pretrained_backbone", "weights_backbone", ("False", "weights_backbone", "None"))

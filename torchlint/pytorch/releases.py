@@ -18,7 +18,10 @@ _LONGEST = 300
 """Characters of a requirement that are looked at."""
 _LAST = 99
 """The minor version that ends a major one, for want of a better."""
-_CLAUSE = LazyPattern(r"\s*(===|==|~=|>=|<=|!=|>|<|\^|~|=)?\s*v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?[\w.+*]*\s*")
+_CLAUSE = LazyPattern(
+    r"\s*(===|==|~=|>=|<=|!=|>|<|\^|~|=)?\s*v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?[\w.+*]*(?:=[\w.]+)?\s*"
+)
+"""A clause of a requirement; behind a second `=` stands the build, in lists that Conda writes."""
 _NAME = LazyPattern(r"\s*torch\s*(?:\[[^\]]{0,80}\])?\s*(?![\w.\-\[])\(?([^;#@)]{0,200})")
 
 

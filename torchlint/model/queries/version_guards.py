@@ -12,6 +12,8 @@ _VERSION = LazyPattern(
     r"[vV]ersion|VERSION|hasattr|getattr|has_?attr|TORCH_?[A-Z\d]|_?HAS_|has_|is_.*available|_AVAILABLE|signature"
 )
 """Names in a test that make it one of what there is: hints, which only silence."""
+_OF_MACHINE = frozenset({"is_available", "is_bf16_supported"})
+"""What is asked of a machine, whatever the release: `torch.cuda.is_available()`."""
 _CATCHING = frozenset("AttributeError ImportError ModuleNotFoundError".split())
 _CATCHING_ALL = frozenset({"Exception", "BaseException"})
 _FEW = 5
@@ -90,7 +92,7 @@ def _asks_for_version(test: ast.expr) -> bool:
         for item in walk(test)
         if isinstance(item, (ast.Name, ast.Attribute))
     )
-    return any(_VERSION.search(word) for word in words)
+    return any(_VERSION.search(word) for word in words if word not in _OF_MACHINE)
 
 
 def _expects(context: ast.expr) -> bool:
