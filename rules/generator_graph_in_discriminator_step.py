@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -206,11 +207,12 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         """What an optimizer may find at its steps: gradients that are "clean", its own that were "given" after a
         clearing, those of the pass that were left ("dirty", "stepped"), both ("mixed"); or that nobody knows."""
         arrivals: set[str] = set()
+        alike = {event for event in trace.of(events.Backward) if self._is_for_another(trace, event, other)}
 
         def transfer(event: events.Event, states: frozenset[str]) -> frozenset[str]:
             if self._may_step(event, found.fake, other):
                 arrivals.update(states)
-            return frozenset(self._after(event, state, found, other) for state in states)
+            return frozenset(self._after(event, state, found, other, alike) for state in states)
 
         flow = dataflow.Flow(transfer)
         once = flow.run(trace.items, frozenset({"clean"}))
@@ -225,9 +227,27 @@ class GeneratorGraphInDiscriminatorStep(Rule):
             return False
         return values.resolved(event.optimizer) is other or not self._leaves(event.optimizer, maker)
 
-    def _after(self, event: events.Event, state: str, found: UnusedPass, other: values.Value) -> str:
-        if event is found.backward:
+    def _is_for_another(self, trace: program.Trace, backward: events.Backward, other: values.Value) -> bool:
+        """Whether a backward pass surely gives one optimizer gradients, and only others step before the next one."""
+        later = [event.order for event in trace.of(events.Backward) if event.order > backward.order]
+        end = min(later, default=math.inf)
+        steps = [step for step in trace.of(events.Step) if backward.order < step.order < end]
+        is_for_others = bool(steps) and all(values.resolved(step.optimizer) is not other for step in steps)
+        return is_for_others and self.model.ownership.surely_reaches(backward, other)
+
+    def _after(
+        self,
+        event: events.Event,
+        state: str,
+        found: UnusedPass,
+        other: values.Value,
+        alike: Collection[events.Event],
+    ) -> str:
+        """The state after an event; backward passes `alike` leave gradients as the one in question does."""
+        if event is found.backward or (event in alike and state in ("clean", "dirty", "stepped")):
             return "dirty"
+        if isinstance(event, events.Fresh):
+            return "clean" if event.value is _module_called(found.fake) else state
         if isinstance(event, events.Clear) and self._clears(event, other):
             return "clean" if state != "unknown" else state
         if isinstance(event, events.Step):
