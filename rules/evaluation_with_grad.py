@@ -118,10 +118,9 @@ class EvaluationWithGrad(Rule):
         evaluations = [switch for switch in switches if switch is not None and switch.training is False]
         if not switches or len(evaluations) < len(switches) or not self._has_graph(forward):
             return None
-        loop = next(
-            (loop for loop in events.repeating(forward.loops) if not any(loop in item.loops for item in evaluations)),
-            None,
-        )
+        loops = events.repeating(forward.loops)
+        around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
+        loop = next(around, loops[-1] if loops else None)
         if loop is None or loop.site.inner is not None or forward.site.inner is not None:
             return None
         if loop not in self._useless:
