@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
@@ -15,6 +16,7 @@ from torchlint.syntax import python_ast
 
 from ._gradient_users import decides_what_requires_grad, speaks_of_gradients
 
+_SWITCHING = (b"no_grad", b"inference_mode", b"set_grad_enabled")
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
 
 
@@ -181,11 +183,14 @@ class EvaluationWithGrad(Rule):
         return self.model.tracking.tracked(value) is values.Answer.YES
 
     def _has_callers_without_gradients(self, trace: program.Trace) -> bool:
-        """Whether some call of a function of this name, which could not be followed, stands where gradients are off."""
-        if trace.root is None or not trace.called:
+        """Whether some call of a function of this name, which could not be followed, stands where gradients are off:
+        here, or in a file that imports this one."""
+        if trace.root is None:
             return False
-        calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.called_name(call) == trace.root.name)
-        return any(map(self._is_without_gradients, calls))
+        name = trace.root.name
+        others = (other.tree for other in self.model.importers(name, _SWITCHING))
+        calls = (call for tree in chain((self.model.tree,), others) for call in tree.of_type(ast.Call))
+        return any(self._is_without_gradients(call) for call in calls if python_ast.called_name(call) == name)
 
     def _is_without_gradients(self, node: ast.AST) -> bool:
         for item in self.model.tree.ancestors(node):

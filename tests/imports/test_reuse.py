@@ -62,10 +62,44 @@ def test_a_module_that_comes_and_goes(folder: Path) -> None:
     assert lint() == ""
 
 
+SCORE = """\
+def score(model, loader):
+    model.eval()
+    total = 0.0
+    for x, y in loader:
+        total += (model(x) - y).abs().mean().item()
+    return total
+"""
+CALLER = "import torch\nfrom metrics import score\n\n@torch.no_grad()\ndef report(model, loader):\n    print({call})\n"
+
+
+def test_a_caller_that_switches_gradients_off(folder: Path) -> None:
+    """It lies in another file, which is written and changed after the one that is called was linted."""
+    write(folder, {"metrics.py": SCORE, "pkg/other.py": "x = 1\n"})
+    age(folder)
+    assert "TL204" in lint()
+    (folder / "pkg" / "other.py").write_text(CALLER.format(call="score(model, loader)"))
+    assert lint() == ""
+    (folder / "pkg" / "other.py").write_text(CALLER.format(call="score"))
+    assert "TL204" in lint()
+    (folder / "report.py").write_text(CALLER.format(call="score(model, loader)"))
+    assert lint() == ""
+
+
 def test_warm_equals_cold_whatever_is_edited(folder: Path) -> None:
     """Files are written, moved and deleted at random, now and then as if they were old."""
     random = Random(0)
-    texts = [BACKWARD, QUIET, "from helpers import back\n", "def back(", loop(), loop("from pkg.inner import back")]
+    switching = CALLER.format(call="score(model, loader)").replace("metrics", "other")
+    texts = [
+        BACKWARD,
+        QUIET,
+        SCORE,
+        switching,
+        "from helpers import back\n",
+        "def back(",
+        loop(),
+        loop("from pkg.inner import back"),
+    ]
     names = ["train.py", "helpers.py", "pkg/__init__.py", "pkg/inner.py", "pkg/helpers.py", "other.py"]
     for _ in range(60):
         path = folder / random.choice(names)

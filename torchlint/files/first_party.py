@@ -34,6 +34,8 @@ class Search:
     _asked: set[str] = field(default_factory=set)
     _asked_from: set[str] = field(default_factory=set)
     """The folders of the files that asked for top-level modules."""
+    _asked_below: set[str] = field(default_factory=set)
+    """The folders below which was looked for who imports something."""
 
     def of(self, path: str) -> Search:
         """The search of another file of the repository; what it asks for is asked for here."""
@@ -57,7 +59,17 @@ class Search:
         """All that was asked for, and what decided where it was looked for, as it is."""
         found = [self.sources.top(os.path.dirname(self.path))] if self._asked else []
         found += [self.sources.search_path(folder, self.top) for folder in sorted(self._asked_from)]
+        found += map(self.sources.all_below, sorted(self._asked_below))
         return (*found, *(self.sources.module(base, self.top) for base in sorted(self._asked)))
+
+    def importers(self, name: bytes, words: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+        """The paths and texts of the files that import this one, and hold a name and one of some words."""
+        self._asked_below.add(self.top)
+        for path in self.sources.files_below(self.top):
+            data = self.sources.read(path, self.top) if path != self.path else None
+            if data is not None and name in data and any(word in data for word in words):
+                if self.path in self.of(path).imported(data):
+                    yield path, data
 
     # -- one module ---------------------------------------------------------------------------------
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from torchlint.files import regular
@@ -18,11 +20,14 @@ MAX_BYTES = 1_000_000
 MAX_KEPT_BYTES = 50_000_000
 """Text that is kept for the next file that imports it."""
 PACKAGE = "__init__"
-FILE, FOLDER, NOTHING, PATH = "file", "folder", "", "path"
-"""What there is under the name of a module; a folder may have no file of its own. `PATH`: see `Module`."""
+FILE, FOLDER, NOTHING, PATH, BELOW = "file", "folder", "", "path", "below"
+"""What there is under the name of a module; a folder may have no file of its own. `PATH`, `BELOW`: see `Module`."""
+MAX_BELOW = 2_000
+"""Modules of a repository that are looked at for who imports one."""
 
 _MARKS = frozenset({".git", ".hg"})
 _PROJECTS = frozenset({"pyproject.toml", "setup.py", "setup.cfg", "torchlint.toml"})
+_NOT_SOURCES = frozenset("__pycache__ node_modules site-packages venv env build dist".split())
 _SOURCE_FOLDERS = ("", "src", "lib")
 _IMPORT = LazyPattern(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^()]*\)|[^\n#;]*)|import[ \t]+([^\n#;]+))", re.MULTILINE
@@ -73,7 +78,8 @@ def imports_in(code: bytes) -> Iterator[Import]:
 class Module:
     """What there was under the name of a module: of a file its status and digest.
 
-    Of the kind `PATH` it is where is looked for what the files of a folder import: the digest names the folders.
+    Of the kind `PATH` it is where is looked for what the files of a folder import: the digest names the folders. Of the
+    kind `BELOW` it is all that lies below a folder.
     """
 
     base: str
@@ -111,6 +117,7 @@ class Sources:
         """What packages import, by path, `top` and the folders where modules are looked for first."""
         self._handed_on: dict[tuple[str, str], dict[str, list[str]]] = {}
         self._modules: dict[tuple[str, str], Module] = {}
+        self._below: dict[str, tuple[str, ...]] = {}
         self._unchanged: dict[Module, bool] = {}
 
     def again(self, texts: Texts) -> Sources:
@@ -178,6 +185,24 @@ class Sources:
     def _package_root(self, folder: str) -> str:
         """The folder that holds the outermost package that a folder belongs to; the folder itself, if to none."""
         return next((above for above in upward(folder) if f"{PACKAGE}.py" not in self.names(above)), folder)
+
+    def files_below(self, top: str) -> tuple[str, ...]:
+        """The paths of the modules below a folder, those that lie higher first; none of what is installed or built."""
+        known = self._below.get(top)
+        if known is None:
+            known = self._below[top] = tuple(islice(self._walk(top), MAX_BELOW))
+        return known
+
+    def _walk(self, top: str) -> Iterator[str]:
+        waiting = deque([top])
+        while waiting:
+            folder = waiting.popleft()
+            for name in sorted(self.names(folder)):
+                path = os.path.join(folder, name)
+                if name.endswith(".py"):
+                    yield path
+                elif "." not in name and name not in _NOT_SOURCES and not os.path.islink(path):
+                    waiting.append(path)
 
     # -- where is looked for modules ----------------------------------------------------------------
 
@@ -281,6 +306,15 @@ class Sources:
         """Which repository a folder belongs to, likewise."""
         return Module(folder, "", PATH, digest=self.top_of(folder))
 
+    def all_below(self, top: str) -> Module:
+        """The modules below a folder, likewise."""
+        key = top, BELOW
+        known = self._modules.get(key)
+        if known is None:
+            found = ((path, self._status(path) or self._digest(path, top)) for path in self.files_below(top))
+            known = self._modules[key] = Module(top, top, BELOW, digest=digest_of(repr(list(found)).encode()))
+        return known
+
     def is_unchanged(self, module: Module) -> bool:
         """Whether a module is what it was."""
         known = self._unchanged.get(module)
@@ -292,6 +326,8 @@ class Sources:
         if module.kind == PATH:
             now = self.search_path(module.base, module.top) if module.top else self.top(module.base)
             return module == now
+        if module.kind == BELOW:
+            return module == self.all_below(module.base)
         path = self.file_of(module.base)
         if path is None or module.kind != FILE:
             return module.kind == self.kind(module.base)

@@ -165,6 +165,13 @@ class Imports:
             qualified = imported
         return None
 
+    def importers(self, name: str, words: tuple[bytes, ...]) -> Iterator[Definitions]:
+        """The modules that import the linted one, and hold a name and one of some words: they may call it."""
+        for path, data in self.search.importers(name.encode(), words):
+            definitions = self.parsed.definitions(path, data)
+            if definitions is not None:
+                yield definitions
+
     def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
         """What a name is that `from module import *` binds, qualified, as the module has it; None if it binds none."""
         target = self.target(module, importer)

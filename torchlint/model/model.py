@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -58,10 +58,17 @@ class Model:
     def definitions(self) -> Definitions:
         """Functions, classes and imports: for what can be asked without interpreting anything."""
         found = Definitions(self.tree, self._imports or self._bases)
-        modules = self._bases.imports if self._bases is not None else self._imports
-        if modules is not None:
-            modules.own = found
+        if self._modules is not None:
+            self._modules.own = found
         return found
+
+    @property
+    def _modules(self) -> Imports | None:
+        return self._bases.imports if self._bases is not None else self._imports
+
+    def importers(self, name: str, words: tuple[bytes, ...]) -> Iterator[Definitions]:
+        """The files of the repository that import this one, and hold a name and one of some words: for hints."""
+        return self._modules.importers(name, words) if self._modules is not None else iter(())
 
     @cached_property
     def imported_texts(self) -> list[bytes]:
