@@ -334,10 +334,9 @@ class KeptGraphs:
         return container not in graph and keep.value not in graph
 
     def _site(self, keep: Keep, loop: Loop | None) -> Site:
-        """The statement in the loop: the call, where a local function does the keeping; none in another file."""
+        """The statement in the loop: the call, where a function does the keeping."""
         depth = loop.depth if loop is not None else 0
-        call = keep.calls[depth] if len(keep.calls) > depth else keep.site
-        return keep.site if call.inner is not None else call
+        return keep.calls[depth] if len(keep.calls) > depth else keep.site
 
 
 def _holder(keep: Keep) -> Value:

@@ -91,6 +91,31 @@ def test_what_the_other_file_is_told_is_not_told_twice(repository: Path) -> None
     assert concise(".") == [f"{Path('utils', 'helpers.py')}:8:9: TL101"]
 
 
+def test_what_a_file_on_the_way_is_told_is_not_told_twice(repository: Path) -> None:
+    """The meter is told nothing, the trainer is, and so the script that calls it is not."""
+    meters = (
+        "class Meter:\n    def __init__(self):\n        self.sum = 0\n    def update(self, x):\n        self.sum += x\n"
+    )
+    trainer = """\
+from torch.nn.functional import mse_loss
+from meters import Meter
+
+def train(model, optimizer, loader):
+    meter = Meter()
+    for x, y in loader:
+        loss = mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        meter.update(loss)
+    return meter.sum
+"""
+    script = "import torch\nfrom trainer import train\n\nmodel = torch.nn.Linear(3, 1)\n"
+    script += "train(model, torch.optim.SGD(model.parameters(), lr=0.1), [])\n"
+    write(repository, {"meters.py": meters, "trainer.py": trainer, "script.py": script})
+    assert concise("meters.py", "trainer.py", "script.py") == ["trainer.py:11:9: TL201"]
+
+
 def test_imports_are_followed_on_standard_input() -> None:
     text = loop("from utils.helpers import back")
     assert "TL101" in torchlint("-", "--stdin-filename", "other.py", stdin=text)

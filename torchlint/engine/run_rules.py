@@ -83,7 +83,7 @@ class _Walk:
         visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
         if visitors:
             _dispatch(self.tree, visitors, self.crashes)
-        owned = _Owned(self.search, selection)
+        owned = _Owned(self.search, selection, modules)
         reports = [(type(rule), report) for rule in rules for report in rule.reports]
         found = self._located([item for item in reports if not owned.by_other_file(*item)], suppressions)
         if modules is not None:
@@ -182,31 +182,47 @@ class _Walk:
 class _Owned:
     """What other files are told themselves, when they are linted."""
 
-    def __init__(self, search: Search | None, selection: Selection) -> None:
+    def __init__(self, search: Search | None, selection: Selection, imports: Imports | None) -> None:
         self._search = search
         self._selection = selection
-        self._reported: dict[tuple[str, type[Rule]], set[Place]] = {}
+        self._imports = imports
+        self._reported: dict[tuple[str, type[Rule]], set[tuple[str, Site]]] = {}
 
     def by_other_file(self, rule: type[Rule], report: Report) -> bool:
-        """Whether the file in which something happens is told of it, as is the one that a class inherits it from."""
+        """Whether the file in which something happens is told of it, as is the one that a class inherits it from, or
+        another one on the way there."""
         if self._search is None or not isinstance(report.place, Site) or report.place.inner is None:
             return False
-        if report.place.kind == "ClassDef":
+        if _is_inherited(report.place):
             return True
         tree, site = report.place.inner
-        key = tree.source.path, rule
-        if key not in self._reported:
-            self._reported[key] = set(self._places(tree.source, rule, self._search.of(tree.source.path)))
-        return site in self._reported[key]
+        followed = self._imports.followed() if self._imports is not None else ()
+        sources = dict.fromkeys((tree.source, *(module.tree.source for module in followed)))
+        return any((tree.source.path, site) in self._told(source, rule, self._search) for source in sources)
 
-    def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Place]:
+    def _told(self, source: SourceFile, rule: type[Rule], search: Search) -> set[tuple[str, Site]]:
+        """The places, each with its file, that a file is told of by a rule."""
+        key = source.path, rule
+        if key not in self._reported:
+            self._reported[key] = set(self._places(source, rule, search.of(source.path)))
+        return self._reported[key]
+
+    def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[tuple[str, Site]]:
         imports = Imports(search)
         with suppress(Exception):  # that is said when the file itself is linted
             model = Model(read(source), rule.calls, imports, self._selection.torch)
             found = rule(model, lambda: None, self._selection.options.get(rule.rule_name()))
             _answer(found)
-            yield from (report.place for report in found.reports)
+            for place in (report.place for report in found.reports):
+                if isinstance(place, Site) and not _is_inherited(place):
+                    inner = place.inner
+                    yield (source.path, place) if inner is None else (inner.tree.source.path, inner.site)
         imports.close()
+
+
+def _is_inherited(site: Site) -> bool:
+    """Whether a site is that of a class, which inherits a method from another file: that is told."""
+    return site.inner is not None and site.kind == "ClassDef"
 
 
 def _is_here(place: Place) -> bool:
