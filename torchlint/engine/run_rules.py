@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
@@ -210,7 +211,8 @@ class _Owned:
     def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[tuple[str, Site]]:
         imports = Imports(search)
         with suppress(Exception):  # that is said when the file itself is linted
-            model = Model(read(source), rule.calls, imports, self._selection.torch)
+            tree = read(replace(source, path=search.inside_top))  # which may lie in a folder that is called `tests`
+            model = Model(tree, rule.calls, imports, self._selection.torch)
             found = rule(model, lambda: None, self._selection.options.get(rule.rule_name()))
             _answer(found)
             for place in (report.place for report in found.reports):
