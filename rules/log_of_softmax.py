@@ -115,7 +115,7 @@ class LogOfSoftmax(Rule):
             through = endings.SHAPES | _ELEMENTS
             source = self.model.endings.of(value, {kind.rpartition(" ")[2]}, through) if value is not None else None
             if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
-                has_graph = self.model.tracking.tracked(event.value) is not values.Answer.NO
+                has_graph = self.model.tracking.tracked(event.value) is values.Answer.YES
                 yield LogOfZero(event.site, source, kind, has_graph)
 
     def _is_logit(self, site: Site) -> bool:
