@@ -89,12 +89,18 @@ class RequireGradTypo(Rule):
             owners = self.model.program.observations.attribute_owners
             for node in attributes:
                 site = python_ast.site_of(node)
-                if site in owners and _is_of_pytorch(owners[site]):
+                if site in owners and _is_of_pytorch(owners[site]) and not self._is_so_anyway(node, owners[site]):
                     yield Assigned(site, tree.code(node.value))
         for call in tree.of_type(ast.Call):
             name = definitions.named(call.func) if _has_typo(call) else ""
             if name in _TAKING or (api.package(name) == "torch" and name.rpartition(".")[2] in api.CREATORS):
                 yield Passed(python_ast.site_of(call), name)
+
+    def _is_so_anyway(self, node: ast.Attribute, owner: values.Value) -> bool:
+        """Whether it is False that is assigned, to a tensor that requires no gradient."""
+        statement = self.model.tree.parent(node)
+        is_false = isinstance(statement, ast.Assign) and python_ast.is_literal(statement.value, False)
+        return is_false and self.model.tracking.tracked(owner) is values.Answer.NO
 
     # -- report ---------------------------------------------------------------------------------------
 
