@@ -21,6 +21,8 @@ _IMPORT = LazyPattern(
     rb"\butils[\s)]*\.\s*checkpoint|\btorch\s*\.\s*utils\s+(?:import|as)\b|\btorch\s+import\b[^\r\n]*\butils\b"
 )
 _OPTION = "use_reentrant"
+_KNOWN_SINCE, _WARNS_SINCE = (1, 11), (2, 1)
+"""The first releases that take the option, and that warn where it is left out."""
 _OWN_OPTIONS = frozenset(
     {_OPTION, "function", "functions", "segments", "input", "preserve_rng_state", "determinism_check"}
 )
@@ -43,8 +45,9 @@ class ReentrantCheckpoint(Rule):
 
     ## What it does
     Finds calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` without the argument
-    `use_reentrant`. It also finds `use_reentrant=True` where no input of the block can require grad, and where the
-    block is given a keyword argument, which raises.
+    `use_reentrant`, unless the project asks for a PyTorch before 2.1, which does not warn. With it, or before 2.1, it
+    finds the reentrant form where no input of the block can require grad, and where the block is given a keyword
+    argument, which raises. Before 1.11 there is no such argument, and nothing is found.
 
     ## Why is this bad?
     Without the argument PyTorch warns and takes the reentrant form, and it has announced another default. The reentrant
@@ -86,6 +89,9 @@ class ReentrantCheckpoint(Rule):
         return _IMPORT.search(prefilter.plain(data)) is not None
 
     def ask(self) -> Iterator[Reentrant]:
+        releases = self.model.torch
+        if releases.highest < _KNOWN_SINCE:
+            return
         for call in self.model.tree.of_type(ast.Call):
             name = self.model.definitions.named(call.func)
             if name not in table.CHECKPOINTS or any(item.arg is None for item in call.keywords):
@@ -95,7 +101,8 @@ class ReentrantCheckpoint(Rule):
             keyword = next((str(item.arg) for item in call.keywords if item.arg not in _OWN_OPTIONS), "")
             told = option is not None and python_ast.is_literal(option, True)
             is_left_out = option is None and not version_guards.has_other_form(self.model.tree, call, _OPTION)
-            if is_left_out or (told and (untracked or keyword)):
+            warns = is_left_out and releases.highest >= _WARNS_SINCE
+            if warns or ((told or is_left_out) and (untracked or keyword)):
                 yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], untracked, keyword)
 
     @cached_property

@@ -38,6 +38,14 @@ def test_loading_is_unsafe_in_old_releases() -> None:
     assert found(b"import torch\nstate = torch.load(path, None, pickle)\n", "unsafe-load", (2, 5)) == []
 
 
+def test_a_checkpoint_warns_since_2_1() -> None:
+    code = b"from torch.utils.checkpoint import checkpoint\ndef forward(block, x):\n    return checkpoint(block, x%s)\n"
+    assert found(code % b"", "reentrant-checkpoint", (1, 13)) == [("reentrant-checkpoint", True)]
+    assert found(code % b"", "reentrant-checkpoint", (1, 13), (2, 0)) == []
+    assert found(code % b", scale=2", "reentrant-checkpoint", (1, 13), (2, 0)) == [("reentrant-checkpoint", True)]
+    assert found(code % b", scale=2", "reentrant-checkpoint", (1, 7), (1, 10)) == []
+
+
 @pytest.mark.parametrize("argument", [".", "sub", "sub/a.py"])
 def test_the_files_named_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str) -> None:
     monkeypatch.chdir(tmp_path)
