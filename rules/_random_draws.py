@@ -10,7 +10,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, defaults_of
 from torchlint.model.queries import names
 from torchlint.pytorch import randomness, stateful_modules
-from torchlint.syntax.python_ast import LOOPS, arguments, called_name, dotted, is_literal
+from torchlint.syntax.python_ast import LOOPS, called_name, dotted, is_literal
 
 _WEIGHTS = stateful_modules.WEIGHTED - {"PReLU"}
 """Layers of `torch.nn` that draw their weights."""
@@ -162,9 +162,3 @@ class Reached:
                 name = function.owner.name if function.owner and function.name == "__init__" else function.name
                 pending += [other for other in self.calls if called_name(other) == name]
         return False
-
-
-def given_names(call: ast.Call) -> list[str]:
-    """The names of a call's parameters, as far as they are written, and of what they are given."""
-    keywords = [item.arg for item in call.keywords if item.arg is not None]
-    return keywords + [dotted(item) for item in arguments(call) if isinstance(item, (ast.Name, ast.Attribute))]

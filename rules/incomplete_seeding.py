@@ -13,8 +13,6 @@ from torchlint.model.queries import names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
-from . import _random_draws as random_draws
-
 _GENERATORS = ("random", "numpy.random", "torch")
 _SEEDS = LazyPattern(r"seed|determinis|reproduc|fix_?rand|set_?rand|random_?state", re.IGNORECASE)
 """Names of functions that may seed all generators."""
@@ -93,6 +91,8 @@ class IncompleteSeeding(Rule):
     triggers = ((b"seed",), (b"random",), (b"torch", b"numpy"))
 
     def ask(self) -> Iterator[Incomplete]:
+        from . import _random_draws as random_draws  # most files are no scripts that seed
+
         if self.model.is_test or not self._is_script() or self._may_seed_all():
             return
         set_somewhere = self._set_somewhere()
@@ -183,7 +183,7 @@ class IncompleteSeeding(Rule):
         function = self.model.definitions.function_around(call)
         if function is not None and _SEEDS.search(function.name) and last not in _HARMLESS:
             return True
-        return last not in _HARMLESS and any(map(_GIVEN.search, random_draws.given_names(call)))
+        return last not in _HARMLESS and any(map(_GIVEN.search, _given_names(call)))
 
     def _is_own(self, call: ast.Call) -> bool:
         """Whether a call is of a function, class or method of the file: what is in it is read, too."""
@@ -230,3 +230,11 @@ def _set_by(name: str) -> str | None:
 
 def _listed(generators: dict[str, python_ast.Site] | tuple[str, ...]) -> str:
     return " and ".join(f"`{item}`" for item in sorted(generators))
+
+
+def _given_names(call: ast.Call) -> list[str]:
+    """The names of a call's parameters, as far as they are written, and of what they are given."""
+    keywords = [item.arg for item in call.keywords if item.arg is not None]
+    return keywords + [
+        python_ast.dotted(item) for item in python_ast.arguments(call) if isinstance(item, (ast.Name, ast.Attribute))
+    ]
