@@ -24,6 +24,8 @@ FILE, FOLDER, NOTHING, PATH, BELOW = "file", "folder", "", "path", "below"
 """What there is under the name of a module; a folder may have no file of its own. `PATH`, `BELOW`: see `Module`."""
 MAX_BELOW = 2_000
 """Modules of a repository that are looked at for who imports one."""
+MAX_FOLDERS = 2_000
+"""Folders of a repository in which these are looked for, and names in each of them: the others hold data."""
 
 _MARKS = frozenset({".git", ".hg"})
 _PROJECTS = frozenset({"pyproject.toml", "setup.py", "setup.cfg", "torchlint.toml"})
@@ -194,15 +196,14 @@ class Sources:
         return known
 
     def _walk(self, top: str) -> Iterator[str]:
-        waiting = deque([top])
-        while waiting:
-            folder = waiting.popleft()
-            for name in sorted(self.names(folder)):
-                path = os.path.join(folder, name)
-                if name.endswith(".py"):
-                    yield path
-                elif "." not in name and name not in _NOT_SOURCES and not os.path.islink(path):
-                    waiting.append(path)
+        yield from sorted(path for path, text in self._texts.items() if text is not None and _is_module(path, top))
+        waiting = deque([top] if self._on_disk else [])
+        folders = 0
+        while waiting and folders < MAX_FOLDERS:
+            folders += 1
+            entries = _entries(waiting.popleft())
+            yield from (entry.path for entry in entries if entry.name.endswith(".py") and entry.path not in self._texts)
+            waiting.extend(entry.path for entry in entries if _may_hold_modules(entry))
 
     # -- where is looked for modules ----------------------------------------------------------------
 
@@ -347,6 +348,28 @@ class Sources:
 @lru_cache(maxsize=1)
 def _of_run(run: str, texts: tuple[tuple[str, bytes | None], ...], on_disk: bool) -> Sources:
     return Sources(dict(texts), on_disk=on_disk, run=run)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What lies in a folder, in order; of a folder of data only some of it."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted(islice(found, MAX_FOLDERS), key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _may_hold_modules(entry: os.DirEntry[str]) -> bool:
+    """Whether something is a folder of sources: no link, nothing hidden, and nothing that is installed or built."""
+    try:
+        is_folder = entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+    return is_folder and entry.name[0] != "." and entry.name not in _NOT_SOURCES
+
+
+def _is_module(path: str, top: str) -> bool:
+    return path.endswith(".py") and is_below(path, top)
 
 
 def upward(folder: str) -> Iterator[str]:
