@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from torchlint import Rule, repairs
+from torchlint import Rule, edits, repairs
 from torchlint.model.queries import endings, losses
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ class Doubled(NamedTuple):
 
     loss: Site
     activation: Site
+    computed: Site | None
+    """Where a module of the program's own computes the loss that it is called for."""
 
 
 class DoubledActivation(Rule):
@@ -31,19 +33,26 @@ class DoubledActivation(Rule):
 
     def ask(self) -> Iterator[Doubled]:
         for event, loss in self.model.endings.losses(self.function):
-            made = self.model.endings.of(losses.operands(loss)[0], {self.activation}, endings.SHAPES | endings.BOUNDS)
+            given = losses.operands(loss)[0]
+            made = self.model.endings.of(given, {self.activation}, endings.SHAPES | endings.BOUNDS, event.value)
             if made is not None:
-                yield Doubled(event.site, made)
+                yield Doubled(event.site, made, loss.site if loss is not event.value else None)
 
     def report_Doubled(self, answer: Doubled) -> None:
         call = self.model.tree.node(answer.loss)
-        given = call.args[0] if isinstance(call, ast.Call) and call.args else None
+        given = call.args[0] if isinstance(call, ast.Call) and call.args and not answer.computed else None
         name = f"`{given.id}`" if isinstance(given, ast.Name) else "its input"
         self.report(
             answer.loss,
             f"{self.spoken} takes logits, but {name} is a {self.activation}: "
             "gradients are small, and perfect predictions cost",
-            related=[(answer.activation, f"the {self.activation} is here")],
+            related=[
+                (answer.activation, f"the {self.activation} is here"),
+                *([(answer.computed, "the loss is computed here")] if answer.computed is not None else []),
+            ],
             help=f"give it what the {self.activation} is made of",
-            fix=repairs.without_activation(self.model, self.nodes, answer.loss, answer.activation),
+            fix=self._fix(answer) if answer.computed is None else None,
         )
+
+    def _fix(self, answer: Doubled) -> edits.Change | None:
+        return repairs.without_activation(self.model, self.nodes, answer.loss, answer.activation)

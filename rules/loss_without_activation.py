@@ -100,11 +100,13 @@ class LossWithoutActivation(Rule):
     def ask(self) -> Iterator[WrongInput]:
         for event, loss in self.model.endings.losses("nll_loss", "binary_cross_entropy"):
             function, given = losses.loss_function(loss), losses.operands(loss)[0]
-            scores = self.model.endings.of(given, _SCORES)
+            scores = self.model.endings.of(given, _SCORES, call=event.value)
             if scores is not None:
                 yield WrongInput(event.site, scores, function, probabilities=False)
                 continue
-            probabilities = self.model.endings.of(given, _PROBABILITIES) if function == "nll_loss" else None
+            probabilities = (
+                self.model.endings.of(given, _PROBABILITIES, call=event.value) if function == "nll_loss" else None
+            )
             if probabilities is not None:
                 yield WrongInput(event.site, probabilities, function, probabilities=True)
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from torchlint.model.events import Branch, Compute
 from torchlint.model.program import Program
 from torchlint.model.queries import losses
-from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Value, inputs_of, resolved
-from torchlint.syntax.python_ast import Site
+from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.syntax.python_ast import Site, site_of
 
 SHAPES = frozenset(
     "view reshape squeeze unsqueeze flatten transpose permute float double half to cuda cpu contiguous getitem".split()
@@ -36,17 +36,24 @@ class Endings:
     def __init__(self, program: Program) -> None:
         self._program = program
 
-    def of(self, value: Value, operators: Collection[str], through: Collection[str] = SHAPES) -> Site | None:
-        """Where one of these operators makes what a value surely is, but for operators that it goes `through`."""
-        return _Search(self._program, frozenset(operators), frozenset(through)).of_value(value, frozenset())
+    def of(
+        self, value: Value, operators: Collection[str], through: Collection[str] = SHAPES, call: Tensor | None = None
+    ) -> Site | None:
+        """Where one of these operators makes what a value surely is, but for operators that it goes `through`.
+
+        A value inside of a module's `forward` is what it is in a `call` of the module.
+        """
+        return _Search(self._program, frozenset(operators), frozenset(through), call).of_value(value, frozenset())
 
     def losses(self, *functions: str) -> Iterator[tuple[Compute, Tensor]]:
-        """The losses that the program computes by one of these functions of PyTorch, or by its module."""
+        """The losses that the program computes by one of these functions of PyTorch, or by its module.
+
+        The event of one that a module of the program's own computes is the call of that module.
+        """
         for trace in self._program.traces:
             for event in trace.of(Compute):
-                is_one = losses.loss_function(event.value) in functions and losses.operands(event.value)
-                if is_one and not _is_one_of_several(event):
-                    yield event, event.value
+                if not _is_one_of_several(event):
+                    yield from ((event, loss) for loss in _losses_of(event.value) if _is_one(loss, functions))
 
 
 def _is_one_of_several(event: Compute) -> bool:
@@ -54,13 +61,35 @@ def _is_one_of_several(event: Compute) -> bool:
     return any(isinstance(branch, Branch) and branch.site == event.site for branch, _ in event.path)
 
 
+def _is_one(loss: Tensor, functions: Collection[str]) -> bool:
+    return losses.loss_function(loss) in functions and bool(losses.operands(loss))
+
+
+def _losses_of(value: Tensor) -> Iterator[Tensor]:
+    """What may be a loss: a value, and what the `forward` of a module of the program's own surely computed for it."""
+    yield value
+    stack: list[Value] = [value.body] if value.op == "module" and value.body is not None else []
+    seen: set[Value] = set()
+    while stack:
+        item = resolved(stack.pop())
+        if item in seen or not isinstance(item, (Tensor, Container)):
+            continue
+        seen.add(item)
+        stack.extend(item.parents)
+        if isinstance(item, Tensor):
+            yield item
+
+
 class _Search:
     """One question."""
 
-    def __init__(self, program: Program, operators: frozenset[str], through: frozenset[str]) -> None:
+    def __init__(
+        self, program: Program, operators: frozenset[str], through: frozenset[str], call: Tensor | None
+    ) -> None:
         self._program = program
         self._operators = operators
         self._through = through
+        self._call = call
 
     def of_value(self, value: Value, seen: frozenset[Value]) -> Site | None:
         value = self._source(resolved(value))
@@ -69,6 +98,8 @@ class _Search:
         seen |= {value}
         if isinstance(value, Phi):
             return _only([self.of_value(item, seen) for item in inputs_of(value)])
+        if isinstance(value, Unknown) and (given := self._given(value)) is not None:
+            return self.of_value(given, seen)
         if not isinstance(value, Tensor):
             return None
         if value.op in self._operators:
@@ -76,6 +107,18 @@ class _Search:
         if value.op == "module":
             return self._of_module(resolved(value.parents[0]), value, seen)
         return self._of_output(value, seen) if value.op == "component" else None
+
+    def _given(self, parameter: Unknown) -> Value | None:
+        """What the call gives a parameter of the `forward` that it calls."""
+        module = resolved(self._call.parents[0]) if self._call is not None and self._call.op == "module" else None
+        forward = module.info.method("forward") if isinstance(module, Module) and module.info is not None else None
+        if forward is None or self._call is None or parameter.label not in forward.parameters[1:]:
+            return None
+        if parameter.site is None or parameter.site.written != site_of(forward.node).written:
+            return None
+        known = self._program.observations.calls.get(self._call)
+        index = forward.parameters.index(parameter.label) - 1
+        return known[1].get(index, parameter.label) if known is not None else None
 
     def _source(self, value: Value) -> Value:
         """What a value is in another shape or type."""
