@@ -67,3 +67,10 @@ def test_the_lock_file_is_for_any_registry() -> None:
     assert manifest("package-lock.json")["version"] == manifest("package.json")["version"]
     assert all("integrity" in package for name, package in packages.items() if name)
     assert not any("resolved" in package for package in packages.values())
+
+
+def test_the_extension_knows_the_schema_of_settings() -> None:
+    """Even Better TOML reads it from there."""
+    schema = json.loads((EXTENSION.parents[1] / "docs" / "torchlint.schema.json").read_text("utf-8"))
+    validation = manifest("package.json")["contributes"]["tomlValidation"]
+    assert validation == [{"fileMatch": "torchlint.toml", "url": schema["$id"]}]
