@@ -77,6 +77,10 @@ class Related:
     message: str
 
 
+HAPPENS_HERE = "it happens here"
+"""What is said of the place in another file that a finding is about."""
+
+
 @dataclass(frozen=True)
 class Elsewhere:
     """A place in another file that a finding is about: `path` as that of the finding is shown."""

@@ -57,6 +57,14 @@ def test_formats_for_machines_have_its_address(format: str) -> None:
         assert (place["region"]["startLine"], place["region"]["startColumn"]) == (3, 5)
 
 
+@pytest.mark.parametrize("format", ["azure", "concise", "github", "gitlab", "pylint"])
+def test_formats_of_one_line_say_where(format: str) -> None:
+    other = str(Path("utils", "helpers.py"))
+    if format == "gitlab":
+        other = json.dumps(other)[1:-1]
+    assert f" ({other}:3:5)" in torchlint("train.py", "--output-format", format)
+
+
 @pytest.mark.parametrize("format", ["junit", "html"])
 def test_reports_show_it(format: str) -> None:
     assert f"{Path('utils', 'helpers.py')}:3:5" in torchlint("train.py", "--output-format", format)

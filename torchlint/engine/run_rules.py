@@ -15,7 +15,7 @@ from torchlint.engine.registry import Selection
 from torchlint.engine.suppressions import Suppressions
 from torchlint.files.first_party import Search, beside
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
-from torchlint.finding import Elsewhere, Finding, Meta, Position, Related, Span
+from torchlint.finding import HAPPENS_HERE, Elsewhere, Finding, Meta, Position, Related, Span
 from torchlint.model import Model
 from torchlint.model.imports import Bases, Imports
 from torchlint.rule import Place, Report, Rule
@@ -172,7 +172,7 @@ class _Walk:
 
     def _elsewhere(self, report: Report) -> Iterator[Elsewhere]:
         """The places of a report that are in other files."""
-        for place, text in ((report.place, "it happens here"), *report.related):
+        for place, text in ((report.place, HAPPENS_HERE), *report.related):
             if isinstance(place, Site) and place.inner is not None and self.search is not None:
                 tree, site = place.inner
                 path = beside(self.source.path, self.search.way_to(tree.source.path))

@@ -7,7 +7,7 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Finding
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import printable
-from torchlint.outputs.places import shown_place
+from torchlint.outputs.places import shown_place, whole_message
 from torchlint.results import Outcome
 
 
@@ -20,4 +20,4 @@ def render(outcome: Outcome, style: Style) -> str:
 def _line(source: SourceFile, finding: Finding, paint: Paint) -> str:
     place = paint(f"{shown_place(source, finding.span.start)}:", "title")
     code = paint(finding.code, finding.severity.value)
-    return f"{place} {code} {finding.name}: {printable(finding.message)}"
+    return f"{place} {code} {finding.name}: {printable(whole_message(finding))}"

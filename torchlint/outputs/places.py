@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from torchlint.files.source import SourceError, SourceFile
-from torchlint.finding import Elsewhere, Position, Span
+from torchlint.finding import HAPPENS_HERE, Elsewhere, Finding, Position, Span
 from torchlint.outputs.escaping import printable
 
 _VARIABLES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
@@ -26,6 +26,12 @@ def shown_place(source: SourceFile, position: Position) -> str:
 def shown_elsewhere(place: Elsewhere) -> str:
     """`path:line:column` of a place in another file."""
     return f"{printable(place.path)}:{place.span.start.line}:{place.span.start.column + 1}"
+
+
+def whole_message(finding: Finding) -> str:
+    """The message for a format that shows nothing else: behind it stands where it happens, if that is another file."""
+    there = next((place for place in finding.elsewhere if place.message == HAPPENS_HERE), None)
+    return finding.message if there is None else f"{finding.message} ({shown_elsewhere(there)})"
 
 
 def placed(message: str, source: SourceFile, position: Position) -> str:
