@@ -246,11 +246,14 @@ class EvaluationWithGrad(Rule):
         return is_known or self.model.tracking.tracked(value) is not values.Answer.NO
 
     def _name(self, site: python_ast.Site, forward: module_modes.Pass, switch: events.ModeSwitch) -> str:
-        """How the function with the loop calls what passes: by what is called there, or was switched."""
-        call = self.model.tree.node(site)
-        if site != forward.site:
-            return values.resolved(switch.module).label
-        return python_ast.dotted(call.func) if isinstance(call, ast.Call) else ""
+        """How the function with the loop calls what passes: as what is called there, or was switched, is written."""
+        tree = self.model.tree
+        call = tree.own_node(site if site == forward.site else switch.site)
+        named = call.func if isinstance(call, ast.Call) else None
+        if site != forward.site and isinstance(named, ast.Attribute):
+            named = named.value
+        code = tree.code(named) if named is not None else ""
+        return code if "\n" not in code and "(" not in code else ""
 
     # -- report ---------------------------------------------------------------------------------------
 
