@@ -124,6 +124,33 @@ def train(model, optimizer, loader):
     assert concise("meters.py", "trainer.py", "script.py") == ["trainer.py:11:9: TL201"]
 
 
+def test_a_rule_finds_the_same_alone(repository: Path) -> None:
+    """The words of the rule stand in a file that the script reaches through another one only."""
+    losses = "import torch\n\ncriterion = torch.nn.BCEWithLogitsLoss()\n"
+    trainer = """\
+from losses import criterion
+
+def train(model, optimizer, loader):
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+    script = """\
+import torch
+from trainer import train
+
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        return torch.sigmoid(super().forward(x))
+
+model = Net(3, 1)
+train(model, torch.optim.SGD(model.parameters(), lr=0.1), [])
+"""
+    write(repository, {"losses.py": losses, "trainer.py": trainer, "script.py": script})
+    assert concise("script.py") == concise("script.py", "--select", "TL502") == ["script.py:9:1: TL502"]
+
+
 def test_imports_are_followed_on_standard_input() -> None:
     text = loop("from utils.helpers import back")
     assert "TL101" in torchlint("-", "--stdin-filename", "other.py", stdin=text)

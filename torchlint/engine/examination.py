@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, problem_finding
@@ -19,6 +20,7 @@ from torchlint.engine.registry import (
     UNREADABLE_FILE,
     Selection,
     metas,
+    select,
 )
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions
 from torchlint.files.notebook import Cell
@@ -64,12 +66,15 @@ def examine(
     `checked`.
     """
     active: list[type[Rule]] = []
+    may_wake = False
     search = selection.following.search(source.path) if selection.following is not None else None
     try:
         source.text  # noqa: B018 - raises when the bytes are no text
         imported = imported_training(source.code, search) if search is not None else None
         active = looking(selection.rules, source.code, imported or b"")
-        findings = _Linting(selection, active, always_parse, search, imported is not None).lint_valid(source, pieces)
+        follows = imported is not None
+        may_wake = imported is not None and not active and _others_look(selection.rules, source.code, imported)
+        findings = _Linting(selection, active, always_parse, search, follows, may_wake).lint_valid(source, pieces)
         if checked:
             findings = with_valid_fixes(source, findings)
     except SourceError as error:
@@ -79,8 +84,21 @@ def examine(
     except Exception as error:
         findings = [internal_finding(source, "torchlint", error)]
     return Examination(
-        _finished(_as_selected(findings, selection), source), bool(active or findings) or always_parse, search
+        _finished(_as_selected(findings, selection), source),
+        bool(active or findings) or may_wake or always_parse,
+        search,
     )
+
+
+def _others_look(selected: Sequence[type[Rule]], code: bytes, imported: bytes) -> bool:
+    """Whether rules that are on by default, but not selected here, look at a program: what they have followed may give
+    one that is selected a reason."""
+    return bool(looking(_others(frozenset(selected)), code, imported))
+
+
+@lru_cache(maxsize=4)
+def _others(selected: frozenset[type[Rule]]) -> tuple[type[Rule], ...]:
+    return tuple(rule for rule in select().rules if rule not in selected)
 
 
 @dataclass(frozen=True)
@@ -93,6 +111,8 @@ class _Linting:
     search: Search | None
     follows: bool
     """Whether what the file imports is followed; its text can be read all the same."""
+    may_wake: bool
+    """Whether what is followed may give rules a reason, though none looks at the file for its own words."""
 
     def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
@@ -109,7 +129,7 @@ class _Linting:
         suppressions = Suppressions(source)
         crashes = Crashes(source)
         found: list[Finding] = []
-        if self.active:
+        if self.active or self.may_wake:
             from torchlint.engine.run_rules import walk  # LibCST takes longer to import than most runs take
 
             found = walk(source, self.active, self.selection, suppressions, crashes, pieces, self.search, self.follows)

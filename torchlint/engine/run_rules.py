@@ -76,7 +76,7 @@ class _Walk:
         calls = {name for rule in active for name in rule.calls}
         model = Model(self.python, calls, imports, selection.torch, self._imported_texts, bases)
         rules: list[Rule] = []
-        asking = chain(active, self._called_for(active, selection, imports) if imports is not None else ())
+        asking = chain(active, self._called_for(active, selection, model, imports) if imports is not None else ())
         for rule in asking:
             with self.crashes.of(rule):
                 rules.append(rule(model, lambda: self.nodes, selection.options.get(rule.rule_name())))
@@ -91,11 +91,15 @@ class _Walk:
             modules.close()
         return found
 
-    def _called_for(self, active: Sequence[type[Rule]], selection: Selection, imports: Imports) -> Iterator[type[Rule]]:
-        """Rules for which only what was followed gives a reason: known once others have asked.
+    def _called_for(
+        self, active: Sequence[type[Rule]], selection: Selection, model: Model, imports: Imports
+    ) -> Iterator[type[Rule]]:
+        """Rules for which only what was followed gives a reason: known once the program was interpreted.
 
         `main.py` calls a trainer, which has its loss from elsewhere.
         """
+        if not active:
+            model.program  # noqa: B018 - nobody else has asked for it
         followed = b"\n".join(module.tree.source.code for module in imports.followed())
         able = looking(selection.rules, self.source.code, followed) if followed else ()
         yield from (rule for rule in able if rule not in active)

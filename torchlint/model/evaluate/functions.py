@@ -235,7 +235,7 @@ class Functions(Part):
 
         Beside its frame, what its parameters are when it begins.
         """
-        state = self.state
+        state, before = self.state, self.visit.at
         with state.aside((site_of(method.node),)):
             frame = self.root_frame(method)
             frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
@@ -244,6 +244,7 @@ class Functions(Part):
             self.observations.read_aside.add(method)
             self._run_body(method, frame)
             yield frame, given
+        self.visit.at = before
 
 
 def mode_asked_for(argument: ast.expr | None, if_true: GradMode, if_false: GradMode) -> GradMode:
