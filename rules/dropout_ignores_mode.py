@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from torchlint import Category, Rule, edits
@@ -140,7 +141,7 @@ class DropoutIgnoresMode(Rule):
         return any(isinstance(node, ast.Name) and node.id in self._bound_in(method) for node in ast.walk(rate))
 
     def _is_off(self, rate: ast.expr, owner: definitions.ClassInfo) -> bool:
-        """`self.p`, where `__init__` is given a `p` which is 0 by default, and no call names it."""
+        """`self.p`, where `__init__` is given a `p` which is 0 by default, and no call names it, here or elsewhere."""
         init = owner.method("__init__")
         if init is None or not isinstance(rate, ast.Attribute):
             return False
@@ -152,8 +153,11 @@ class DropoutIgnoresMode(Rule):
         ]
         name = python_ast.dotted(stored[0]) if len(stored) == 1 else ""
         default = definitions.defaults_of(init.node).get(name)
-        is_zero = isinstance(default, ast.Constant) and not default.value
-        return is_zero and not any(item.arg == name for item in self.model.tree.of_type(ast.keyword))
+        if not isinstance(default, ast.Constant) or default.value:
+            return False
+        others = (other.tree for other in self.model.importers(owner.name, (name.encode(), b"**")))
+        calls = (call for tree in chain((self.model.tree,), others) for call in tree.of_type(ast.Call))
+        return not any(_may_give(call, name, owner.name) for call in calls)
 
     def _bound_in(self, method: definitions.FunctionInfo) -> set[str]:
         """The names that a method binds, but for its own object: what they are may depend on the mode."""
@@ -300,3 +304,9 @@ def _is_about_mode(test: ast.expr) -> bool:
 def _as_call(node: ast.AST) -> ast.Call:
     assert isinstance(node, ast.Call)
     return node
+
+
+def _may_give(call: ast.Call, parameter: str, called: str) -> bool:
+    """Whether a call gives a parameter of this name, or may, as it is of something of a name and has `**`."""
+    names = {item.arg for item in call.keywords}
+    return parameter in names or (None in names and python_ast.called_name(call) == called)

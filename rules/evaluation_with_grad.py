@@ -253,7 +253,7 @@ class EvaluationWithGrad(Rule):
         if site != forward.site and isinstance(named, ast.Attribute):
             named = named.value
         code = tree.code(named) if named is not None else ""
-        return code if "\n" not in code and "(" not in code else ""
+        return code if "\n" not in code and "(" not in code else values.resolved(switch.module).label
 
     # -- report ---------------------------------------------------------------------------------------
 
