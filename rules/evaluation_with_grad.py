@@ -122,7 +122,7 @@ class EvaluationWithGrad(Rule):
             return None
         loops = events.repeating(forward.loops)
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
-        loop = next(around, loops[-1] if loops else None)
+        loop = next(around, loops[-1] if loops and loops[-1] not in module.loops else None)
         if loop is None or loop.site.inner is not None or forward.site.inner is not None:
             return None
         if loop not in self._useless:
