@@ -79,13 +79,13 @@ def test_an_endless_loop_without_a_step_is_ended(verify: Verify, training: str) 
     deaf += "    signal.signal(getattr(signal, name), signal.SIG_IGN)\n"
     deaf += "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
     before = time.monotonic()
-    done = verify(training + "train(5)\n" + deaf + "while True:\n    pass\n", "--max-seconds", "15")
+    done = verify(training + "train(5)\n" + deaf + "while True:\n    pass\n", "--max-seconds", "25")
     assert (done.code, done.verdicts) == (1, ["confirmed"])
-    assert done.report["program"]["seconds"] < 15 + 3
+    assert done.report["program"]["seconds"] < 25 + 3
     assert done.report["program"]["exit_code"] is None
     assert done.report["program"]["steps"] == 5
-    assert any("did not end within 15 seconds" in note for note in done.report["notes"])
-    assert time.monotonic() - before < 60
+    assert any("did not end within 25 seconds" in note for note in done.report["notes"])
+    assert time.monotonic() - before < 70
 
 
 def test_an_endless_training_is_stopped_at_its_budget(verify: Verify, training: str) -> None:
