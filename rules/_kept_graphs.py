@@ -128,7 +128,7 @@ class KeptGraphs:
             or _is_reset_with_steps(keep.container, trace)
             or self._is_made_anew_with_steps(keep, loop, trace)
             or _is_replaced_once_full(keep, container, trace)
-            or _may_be_reset(keep, loop, trace)
+            or self._may_be_reset(keep, loop, trace)
         ):
             return None
         backward = self._backward_through(keep, loop, trace)
@@ -142,6 +142,20 @@ class KeptGraphs:
                 return None
         is_drawn_from = self._fills(keep, container, loop, trace) and backward is not None
         return KeptGraph(keep, self._site(keep, loop), loop, backward, is_drawn_from=is_drawn_from)
+
+    def _may_be_reset(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
+        """`meter.total += loss` beside `meter.update()`, of which nobody knows what it does to the total."""
+        owner = keep.name.rpartition(".")[0]
+        calls = [call for call in trace.of(Call) if owner and loop in call.loops]
+        methods = (call.value.callee for call in calls if self._stands_alone(call.site))
+        return any(
+            isinstance(item, Unknown) and item.origin == "method" and resolved(item.parents[0]).label == owner
+            for item in methods
+        )
+
+    def _stands_alone(self, site: Site) -> bool:
+        node = self.program.tree.own_node(site)
+        return node is not None and isinstance(self.program.tree.parent(node), ast.Expr)
 
     def _is_cut_in_place(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
         """`hidden[i] = repackage(hidden[i])` before the entry is set again: what it held lets its graph go."""
@@ -365,17 +379,6 @@ def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
     return any(
         {keep.how, other.how} == {"append", "slot"} and resolved(other.container) is container and apart(keep, other)
         for other in trace.of(Keep)
-    )
-
-
-def _may_be_reset(keep: Keep, loop: Loop | None, trace: Trace) -> bool:
-    """`meter.total += loss` beside `meter.update()`, of which nobody knows what it does to the total."""
-    owner = keep.name.rpartition(".")[0]
-    return bool(owner) and any(
-        isinstance(item, Unknown) and item.label == owner
-        for call in trace.of(Call)
-        if loop in call.loops
-        for item in call.value.parents
     )
 
 

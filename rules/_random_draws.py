@@ -14,7 +14,10 @@ from torchlint.syntax.python_ast import LOOPS, called_name, dotted, is_literal
 
 _WEIGHTS = stateful_modules.WEIGHTED - {"PReLU"}
 """Layers of `torch.nn` that draw their weights."""
-_LOADS = LazyPattern(r"load_state_dict|from_pretrained|load_from_checkpoint|load_weights|load_model")
+_LOADS = LazyPattern(
+    r"load_state_dict|from_pretrained|load_from_checkpoint|load_weights|load_model|[\"']meta[\"']|to_empty"
+)
+"""What gives layers other weights than those that were drawn."""
 _MEANT = LazyPattern(
     r"seed|port\b|port_|uuid|suffix|salt|dummy|example_input|sleep|export|trace|summary|profile|flops|macs|add_graph"
     r"|benchmark|warm|run_?name|_id\b"

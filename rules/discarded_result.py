@@ -23,10 +23,10 @@ _SEVERAL = LazyPattern(
 )
 """Functions and methods that may return several tensors."""
 _NO_TENSOR = api.PLAIN_METHODS | {"type", "is_nonzero", "is_same_size", "is_complex", "is_signed"}
-_ONLY_OF_TENSORS = frozenset(
-    "unsqueeze gather permute masked_fill log_softmax logsumexp index_select bmm baddbmm view_as expand_as".split()
-)
-"""Methods that nothing but a tensor has."""
+_ONLY_OF_TENSORS = frozenset("unsqueeze masked_fill log_softmax logsumexp index_select bmm baddbmm view_as".split())
+"""Methods that hardly anything but a tensor has."""
+_WITH_DIMENSIONS = frozenset({"gather", "permute"})
+"""Those that others have, too, but do not call with the number of a dimension first."""
 _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
 _EFFECTS = LazyPattern(
     r"raises|assert|warn|suppress|profil|timer|timing|measure|bench|stream|record|capture", re.IGNORECASE
@@ -157,8 +157,11 @@ class DiscardedResult(Rule):
             return isinstance(module, values.Module) and self._returns_tensor(module)
         known = api.TENSOR_METHODS | api.OUT_OF_PLACE | api.MOVING
         is_method = isinstance(node.func, ast.Attribute) and last in known - _NO_TENSOR and not _SEVERAL.search(last)
-        is_sure = last in _ONLY_OF_TENSORS or (bool(value.parents) and self._is_tensor(value.parents[0], seen))
-        return is_method and is_sure
+        first = node.args[0] if node.args else None
+        is_sure = last in _ONLY_OF_TENSORS or (
+            last in _WITH_DIMENSIONS and isinstance(first, ast.Constant) and isinstance(first.value, int)
+        )
+        return is_method and (is_sure or (bool(value.parents) and self._is_tensor(value.parents[0], seen)))
 
     def _returns_tensor(self, module: values.Module) -> bool:
         """Whether a layer of PyTorch returns one tensor."""

@@ -155,9 +155,10 @@ class DropoutIgnoresMode(Rule):
         default = definitions.defaults_of(init.node).get(name)
         if not isinstance(default, ast.Constant) or default.value:
             return False
-        others = (other.tree for other in self.model.importers(owner.name, (name.encode(), b"**")))
+        place = init.parameters.index(name) - 1
+        others = (other.tree for other in self.model.importers(owner.name, (b"(",)))
         calls = (call for tree in chain((self.model.tree,), others) for call in tree.of_type(ast.Call))
-        return not any(_may_give(call, name, owner.name) for call in calls)
+        return not any(_may_give(call, name, place, owner.name) for call in calls)
 
     def _bound_in(self, method: definitions.FunctionInfo) -> set[str]:
         """The names that a method binds, but for its own object: what they are may depend on the mode."""
@@ -306,7 +307,9 @@ def _as_call(node: ast.AST) -> ast.Call:
     return node
 
 
-def _may_give(call: ast.Call, parameter: str, called: str) -> bool:
-    """Whether a call gives a parameter of this name, or may, as it is of something of a name and has `**`."""
+def _may_give(call: ast.Call, parameter: str, place: int, called: str) -> bool:
+    """Whether a call names a parameter, or may give it, as a call of what is `called` so, by its place or a star."""
     names = {item.arg for item in call.keywords}
-    return parameter in names or (None in names and python_ast.called_name(call) == called)
+    if parameter in names or python_ast.called_name(call) != called:
+        return parameter in names
+    return None in names or len(call.args) > place or any(isinstance(item, ast.Starred) for item in call.args)

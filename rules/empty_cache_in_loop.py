@@ -108,16 +108,19 @@ class EmptyCacheInLoop(Rule):
                     yield emptied
 
     def _is_optional(self, event: events.EmptyCache) -> bool:
-        """Whether a parameter decides that is off by default: who asks for it saves memory on purpose."""
-        for branch, arm in event.path:
+        """Whether a parameter decides in a loop that is False by default: who asks for it saves memory on purpose."""
+        loops = events.repeating(event.loops)
+        for branch, arm in event.path[len(loops[-1].path) if loops else 0 :]:
             node = self.model.tree.own_node(branch.site) if isinstance(branch, events.Branch) else None
-            if isinstance(node, ast.If) and arm == 0:
-                function = self.model.definitions.function_around(node)
-                defaults = definitions.defaults_of(function.node) if function is not None else {}
-                off = {name for name, value in defaults.items() if isinstance(value, ast.Constant) and not value.value}
-                if not off.isdisjoint(python_ast.names_read(node.test)):
-                    return True
+            if isinstance(node, ast.If) and arm == 0 and not self._off(node).isdisjoint(_required(node.test)):
+                return True
         return False
+
+    def _off(self, node: ast.AST) -> set[str]:
+        """The parameters around a node that are False by default."""
+        function = self.model.definitions.function_around(node)
+        defaults = definitions.defaults_of(function.node) if function is not None else {}
+        return {name for name, value in defaults.items() if python_ast.is_literal(value, False)}
 
     def _in_loop(self, trace: program.Trace, event: events.EmptyCache, loop: events.Loop) -> CacheEmptied | None:
         if events.handlers(event.path[len(loop.path) :]):
@@ -196,6 +199,12 @@ class EmptyCacheInLoop(Rule):
         if self.nodes is None or call is None or not self.nodes.tree.stands_alone(call):
             return None
         return edits.Change("delete the call", [edits.Delete(call)], Safety.SAFE if safe else Safety.UNSAFE)
+
+
+def _required(test: ast.expr) -> set[str]:
+    """The names that have to be true for a condition to be."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return {part.id for part in parts if isinstance(part, ast.Name)}
 
 
 def _in_step_with(event: events.EmptyCache, work: events.Event) -> bool:

@@ -122,7 +122,8 @@ class EvaluationWithGrad(Rule):
             return None
         loops = events.repeating(forward.loops)
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
-        loop = next(around, loops[-1] if loops and loops[-1] not in module.loops else None)
+        innermost = loops[-1] if loops and not self._may_train(trace, loops[-1], module) else None
+        loop = next(around, innermost)
         if loop is None or loop.site.inner is not None or forward.site.inner is not None:
             return None
         if loop not in self._useless:
@@ -131,6 +132,18 @@ class EvaluationWithGrad(Rule):
             return None
         site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
         return UnusedGraphs(site, loop, evaluations[0], self._name(site, forward, evaluations[0]), self._grows(forward))
+
+    def _may_train(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
+        """Whether a loop that switches to evaluation in each iteration makes the model anew, or hands an output to what
+        may train on it."""
+        calls = (call for call in trace.of(events.Call) if loop in call.loops and self._may_act(call))
+        return loop in module.loops or any(self._is_tracked(item) for call in calls for item in call.value.parents)
+
+    def _may_act(self, call: events.Call) -> bool:
+        """Whether a call is of a method, or nobody uses its result."""
+        node = self.model.tree.own_node(call.site)
+        stands_alone = node is not None and isinstance(self.model.tree.parent(node), ast.Expr)
+        return stands_alone or module_modes.module_of(call) is None
 
     @cached_property
     def _useless(self) -> dict[events.Loop, bool]:
@@ -187,9 +200,9 @@ class EvaluationWithGrad(Rule):
         here, or in a file that imports this one."""
         if trace.root is None:
             return False
-        name = trace.root.name
+        name, own = trace.root.name, (self.model.tree,) if trace.called else ()
         others = (other.tree for other in self.model.importers(name, _SWITCHING))
-        calls = (call for tree in chain((self.model.tree,), others) for call in tree.of_type(ast.Call))
+        calls = [call for tree in chain(own, others) for call in tree.of_type(ast.Call)]
         return any(self._is_without_gradients(call) for call in calls if python_ast.called_name(call) == name)
 
     def _is_without_gradients(self, node: ast.AST) -> bool:

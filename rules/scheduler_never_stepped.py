@@ -5,12 +5,23 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import definitions, events
 from torchlint.pytorch import api, triggers
-from torchlint.syntax.python_ast import FUNCTIONS, SCOPES, arguments, called_name, dotted, is_literal, site_of, walk
+from torchlint.syntax.python_ast import (
+    FUNCTIONS,
+    LOOPS,
+    SCOPES,
+    arguments,
+    called_name,
+    dotted,
+    is_literal,
+    site_of,
+    walk,
+)
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import PythonTree, Site
@@ -129,11 +140,21 @@ class SchedulerNeverStepped(Rule):
         names = {dotted(item) for item in target.elts} if isinstance(target, ast.Tuple) else set()
         for trace in self.model.program.traces if around is not None else ():
             for step in trace.of(events.Step):
-                nodes = (self.model.tree.own_node(site) for site in (*step.calls, step.site))
-                own = (node for node in nodes if node and self.model.definitions.function_around(node) is around)
-                if any(step.name in names or not names.isdisjoint(_given(node)) for node in own):
+                nodes = [self.model.tree.own_node(site) for site in (*step.calls, step.site)]
+                own = [node for node in nodes if node and self.model.definitions.function_around(node) is around]
+                is_here = step.name in names and nodes[-1] in own
+                if is_here or any(self._trains_with(names, node) for node in own):
                     return step
         return None
+
+    def _trains_with(self, names: set[str], node: ast.AST) -> bool:
+        """Whether a call is given one of these names again and again: for an epoch each time."""
+        given = {dotted(item) for item in arguments(node)} if isinstance(node, ast.Call) else set()
+        return not names.isdisjoint(given) and any(isinstance(item, LOOPS) for item in self._around(node))
+
+    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """What stands around a node in its function."""
+        return takewhile(lambda item: not isinstance(item, FUNCTIONS), self.model.tree.ancestors(node))
 
     def _only_makes(self, function: definitions.FunctionInfo, value: ast.expr) -> bool:
         """Whether what a function returns is a scheduler, with which it does nothing else."""
@@ -145,9 +166,17 @@ class SchedulerNeverStepped(Rule):
         return is_known and all(api.makes_scheduler(function.definitions.named(call.func)) for call in calls)
 
     def _sets_rates_by_hand(self) -> bool:
-        """Whether the file sets a learning rate itself: `group["lr"] = rate`."""
+        """Whether the file sets a learning rate itself: `group["lr"] = rate` for each of the groups of an optimizer."""
         stored = (item for item in self.model.tree.of_type(ast.Subscript) if isinstance(item.ctx, ast.Store))
-        return any(isinstance(item.slice, ast.Constant) and item.slice.value == "lr" for item in stored)
+        rates = (item for item in stored if isinstance(item.slice, ast.Constant) and item.slice.value == "lr")
+        return any(self._is_group(item.value) for item in rates)
+
+    def _is_group(self, node: ast.expr) -> bool:
+        """`optimizer.param_groups[0]`, or a name that a loop over them binds."""
+        if "param_groups" in self.model.tree.code(site_of(node)):
+            return True
+        loops = (item for item in self.model.tree.ancestors(node) if isinstance(item, ast.For))
+        return any("param_groups" in self.model.tree.code(site_of(loop.iter)) for loop in loops)
 
     def _is_switched_off(self, name: str) -> bool:
         """Whether a comment holds what steps a scheduler, or hands it on: somebody knows that nothing does."""
@@ -164,7 +193,7 @@ class SchedulerNeverStepped(Rule):
     def _is_for_training(self, call: ast.Call) -> bool:
         """Whether a scheduler changes a rate, and something is done with its optimizer but to show it."""
         optimizer = call.args[0] if call.args else None
-        if any(isinstance(item, ast.Lambda) and isinstance(item.body, ast.Constant) for item in call.args[1:]):
+        if any(map(_is_constant, arguments(call)[1:])):
             return False
         if not isinstance(optimizer, ast.Name):
             return True
@@ -286,6 +315,8 @@ def _is_prepared(statement: ast.AST | None, name: str) -> bool:
     return is_through and isinstance(statement.value.func, ast.Attribute) and statement.value.func.attr == "prepare"
 
 
-def _given(node: ast.AST) -> set[str]:
-    """The names that a call is given."""
-    return {dotted(item) for item in arguments(node)} if isinstance(node, ast.Call) else set()
+def _is_constant(factor: ast.expr) -> bool:
+    """Whether the factor of a rate never changes: `lambda step: 1.0`, or several such."""
+    if isinstance(factor, (ast.List, ast.Tuple)):
+        return bool(factor.elts) and all(map(_is_constant, factor.elts))
+    return isinstance(factor, ast.Lambda) and isinstance(factor.body, ast.Constant)

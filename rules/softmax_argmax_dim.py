@@ -121,7 +121,7 @@ class SoftmaxArgmaxDim(Rule):
             if event.site == python_ast.site_of(softmax)
         ]
         ranks = {item.rank for value in made for item in self.model.shapes.types_of(value)}
-        return bool(ranks) and all(rank is not None and first % rank != second % rank for rank in ranks)
+        return bool(ranks) and all(rank and first % rank != second % rank for rank in ranks)
 
     def report_OtherDimension(self, answer: OtherDimension) -> None:
         self.report(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ._host_reads import HostRead, HostReads
 
 _OVER_PARAMETERS = frozenset({"parameters", "named_parameters"})
+_CHOOSING = (ast.Subscript, ast.IfExp, ast.BoolOp)
+"""What may leave out parameters, or all of them."""
 _LONGEST_NAME = 40
 
 
@@ -197,7 +199,7 @@ class SyncInTrainingLoop(Rule):
 
     def _goes_over_parameters(self, loop: events.Loop) -> bool:
         over = _iterable(self.model.tree.node(loop.site))
-        if over is None or any(isinstance(item, ast.Subscript) for item in python_ast.walk(over)):
+        if over is None or any(isinstance(item, _CHOOSING) for item in python_ast.walk(over)):
             return False
         calls = [python_ast.called_name(item) for item in python_ast.walk(over) if isinstance(item, ast.Call)]
         return not _OVER_PARAMETERS.isdisjoint(calls) and "islice" not in calls

@@ -73,7 +73,7 @@ def examine(
         imported = imported_training(source.code, search) if search is not None else None
         active = looking(selection.rules, source.code, imported or b"")
         follows = imported is not None
-        may_wake = imported is not None and not active and _others_look(selection.rules, source.code, imported)
+        may_wake = imported is not None and _others_look(selection.rules, source.code, imported)
         findings = _Linting(selection, active, always_parse, search, follows, may_wake).lint_valid(source, pieces)
         if checked:
             findings = with_valid_fixes(source, findings)
@@ -112,7 +112,7 @@ class _Linting:
     follows: bool
     """Whether what the file imports is followed; its text can be read all the same."""
     may_wake: bool
-    """Whether what is followed may give rules a reason, though none looks at the file for its own words."""
+    """Whether rules that were not selected have more of it followed, which may give one that was a reason."""
 
     def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
@@ -132,7 +132,8 @@ class _Linting:
         if self.active or self.may_wake:
             from torchlint.engine.run_rules import walk  # LibCST takes longer to import than most runs take
 
-            found = walk(source, self.active, self.selection, suppressions, crashes, pieces, self.search, self.follows)
+            followed = self.search, self.follows, self.may_wake
+            found = walk(source, self.active, self.selection, suppressions, crashes, pieces, *followed)
         elif self.always_parse:
             from torchlint.syntax.python_ast import check
 

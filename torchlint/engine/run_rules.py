@@ -42,11 +42,12 @@ def walk(
     pieces: Pieces | None,
     search: Search | None = None,
     follows: bool = False,
+    may_wake: bool = False,
 ) -> list[Finding]:
     """What the rules find that no comment suppresses; raises `SyntaxProblem` and `SourceError`."""
 
     def work() -> list[Finding]:
-        return _Walk(source, pieces, crashes, search, follows).findings(active, selection, suppressions)
+        return _Walk(source, pieces, crashes, search, follows, may_wake).findings(active, selection, suppressions)
 
     with collector_paused():
         return with_deep_stack(work)
@@ -56,11 +57,18 @@ class _Walk:
     """One file under the eyes of all rules."""
 
     def __init__(
-        self, source: SourceFile, pieces: Pieces | None, crashes: Crashes, search: Search | None, follows: bool
+        self,
+        source: SourceFile,
+        pieces: Pieces | None,
+        crashes: Crashes,
+        search: Search | None,
+        follows: bool,
+        may_wake: bool,
     ) -> None:
         self.source = source
         self.search = search
         self.follows = follows
+        self.may_wake = may_wake
         self.pieces = pieces
         self.crashes = crashes
         self.python = read(source)
@@ -84,7 +92,7 @@ class _Walk:
         visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
         if visitors:
             _dispatch(self.tree, visitors, self.crashes)
-        owned = _Owned(self.search, selection, modules)
+        owned = _Owned(self.search, selection)
         reports = [(type(rule), report) for rule in rules for report in rule.reports]
         found = self._located([item for item in reports if not owned.by_other_file(*item)], suppressions)
         if modules is not None:
@@ -98,8 +106,8 @@ class _Walk:
 
         `main.py` calls a trainer, which has its loss from elsewhere.
         """
-        if not active:
-            model.program  # noqa: B018 - nobody else has asked for it
+        if self.may_wake:
+            model.program  # noqa: B018 - it may be that none of those that are selected asks for it
         followed = b"\n".join(module.tree.source.code for module in imports.followed())
         able = looking(selection.rules, self.source.code, followed) if followed else ()
         yield from (rule for rule in able if rule not in active)
@@ -187,48 +195,32 @@ class _Walk:
 class _Owned:
     """What other files are told themselves, when they are linted."""
 
-    def __init__(self, search: Search | None, selection: Selection, imports: Imports | None) -> None:
+    def __init__(self, search: Search | None, selection: Selection) -> None:
         self._search = search
         self._selection = selection
-        self._imports = imports
-        self._reported: dict[tuple[str, type[Rule]], set[tuple[str, Site]]] = {}
+        self._reported: dict[tuple[str, type[Rule]], set[Place]] = {}
 
     def by_other_file(self, rule: type[Rule], report: Report) -> bool:
-        """Whether the file in which something happens is told of it, as is the one that a class inherits it from, or
-        another one on the way there."""
+        """Whether the file in which something happens is told of it, as is the one that a class inherits it from."""
         if self._search is None or not isinstance(report.place, Site) or report.place.inner is None:
             return False
-        if _is_inherited(report.place):
+        if report.place.kind == "ClassDef":
             return True
         tree, site = report.place.inner
-        followed = self._imports.followed() if self._imports is not None else ()
-        sources = dict.fromkeys((tree.source, *(module.tree.source for module in followed)))
-        return any((tree.source.path, site) in self._told(source, rule, self._search) for source in sources)
-
-    def _told(self, source: SourceFile, rule: type[Rule], search: Search) -> set[tuple[str, Site]]:
-        """The places, each with its file, that a file is told of by a rule."""
-        key = source.path, rule
+        key = tree.source.path, rule
         if key not in self._reported:
-            self._reported[key] = set(self._places(source, rule, search.of(source.path)))
-        return self._reported[key]
+            self._reported[key] = set(self._places(tree.source, rule, self._search.of(tree.source.path)))
+        return site in self._reported[key]
 
-    def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[tuple[str, Site]]:
+    def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Place]:
         imports = Imports(search)
         with suppress(Exception):  # that is said when the file itself is linted
             tree = read(replace(source, path=search.inside_top))  # which may lie in a folder that is called `tests`
             model = Model(tree, rule.calls, imports, self._selection.torch)
             found = rule(model, lambda: None, self._selection.options.get(rule.rule_name()))
             _answer(found)
-            for place in (report.place for report in found.reports):
-                if isinstance(place, Site) and not _is_inherited(place):
-                    inner = place.inner
-                    yield (source.path, place) if inner is None else (inner.tree.source.path, inner.site)
+            yield from (report.place for report in found.reports)
         imports.close()
-
-
-def _is_inherited(site: Site) -> bool:
-    """Whether a site is that of a class, which inherits a method from another file: that is told."""
-    return site.inner is not None and site.kind == "ClassDef"
 
 
 def _is_here(place: Place) -> bool:

@@ -57,7 +57,7 @@ class Search:
 
     def modules(self) -> tuple[Module, ...]:
         """All that was asked for, and what decided where it was looked for, as it is."""
-        found = [self.sources.top(os.path.dirname(self.path))] if self._asked else []
+        found = [self.sources.top(os.path.dirname(self.path))] if self._asked or self._asked_below else []
         found += [self.sources.search_path(folder, self.top) for folder in sorted(self._asked_from)]
         found += map(self.sources.all_below, sorted(self._asked_below))
         return (*found, *(self.sources.module(base, self.top) for base in sorted(self._asked)))

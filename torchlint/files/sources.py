@@ -198,12 +198,13 @@ class Sources:
     def _walk(self, top: str) -> Iterator[str]:
         yield from sorted(path for path, text in self._texts.items() if text is not None and _is_module(path, top))
         waiting = deque([top] if self._on_disk else [])
-        folders = 0
+        folders, is_project = 0, not self.names(top).isdisjoint(_MARKS | _PROJECTS)
         while waiting and folders < MAX_FOLDERS:
             folders += 1
             entries = _entries(waiting.popleft())
             yield from (entry.path for entry in entries if entry.name.endswith(".py") and entry.path not in self._texts)
-            waiting.extend(entry.path for entry in entries if _may_hold_modules(entry))
+            inner = (entry.path for entry in entries if _may_hold_modules(entry))
+            waiting.extend(path for path in inner if is_project or f"{PACKAGE}.py" in self.names(path))
 
     # -- where is looked for modules ----------------------------------------------------------------
 

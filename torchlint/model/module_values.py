@@ -17,6 +17,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    inputs_of,
     resolved,
 )
 from torchlint.pytorch import api, naming
@@ -57,6 +58,8 @@ def is_module_like(item: Value) -> bool:
 def has_parameters(module: Value) -> bool:
     """Whether a module has parameters of its own; known of PyTorch's, assumed of others."""
     module = resolved(module)
+    if isinstance(module, Phi):
+        return any(map(has_parameters, inputs_of(module)))
     if isinstance(module, Module) and module.info is None:
         name = module.name.rpartition(".")[2]
         if name in ("Sequential", "ModuleList"):

@@ -53,5 +53,14 @@ BEFORE_GENERATOR = {
     "torch.utils.data.RandomSampler": 3,
     "torch.utils.data.WeightedRandomSampler": 3,
     "torch.utils.data.SubsetRandomSampler": 1,
+    "torch.nn.init.uniform_": 3,
+    "torch.nn.init.normal_": 3,
+    "torch.nn.init.trunc_normal_": 5,
+    "torch.nn.init.xavier_uniform_": 2,
+    "torch.nn.init.xavier_normal_": 2,
+    "torch.nn.init.kaiming_uniform_": 4,
+    "torch.nn.init.kaiming_normal_": 4,
+    "torch.nn.init.orthogonal_": 2,
+    "torch.nn.init.sparse_": 3,
 }
 """How many arguments come before a generator of one's own."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.events import Branch, Compute
 from torchlint.model.program import Program
 from torchlint.model.queries import losses
 from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site, site_of
 
 SHAPES = frozenset(
@@ -72,12 +74,23 @@ def _losses_of(value: Tensor) -> Iterator[Tensor]:
     seen: set[Value] = set()
     while stack:
         item = resolved(stack.pop())
-        if item in seen or not isinstance(item, (Tensor, Container)):
+        if item in seen or not isinstance(item, (Tensor, Container)) or _has_no_graph(item):
             continue
         seen.add(item)
         stack.extend(item.parents)
         if isinstance(item, Tensor):
             yield item
+
+
+def _has_no_graph(value: Value) -> bool:
+    return isinstance(value, Tensor) and (value.op == "detach" or value.mode is GradMode.OFF)
+
+
+def _plain_forward(info: ClassInfo) -> FunctionInfo | None:
+    """The `forward` of a class, if it is given what the object is called with."""
+    forward = info.method("forward")
+    is_plain = forward is not None and not forward.decorators and info.method("__call__") is None
+    return forward if is_plain else None
 
 
 class _Search:
@@ -111,7 +124,7 @@ class _Search:
     def _given(self, parameter: Unknown) -> Value | None:
         """What the call gives a parameter of the `forward` that it calls."""
         module = resolved(self._call.parents[0]) if self._call is not None and self._call.op == "module" else None
-        forward = module.info.method("forward") if isinstance(module, Module) and module.info is not None else None
+        forward = _plain_forward(module.info) if isinstance(module, Module) and module.info is not None else None
         if forward is None or self._call is None or parameter.label not in forward.parameters[1:]:
             return None
         if parameter.site is None or parameter.site.written != site_of(forward.node).written:

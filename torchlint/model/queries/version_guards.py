@@ -13,7 +13,7 @@ _VERSION = LazyPattern(
 )
 """Names in a test that make it one of what there is: hints, which only silence."""
 _OF_MACHINE = frozenset({"is_available", "is_bf16_supported"})
-"""What is asked of a machine, whatever the release: `torch.cuda.is_available()`."""
+_DEVICES = frozenset({"cuda", "mps", "xpu", "accelerator", "distributed"})
 _CATCHING = frozenset("AttributeError ImportError ModuleNotFoundError".split())
 _CATCHING_ALL = frozenset({"Exception", "BaseException"})
 _FEW = 5
@@ -87,12 +87,14 @@ def _names(node: ast.expr) -> Collection[str]:
 
 
 def _asks_for_version(test: ast.expr) -> bool:
-    words = (
-        item.id if isinstance(item, ast.Name) else item.attr
-        for item in walk(test)
-        if isinstance(item, (ast.Name, ast.Attribute))
-    )
-    return any(_VERSION.search(word) for word in words if word not in _OF_MACHINE)
+    names = (item for item in walk(test) if isinstance(item, (ast.Name, ast.Attribute)) and not _is_of_machine(item))
+    return any(_VERSION.search(item.id if isinstance(item, ast.Name) else item.attr) for item in names)
+
+
+def _is_of_machine(node: ast.Name | ast.Attribute) -> bool:
+    """Whether something is asked of a machine, whatever the release: `torch.cuda.is_available`."""
+    owner, _, last = dotted(node).rpartition(".")
+    return last in _OF_MACHINE and owner.rpartition(".")[2] in _DEVICES
 
 
 def _expects(context: ast.expr) -> bool:
