@@ -31,7 +31,8 @@ from torchlint.verify.watch.session import Static, watch
 
 WATCHED = sorted((Path(__file__).parent / "watched").glob("*.py"))
 PROGRAMS = Path(__file__).parent / "programs"
-RIGHT = ("distillation_ok", "gan_cross_clear_ok", "phases_grad_mode_ok", "enable_grad_nested_ok", "warmup_wrapper_ok")
+KNOWN = ("distillation", "gan_cross_clear", "phases_grad_mode", "enable_grad_nested", "warmup_wrapper")
+RIGHT = [*sorted((Path(__file__).parent / "right").glob("*.py")), *(PROGRAMS / f"{name}_ok.py" for name in KNOWN)]
 MARKER = re.compile(r"# seen: ([\w-]+)")
 TEXT = re.compile(r"# seen: ([\w-]+) \((.+)\)$")
 RULES = {"inplace-on-saved-tensor"}
@@ -83,11 +84,22 @@ def test_what_is_marked_is_seen_and_nothing_else(path: Path, run: Callable[..., 
     assert seen.exit_code == 1
 
 
-@pytest.mark.parametrize("name", RIGHT)
-def test_programs_that_are_right_are_left_alone(name: str, run: Callable[..., Verification]) -> None:
-    seen = run(PROGRAMS / f"{name}.py")
+@pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
+def test_programs_that_are_right_are_left_alone(path: Path, run: Callable[..., Verification]) -> None:
+    seen = run(path)
     assert not reported(seen), [item.verdict.reason for item in seen.judged]
     assert (seen.exit_code, seen.steps > 0) == (0, True)
+
+
+def test_a_program_that_fails_before_it_trains_was_not_seen(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nmodel = torch.nn.Linear(4, 1)\nhistory = []\nhistory.append(model(torch.randn(2, 4)))\n"
+        "raise FileNotFoundError('no data')\n"
+    )
+    seen = run(script)
+    assert (seen.exit_code, seen.judged) == (4, ())
+    assert "failed before anything" in seen.notes[0]
 
 
 ALIKE = """\

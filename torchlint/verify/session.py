@@ -202,19 +202,33 @@ def conclude(
     refused: Sequence[str],
     booted: bool,
     limits: Limits,
+    *,
+    has_findings: bool = True,
 ) -> Verification:
-    """The exit code and the notes to what was judged; `booted` says whether a process has found the boot hook."""
+    """The exit code and the notes to what was judged; `booted` says whether a process has found the boot hook.
+
+    Without findings to begin with nothing was seen of a program that did not train.
+    """
     if ended is not None:
         ended = replace(ended, stopped=min((item.stopped for item in evidence if item.stopped), default=""))
-    code, message = _outcome(judged, ended, evidence, booted, bool(refused))
+    seen = [item for item in evidence if (item.has_anything if has_findings else item.trains)]
+    code, message = _outcome(judged, ended, evidence, seen, booted, bool(refused))
     said = (*message, *_notes(ended, evidence, limits), *refused)
     return Verification(command, judged, ended, tuple(evidence), said, code)
 
 
 def _outcome(
-    judged: Sequence[Judged], ended: Ended | None, evidence: Sequence[Evidence], booted: bool, is_explained: bool
+    judged: Sequence[Judged],
+    ended: Ended | None,
+    evidence: Sequence[Evidence],
+    seen: Sequence[Evidence],
+    booted: bool,
+    is_explained: bool,
 ) -> tuple[int, tuple[str, ...]]:
-    """The exit code, and the sentence that explains one that is not about findings, unless a note does so already."""
+    """The exit code, and the sentence that explains one that is not about findings, unless a note does so already.
+
+    `seen` is the evidence in which anything was.
+    """
     confirmed = any(item.verdict.answer is Answer.CONFIRMED for item in judged)
     if ended is not None and ended.signal:
         return 128 + ended.signal, (f"The verification was {ended.description}; this is what was seen until then.",)
@@ -226,7 +240,7 @@ def _outcome(
         return CONFIRMED, ()
     if is_explained and not evidence:
         return NEVER_LOADED, ()
-    if not any(item.has_anything for item in evidence):
+    if not seen:
         if ended is not None and ended.code and not ended.timed_out:
             return FAILED_EARLY, (f"The program failed before anything could be seen ({ended.description}).",)
         if not evidence:

@@ -55,7 +55,16 @@ def watch(
         reordered = replace(conditions, order=1)
         again = _once(command, run, root, limits, compared, announce, launcher, reordered)
     judged = run.judged(first.evidence, None if again is None else twice.parting(first.evidence, again.evidence))
-    seen = conclude(tuple(command), judged, first.ended, first.evidence, first.refused, first.booted, limits)
+    seen = conclude(
+        tuple(command),
+        judged,
+        first.ended,
+        first.evidence,
+        first.refused,
+        first.booted,
+        limits,
+        has_findings=False,
+    )
     notes = [*one_batch.notes(seen, checks), *_of_two_runs(first, again, judged)]
     return replace(seen, title="torchlint watch", notes=(*seen.notes, *notes))
 

@@ -68,12 +68,11 @@ class Forwards:
         self._sites = sites
 
     def resolve(self, ledgers: list[Ledger]) -> None:
-        """Find out which parameters are an optimizer's, while the modules are alive."""
+        """Find out which parameters are those of an optimizer that steps, while the modules are alive."""
         if not self.modules:
             return
-        owned = {
-            id(leaf): slot for ledger in ledgers for slot in ledger.slots if (leaf := slot.parameter()) is not None
-        }
+        slots = (slot for ledger in ledgers if ledger.made for slot in ledger.slots)
+        owned = {id(leaf): slot for slot in slots if (leaf := slot.parameter()) is not None}
         for number, reference in enumerate(self.modules):
             module = reference()
             if module is not None:

@@ -104,7 +104,8 @@ class Keep:
         """What was put there before: the items at its ends, or at those of what an object holds."""
         for value in values_of(self.claim.container, frame):
             self.container = type(value).__name__
-            self.bound = getattr(value, "maxlen", None) if self.bound is None else self.bound
+            if self.bound is None and isinstance(bound := getattr(value, "maxlen", None), int):
+                self.bound = bound  # an object may answer to any name
             contents = Contents(value, 3)
             held = [tensor for tensor in contents.tensors if tensor.grad_fn is not None]
             self.graphs += bool(held)

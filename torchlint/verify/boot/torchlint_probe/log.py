@@ -92,9 +92,14 @@ class Log:
             evidence = self._snapshot()
             if evidence is None:
                 return
-            body = json.dumps(evidence, separators=(",", ":"))
+            body = json.dumps(evidence, separators=(",", ":"), default=_kind)
             seal = hmac.new(self._key, body.encode(), "sha256").hexdigest()
             path = os.path.join(self._folder, f"evidence-{os.getpid()}.json")
             with open(path + ".new", "w", encoding="ascii") as file:
                 file.write(f"{seal}\n{body}\n")
             os.replace(path + ".new", path)
+
+
+def _kind(value: object) -> str:
+    """What stands for an object that only a program could have put among the evidence: it must not fail for that."""
+    return type(value).__name__

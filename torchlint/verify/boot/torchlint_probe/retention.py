@@ -36,8 +36,12 @@ class Retention:
         self._number = 0
 
     def meet(self, roots: list[torch.Tensor], retaining: bool, site: int) -> int | None:
-        """A backward or `grad` is about to run; returns the number of the graph that it retains at `site`, if any."""
-        retained = self._at(site) if retaining else None
+        """A backward or `grad` is about to run; returns the number of the graph that it retains at `site`, if any.
+
+        In another backward, of a custom function, graphs live no longer than its call.
+        """
+        is_inner = torch._C._current_graph_task_id() != -1
+        retained = self._at(site) if retaining and not is_inner else None
         if retained is None and not self._open:
             return None
         graph = nodes(roots)
