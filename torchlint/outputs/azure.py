@@ -6,7 +6,7 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Severity
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import printable
-from torchlint.outputs.places import placed, repository_path, whole_message
+from torchlint.outputs.places import placed_whole, repository_path
 from torchlint.results import Outcome
 
 
@@ -24,7 +24,7 @@ def _command(source: SourceFile, finding: Finding) -> str:
         "code": finding.code,
     }
     listed = "".join(f"{key}={_property(str(value))};" for key, value in properties.items())
-    message = f"{finding.name}: {placed(whole_message(finding), source, finding.span.start)}"
+    message = f"{finding.name}: {placed_whole(finding, source)}"
     return f"##vso[task.logissue {listed}]{_data(printable(message))}"
 
 

@@ -6,7 +6,7 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Severity, Span
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import printable
-from torchlint.outputs.places import placed, repository_path, whole_message
+from torchlint.outputs.places import placed_whole, repository_path
 from torchlint.results import LintedFile, Outcome
 
 _COMMANDS = {
@@ -32,7 +32,7 @@ def _command(file: LintedFile, finding: Finding) -> str:
         **_region(file.source, finding.span),
     }
     listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
-    message = placed(whole_message(finding), file.source, finding.span.start)
+    message = placed_whole(finding, file.source)
     full = f"{message}\nhelp: {finding.help}" if finding.help else message
     return f"::{_COMMANDS[finding.severity]} {listed}::{_data(printable(full, keep=_NEWLINES))}"
 

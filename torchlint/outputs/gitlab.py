@@ -10,7 +10,7 @@ from typing import Any
 from torchlint.finding import Severity
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import json_text, printable
-from torchlint.outputs.places import placed, repository_path, whole_message
+from torchlint.outputs.places import placed_whole, repository_path
 from torchlint.results import LintedFile, Outcome
 
 _SEVERITIES = {
@@ -37,7 +37,7 @@ def _issues(file: LintedFile, seen: Counter[str]) -> Iterator[dict[str, Any]]:
         key = f"{path}\0{finding.name}\0{finding.fingerprint}"
         seen[key] += 1
         yield {
-            "description": printable(placed(whole_message(finding), file.source, finding.span.start)),
+            "description": printable(placed_whole(finding, file.source)),
             "check_name": f"{finding.code} {finding.name}",
             "fingerprint": sha256(f"{key}\0{seen[key]}".encode()).hexdigest()[:32],
             "severity": _SEVERITIES[finding.severity],

@@ -40,6 +40,11 @@ def placed(message: str, source: SourceFile, position: Position) -> str:
     return message if place.cell is None else f"cell {place.cell}, line {place.line}: {message}"
 
 
+def placed_whole(finding: Finding, source: SourceFile) -> str:
+    """The message of a finding for a format that knows files and lines only, and shows nothing else."""
+    return placed(whole_message(finding), source, finding.span.start)
+
+
 def utf16_range(source: SourceFile, span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
     """A span as zero-based lines, in a notebook those of its cell, and UTF-16 columns.
 

@@ -6,7 +6,7 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Finding
 from torchlint.outputs import Style
 from torchlint.outputs.escaping import printable
-from torchlint.outputs.places import placed, repository_path, whole_message
+from torchlint.outputs.places import placed_whole, repository_path
 from torchlint.results import Outcome
 
 
@@ -17,5 +17,5 @@ def render(outcome: Outcome, style: Style) -> str:
 
 def _line(source: SourceFile, finding: Finding) -> str:
     place = f"{printable(repository_path(source.path))}:{source.file_line(finding.span.start.line)}"
-    message = printable(placed(whole_message(finding), source, finding.span.start))
+    message = printable(placed_whole(finding, source))
     return f"{place}: [{finding.code}({finding.name}), ] {message}"
