@@ -73,23 +73,26 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     return b"\n".join(texts) if not names.isdisjoint(mentioned) else None
 
 
-def _names_that_train(code: bytes, text: bytes, search: Search, depth: int = MAX_BASES) -> frozenset[bytes]:
+def _names_that_train(code: bytes, text: bytes, search: Search) -> frozenset[bytes]:
     """The names of functions and classes of a module that go backward.
 
     Of the classes that `code` calls these are also those that inherit it from another module.
     """
     names = _training_names(text)
-    inherited = set[bytes]()
-    for name, bases in _derived(text) if depth else ():
-        if name not in names and _calls(code, name):
-            for base in bases:
-                modules = search.imported_as(base.decode())
-                if any(
-                    base in _names_that_train(base + b"()", other, search.of(path), depth - 1)
-                    for path, other in modules.items()
-                ):
-                    inherited.add(name)
-    return names | inherited
+    called = (name for name, _ in _derived(text) if name not in names and _calls(code, name))
+    return names | {name for name in called if _trains(name, text, search, MAX_BASES)}
+
+
+def _trains(name: bytes, text: bytes, search: Search, depth: int) -> bool:
+    """Whether a function or class of a module goes backward, or inherits that from another module."""
+    if name in _training_names(text):
+        return True
+    bases = (base for known, found in _derived(text) if known == name for base in found) if depth else ()
+    return any(
+        _trains(base, other, search.of(path), depth - 1)
+        for base in bases
+        for path, other in search.imported_as(base.decode()).items()
+    )
 
 
 def _calls(code: bytes, name: bytes) -> bool:

@@ -109,8 +109,8 @@ class _Walk:
         if self.may_wake:
             model.program  # noqa: B018 - it may be that none of those that are selected asks for it
         followed = b"\n".join(module.tree.source.code for module in imports.followed())
-        able = looking(selection.rules, self.source.code, followed) if followed else ()
-        yield from (rule for rule in able if rule not in active)
+        others = [rule for rule in selection.rules if rule not in active]
+        yield from looking(others, self.source.code, followed) if followed else ()
 
     def _imported_texts(self) -> Iterator[bytes]:
         yield from self.search.imported(self.source.code).values() if self.search is not None else ()
