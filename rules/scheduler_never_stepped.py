@@ -115,9 +115,9 @@ class SchedulerNeverStepped(Rule):
                     yield NeverStepped(site_of(call), variable.id, self._step_of(call, statement))
         for statement in self.model.tree.of_type(ast.Assign):
             for variable in self._handed_over(statement):
-                step = self._step_beside(statement)
-                if step and variables.are_left_alone(variable) and not self._is_switched_off(variable.id):
-                    yield NeverStepped(site_of(statement.value), variable.id, step)
+                if variables.are_left_alone(variable) and not self._is_switched_off(variable.id):
+                    if (step := self._step_beside(statement)) is not None:
+                        yield NeverStepped(site_of(statement.value), variable.id, step)
 
     def _handed_over(self, statement: ast.Assign) -> Iterator[ast.Name]:
         """The variables that get a scheduler from a function that makes it for nobody else: `_, scheduler = make()`."""
