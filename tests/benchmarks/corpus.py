@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 PINS = (
@@ -109,10 +110,11 @@ def sample(files: list[Path]) -> list[Path]:
 def long_file(lines: int) -> str:
     """Training code of about so many lines: functions and classes of the fixtures, again under other names."""
     imports, definitions = _parts()
-    length = sum(code.count("\n") + 3 for code, _ in definitions)
-    copies = range(1, max(1, round(lines / length)) + 1)
-    renamed = [_renamed(code, names, copy) for copy in copies for code, names in definitions]
-    return "".join(f"{line}\n" for line in imports) + "".join(f"\n\n{code}\n" for code in renamed)
+    renamed = (_renamed(code, names, copy) for copy in count(1) for code, names in definitions)
+    text = "".join(f"{line}\n" for line in imports)
+    while text.count("\n") < lines:
+        text += f"\n\n{next(renamed)}\n"
+    return text
 
 
 def _parts() -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
