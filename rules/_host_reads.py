@@ -12,8 +12,9 @@ from torchlint import Model
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions
 from torchlint.model.events import Loop
+from torchlint.model.lineage import attached
 from torchlint.model.module_values import is_module
-from torchlint.model.values import Answer, Phi, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Answer, Phi, Tensor, Unknown, Value, is_none, resolved
 from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, arguments, dotted, names_read
 
 _READING = frozenset({"item", "tolist", "float"})
@@ -43,7 +44,7 @@ class HostRead(NamedTuple):
     @property
     def origins(self) -> set[Value]:
         """What is read, without `detach` and `data`, which copy nothing."""
-        return {_attached(value) for value in self.values}
+        return {attached(value) for value in self.values}
 
     @property
     def reads_number(self) -> bool:
@@ -96,7 +97,7 @@ class HostReads:
 
     def _place(self, value: Value) -> Answer:
         if isinstance(value, Phi):
-            answers = {self.is_on_gpu(item) for item in value.parents if not _is_none(item)}
+            answers = {self.is_on_gpu(item) for item in value.parents if not is_none(item)}
             return answers.pop() if len(answers) == 1 else Answer.UNKNOWN
         if not isinstance(value, (Tensor, Unknown)):
             return Answer.UNKNOWN
@@ -152,22 +153,11 @@ def _operand(node: ast.Call) -> ast.expr:
     return node.func.value if isinstance(node.func, ast.Attribute) else node.args[0]
 
 
-def _attached(value: Value) -> Value:
-    """The tensor that `x.data` and `x.detach()` are of."""
-    while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
-        value = resolved(value.base)
-    return value
-
-
 def _is_output(value: Tensor | Unknown) -> bool:
     """Whether a value is what surely a module has made, also where gradients are off."""
     if isinstance(value, Tensor):
         return value.op == "module"
     return value.origin == "call" and value.callee is not None and is_module(value.callee) is Answer.YES
-
-
-def _is_none(value: Value) -> bool:
-    return isinstance(value, Plain) and value.is_none
 
 
 # -- devices --------------------------------------------------------------------------------------------

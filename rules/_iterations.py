@@ -106,8 +106,7 @@ class Iteration:
     def _is_fed(self, event: Event) -> bool:
         """Whether an event has to do with what the loop yields: itself, or the call in the loop's body that leads to
         it."""
-        calls = event.calls[self.loop.depth :]
-        return self.data.feeds(self.tree.node(calls[0] if calls else event.site))
+        return self.data.feeds(self.tree.node(event.place_in(self.loop)))
 
     def _loops_inside(self, event: Event) -> list[Loop]:
         """The loops in this one around an event."""

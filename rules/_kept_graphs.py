@@ -141,21 +141,18 @@ class KeptGraphs:
             if not over_data or not self._stays_unseen(trace, keep, container):
                 return None
         is_drawn_from = self._fills(keep, container, loop, trace) and backward is not None
-        return KeptGraph(keep, self._site(keep, loop), loop, backward, is_drawn_from=is_drawn_from)
+        return KeptGraph(keep, keep.place_in(loop), loop, backward, is_drawn_from=is_drawn_from)
 
     def _may_be_reset(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
         """`meter.total += loss` beside `meter.update()`, of which nobody knows what it does to the total."""
         owner = keep.name.rpartition(".")[0]
         calls = [call for call in trace.of(Call) if owner and loop in call.loops]
-        methods = (call.value.callee for call in calls if self._stands_alone(call.site))
+        nodes = ((call, self.program.tree.own_node(call.site)) for call in calls)
+        methods = (call.value.callee for call, node in nodes if node and self.program.tree.stands_alone(node))
         return any(
             isinstance(item, Unknown) and item.origin == "method" and resolved(item.parents[0]).label == owner
             for item in methods
         )
-
-    def _stands_alone(self, site: Site) -> bool:
-        node = self.program.tree.own_node(site)
-        return node is not None and isinstance(self.program.tree.parent(node), ast.Expr)
 
     def _is_cut_in_place(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
         """`hidden[i] = repackage(hidden[i])` before the entry is set again: what it held lets its graph go."""
@@ -246,7 +243,7 @@ class KeptGraphs:
         if loop is None or keep.how == "add" or not keep.name:
             return False
         tree = self.program.tree
-        steps = (tree.node((*step.calls[loop.depth :], step.site)[0]) for step in trace.of(Step) if loop in step.loops)
+        steps = (tree.node(step.place_in(loop)) for step in trace.of(Step) if loop in step.loops)
         return any(makes_list(statement, keep.name) for step in steps for statement in tree.block(tree.statement(step)))
 
     def _is_cut(self, total: Value) -> bool:
@@ -346,11 +343,6 @@ class KeptGraphs:
     def _absent(self, value: Value, keep: Keep, container: Value) -> bool:
         graph = self.tracking.graph(value)
         return container not in graph and keep.value not in graph
-
-    def _site(self, keep: Keep, loop: Loop | None) -> Site:
-        """The statement in the loop: the call, where a function does the keeping."""
-        depth = loop.depth if loop is not None else 0
-        return keep.calls[depth] if len(keep.calls) > depth else keep.site
 
 
 def _holder(keep: Keep) -> Value:

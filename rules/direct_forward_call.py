@@ -89,7 +89,7 @@ class DirectForwardCall(Rule):
     def _is_module(self, value: values.Value) -> bool:
         """Whether a value is surely a module, and no class of the program says what calling it does."""
         if isinstance(value, values.Phi):
-            parts = [item for item in values.inputs_of(value) if not (isinstance(item, values.Plain) and item.is_none)]
+            parts = list(values.meanings(value))
             return bool(parts) and all(map(self._is_module, parts))
         if isinstance(value, values.Module):
             info = value.info

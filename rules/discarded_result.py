@@ -106,7 +106,7 @@ class DiscardedResult(Rule):
                 continue
             is_method = node.func.attr in api.OUT_OF_PLACE | api.MOVING and not self._is_function(node)
             is_method = is_method and not self._is_own(node)
-            is_statement = isinstance(self.model.tree.parent(node), ast.Expr)  # else what a function returns, here
+            is_statement = self.model.tree.stands_alone(node)  # else what a function returns, here
             if is_method and is_statement and self._is_tensor(result.parents[0]) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
 

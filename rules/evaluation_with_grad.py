@@ -130,7 +130,7 @@ class EvaluationWithGrad(Rule):
             self._useless[loop] = self._is_useless(trace, loop)
         if not self._useless[loop] or self._measures(loop, forward):
             return None
-        site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
+        site = forward.place_in(loop)
         return UnusedGraphs(site, loop, evaluations[0], self._name(site, forward, evaluations[0]), self._grows(forward))
 
     def _may_train(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
@@ -142,8 +142,8 @@ class EvaluationWithGrad(Rule):
     def _may_act(self, call: events.Call) -> bool:
         """Whether a call is of a method, or nobody uses its result."""
         node = self.model.tree.own_node(call.site)
-        stands_alone = node is not None and isinstance(self.model.tree.parent(node), ast.Expr)
-        return stands_alone or module_modes.module_of(call) is None
+        is_statement = node is not None and self.model.tree.stands_alone(node)
+        return is_statement or module_modes.module_of(call) is None
 
     @cached_property
     def _useless(self) -> dict[events.Loop, bool]:
@@ -229,7 +229,7 @@ class EvaluationWithGrad(Rule):
         node = self.model.tree.node(loop.site)
         targets = python_ast.walk(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else ()
         bound = {item.id for item in targets if isinstance(item, ast.Name)}
-        site = forward.calls[loop.depth] if len(forward.calls) > loop.depth else forward.site
+        site = forward.place_in(loop)
         read = {item.id for item in python_ast.walk(self.model.tree.node(site)) if isinstance(item, ast.Name)}
         if not read.isdisjoint(bound | self.model.definitions.assigned_names(node)):
             return True

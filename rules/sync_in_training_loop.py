@@ -143,7 +143,7 @@ class SyncInTrainingLoop(Rule):
     def _second_reads(self, reads: HostReads, trace: program.Trace, loop: events.Loop) -> Iterator[SecondRead]:
         node = self.model.tree.node(loop.site)
         work = [event for event in trace.of_kinds(events.Backward, events.Step) if loop in event.loops]
-        places = [_first_call(event, loop).start for event in work]
+        places = [event.place_in(loop).start for event in work]
         trained = min(places)
         ends = [site.start for site in self._exits(node, ast.Continue) if site.start > trained]
         always: list[HostRead] = []
@@ -251,11 +251,6 @@ def _is_known(read: HostRead, earlier: list[HostRead], work: list[tuple[int, int
         before.origins == read.origins and not any(before.start < start < read.start for start in work)
         for before in earlier
     )
-
-
-def _first_call(event: events.Event, loop: events.Loop) -> python_ast.Site:
-    """Where the body of a loop makes an event happen."""
-    return event.calls[loop.depth] if len(event.calls) > loop.depth else event.site
 
 
 def _iterable(loop: ast.AST) -> ast.expr | None:

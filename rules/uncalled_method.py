@@ -112,7 +112,7 @@ class UncalledMethod(Rule):
     def _acts(self, owner: values.Value, name: str) -> bool:
         """Whether a value surely has a method of this name that acts, and no property."""
         if isinstance(owner, values.Phi):
-            parts = [item for item in values.inputs_of(owner) if not (isinstance(item, values.Plain) and item.is_none)]
+            parts = list(values.meanings(owner))
             return bool(parts) and all(self._acts(item, name) for item in parts)
         if name in _methods_of(owner):
             return not _is_data(getattr(owner, "info", None), name)

@@ -211,8 +211,7 @@ class UnregisteredModule(Rule):
 
     def _surely_has_parameters(self, value: values.Value, depth: int) -> bool:
         """Whether each that an attribute may be, where it is not None, has parameters."""
-        found = list(values.inputs_of(value))
-        some = [item for item in found if not (isinstance(item, values.Plain) and item.is_none)]
+        some = list(values.meanings(value))
         return bool(some) and all(self._has_parameters(item, depth) for item in some)
 
     def _is_parameter(self, value: values.Tensor) -> bool:

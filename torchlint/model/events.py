@@ -39,6 +39,11 @@ class Event:
     escaped: Path = field(default=(), init=False)
     """The part of `passed` since then."""
 
+    def place_in(self, loop: Loop | None) -> Site:
+        """Where the body of a loop, or of a function without one, makes it happen: itself, or the call that leads to
+        it."""
+        return (*self.calls[loop.depth if loop is not None else 0 :], self.site)[0]
+
 
 @dataclass(eq=False, repr=False)
 class Backward(Event):

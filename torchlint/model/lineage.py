@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from torchlint.model.events import Path
-from torchlint.model.values import Container, Phi, Tensor, Unknown, Value
+from torchlint.model.values import Container, Phi, Tensor, Unknown, Value, resolved
 
 
 def result_of_call(value: Value) -> Unknown | None:
@@ -17,6 +17,13 @@ def result_of_call(value: Value) -> Unknown | None:
             return None
         value = value.parents[0]
     return None
+
+
+def attached(value: Value) -> Value:
+    """The tensor that `x.data` and `x.detach()` are of."""
+    while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
+        value = resolved(value.base)
+    return value
 
 
 def graph_inputs(value: Tensor) -> tuple[Value, ...]:

@@ -431,12 +431,21 @@ def inputs_of(value: Value) -> Iterator[Value]:
             yield current
 
 
+def is_none(value: Value | None) -> bool:
+    """Whether a value is known, and surely None."""
+    return isinstance(value, Plain) and value.is_none
+
+
+def meanings(value: Value) -> Iterator[Value]:
+    """What a value may be, but for None."""
+    return (item for item in inputs_of(value) if not is_none(item))
+
+
 def resolved(value: Value) -> Value:
     """A Phi with a single meaning (`opt = None` first, the optimizer later) stands for that meaning."""
     if not isinstance(value, Phi):
         return value
-    meanings = (item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none))
-    found = list(islice(meanings, 2))
+    found = list(islice(meanings(value), 2))
     return found[0] if len(found) == 1 else value
 
 

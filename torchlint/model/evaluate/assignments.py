@@ -11,7 +11,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.lineage import ancestry
-from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, meanings, resolved
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, names_read, site_of, written_alike
@@ -110,7 +110,7 @@ class Assignments(Part):
 
     def _unpacked(self, value: Value, index: int, target: ast.AST) -> Value:
         if isinstance(value, Phi):
-            inputs = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
+            inputs = list(meanings(value))
             if inputs and all(isinstance(item, (Container, Tensor)) for item in inputs) and not value.is_loop:
                 return self.state.phi(target, [self.elements.lookup(item, index, target) for item in inputs])
         element = self.elements.lookup(value, index, target, basic=True)

@@ -25,8 +25,8 @@ from torchlint.model.values import (
     Unknown,
     UnknownOrigin,
     Value,
-    inputs_of,
     is_kind,
+    meanings,
     owner_label,
     resolved,
 )
@@ -156,7 +156,7 @@ class Calls(Part):
 
     def alternatives(self, value: Phi) -> list[Value]:
         """What a value may be, but for None; empty where that is too much to be followed."""
-        found = [item for item in inputs_of(value) if not (isinstance(item, Plain) and item.is_none)]
+        found = list(meanings(value))
         return found if len(found) <= MAX_CALLEES else []
 
     def call_each(self, callees: list[Value], arguments: Arguments, node: ast.Call) -> Value:

@@ -20,6 +20,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    is_none,
     resolved,
 )
 from torchlint.pytorch.effects import GradMode
@@ -107,7 +108,7 @@ class Conditions(Part):
         if isinstance(left, Plain) and isinstance(right, Plain):
             return left.constant == right.constant if left.is_literal and right.is_literal else None
         for value, other in ((left, right), (right, left)):
-            if isinstance(value, Plain) and value.is_none:
+            if is_none(value):
                 return False if self._is_object(other) else None
         members = self._is_enum_member(left) and self._is_enum_member(right)
         return False if members and left.parents == right.parents else None
@@ -170,7 +171,7 @@ class Conditions(Part):
         if not isinstance(test, ast.Name):
             return None
         value = self.state.frame.locals.get(test.id)
-        maybe = isinstance(value, Phi) and any(isinstance(item, Plain) and item.is_none for item in inputs_of(value))
+        maybe = isinstance(value, Phi) and any(map(is_none, inputs_of(value)))
         return (test.id, 0 if inverted else 1) if maybe else None
 
     def overflow_arm(self, test: ast.expr) -> int | None:

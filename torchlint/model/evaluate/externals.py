@@ -162,7 +162,7 @@ class Externals(Part):
             literal = resolved(call.given(effect.mode))
             on = bool(literal.constant) if isinstance(literal, Plain) and literal.is_literal else None
             self.state.emit(Anomaly(call.site, on))
-        elif not isinstance(self.definitions.tree.parent(call.node), ast.Expr):
+        elif not self.definitions.tree.stands_alone(call.node):
             self.state.emit(Anomaly(call.site, True))
 
     # -- results ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from torchlint.model.evaluate.arguments import Arguments, first_argument
 from torchlint.model.evaluate.classes import Forward
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Compute
-from torchlint.model.values import Module, Plain, Tensor, Value, resolved
+from torchlint.model.values import Module, Tensor, Value, is_none, resolved
 from torchlint.syntax.python_ast import site_of
 
 
@@ -52,7 +52,7 @@ class Modules(Part):
         assert method is not None
         named = zip(method.parameters[1:], arguments.positional, strict=False)
         values = {**dict(named), **arguments.keywords}
-        given = {name for name, value in values.items() if not (isinstance(value, Plain) and value.is_none)}
+        given = {name for name, value in values.items() if not is_none(value)}
         self.observations.forward_calls.setdefault(method, []).append((frozenset(given), self.state.mode))
 
     def _change_argument(self, argument: Value, how: str, written: ast.expr, node: ast.Call) -> Tensor:

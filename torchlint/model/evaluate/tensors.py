@@ -7,6 +7,7 @@ import ast
 from torchlint.model.evaluate.arguments import Arguments, is_false, is_true
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Compute, Fresh, GradRead
+from torchlint.model.lineage import attached
 from torchlint.model.values import Container, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api
 from torchlint.pytorch.autograd_table import OPERATORS
@@ -75,12 +76,12 @@ class Tensors(Part):
 
     def is_gradient(self, value: Value) -> bool:
         """Whether a value is the `.grad` of something."""
-        value = _without_graph(value)
+        value = attached(value)
         return isinstance(value, Unknown) and value.origin == "grad"
 
     def change_gradient(self, gradient: Value, how: str, by: tuple[Value, ...], node: ast.AST) -> None:
         """Record that a gradient is changed in place: cleared, where it is overwritten or multiplied by 0."""
-        owner = resolved(_without_graph(gradient).parents[0])
+        owner = resolved(attached(gradient).parents[0])
         first = resolved(by[0]) if by else None
         by_zero = how in ("mul", "mul_") and isinstance(first, Plain) and first.constant == 0
         self.state.emit(
@@ -88,13 +89,6 @@ class Tensors(Part):
             if how in _OVERWRITING or by_zero
             else GradRead(site_of(node))
         )
-
-
-def _without_graph(value: Value) -> Value:
-    """The tensor that `x.data` and `x.detach()` are of."""
-    while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
-        value = resolved(value.base)
-    return value
 
 
 def operator_of(node: ast.AST) -> str:

@@ -24,6 +24,7 @@ from torchlint.model.values import (
     Value,
     inputs_of,
     is_kind,
+    meanings,
     owner_label,
     resolved,
 )
@@ -188,7 +189,7 @@ class Training(Part):
         if isinstance(first, Optimizer):
             return True
         if isinstance(first, Phi):
-            options = [item for item in inputs_of(first) if not (isinstance(item, Plain) and item.is_none)]
+            options = list(meanings(first))
             return bool(options) and all(self._is_scaler(receiver, item) for item in options)
         if not isinstance(first, Unknown) or isinstance(receiver, Optimizer):
             return False

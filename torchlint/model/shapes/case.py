@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, NoReturn
 from torchlint.model.shapes.scope import MAX_DEPTH, ROOT, Scope
 from torchlint.model.shapes.sizes import Known, Size, Symbol, product_of
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
-from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Container,
+    Module,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    is_none,
+    meanings,
+    resolved,
+)
 from torchlint.pytorch import shapes as table
 
 if TYPE_CHECKING:
@@ -77,7 +88,7 @@ class Operation:
     def is_given(self, name: str) -> bool:
         """Whether an argument is there, or may be."""
         value = self.get(name)
-        return not self.is_complete or (value is not None and not (isinstance(value, Plain) and value.is_none))
+        return not self.is_complete or (value is not None and not is_none(value))
 
     def flag(self, name: str) -> bool | None:
         """A literal that is False by default."""
@@ -176,7 +187,7 @@ class Case:
 
     def _chosen(self, phi: Phi, scope: Scope) -> Value:
         """The value that a Phi is in this case."""
-        inputs = tuple(item for item in inputs_of(phi) if not (isinstance(item, Plain) and item.is_none))
+        inputs = tuple(meanings(phi))
         chosen = self._choices.get((phi, scope))
         if isinstance(chosen, Value):
             return chosen

@@ -10,7 +10,7 @@ from torchlint.model.shapes.arithmetic import text
 from torchlint.model.shapes.case import Operation, Stop
 from torchlint.model.shapes.sizes import ONE, Known, Size, differ_by_parts
 from torchlint.model.shapes.tensor_type import ANY, Choice, Misfit, TensorType
-from torchlint.model.values import Container, Module, Plain, Tensor, Value, resolved
+from torchlint.model.values import Container, Module, Tensor, Value, is_none, resolved
 
 _FLOAT = "float"
 
@@ -173,7 +173,7 @@ def _each_way(call: Operation, name: str, index: int, default: int | None = None
     """A kernel's size, stride ... in one dimension: one number for all, or a tuple."""
     value = call.get(name)
     several = resolved(value) if value is not None else None
-    if value is None or several is None or (isinstance(several, Plain) and several.is_none):
+    if value is None or several is None or is_none(several):
         return default
     if isinstance(several, Container):
         sizes = call.case.sizes([several], call.scope)
@@ -217,7 +217,7 @@ def _adaptive_pool(call: Operation, type_: TensorType) -> TensorType:
     sizes: tuple[Known, ...] | None = (call.number("output_size"),) * goes_over
     if isinstance(several, Container):
         sizes = call.case.sizes([several], call.scope)
-    if sizes is None or len(sizes) != goes_over or (isinstance(several, Plain) and several.is_none):
+    if sizes is None or len(sizes) != goes_over or is_none(several):
         sizes = (None,) * goes_over
     leading = type_.sizes[:-goes_over] if len(type_.sizes) > goes_over else (None,)
     return TensorType((*leading, *sizes), type_.is_open, type_.dtype)
