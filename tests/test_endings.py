@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import multiprocessing
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -251,7 +253,7 @@ def refuse_threads(monkeypatch: pytest.MonkeyPatch, is_refused: Callable[[], boo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("largest", "depth"), [(-1, 20), (100_000_000, 1_000)], ids=["none", "small ones only"])
+@pytest.mark.parametrize(("largest", "depth"), [(-1, 20), (100_000_000, 400)], ids=["none", "small ones only"])
 def test_threads_that_cannot_start(folder: Path, monkeypatch: pytest.MonkeyPatch, largest: int, depth: int) -> None:
     refuse_threads(monkeypatch, lambda: threading.stack_size() > largest)
     (folder / "deep.py").write_text(f"bad({'-' * depth}1)\n")
@@ -278,7 +280,11 @@ def test_processes_that_cannot_start(folder: Path, monkeypatch: pytest.MonkeyPat
     result = torchlint("--jobs", "4", *CONCISE)
     assert (result.exit_code, result.output) == (1, FOUND)
     assert multiprocessing.active_children() == []
-    assert len(os.listdir("/proc/self/fd")) == len(before)
+    end = time.monotonic() + 10
+    while len(os.listdir("/proc/self/fd")) > len(before) and time.monotonic() < end:
+        time.sleep(0.05)  # a pool closes its pipes in a thread of its own, or when it is collected
+        gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= len(before)
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENAMETOOLONG])

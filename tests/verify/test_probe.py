@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -359,3 +360,19 @@ def test_graphs_are_walked_only_while_an_optimizer_may_need_it(monkeypatch: pyte
     train(first=1)
     assert walks == 10 + 9
     assert [windows.counts[f"1.{step}"] for step in range(5)] == [1, 2, 2, 2, 2]
+
+
+def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    from torchlint_probe.log import Log
+
+    seen: dict[str, int] = {"steps": 1}
+
+    def snapshot() -> dict[str, int]:
+        for name in seen:
+            if len(seen) < 3:
+                seen[f"after {name}"] = 2  # as another thread may
+        return dict(seen)
+
+    Log(str(tmp_path), b"k" * 32, float("inf"), snapshot).write()
+    (file,) = tmp_path.iterdir()
+    assert json.loads(file.read_text().splitlines()[1]) == seen

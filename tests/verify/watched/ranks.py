@@ -1,7 +1,6 @@
 """Two ranks whose parameters part: what wraps them is gone around; and two that stay the same."""
 
-import os
-import socket
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -42,9 +41,8 @@ def clipped_on_one_rank(model, rank):
         optimizer.step()
 
 
-def worker(rank, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+def worker(rank, meeting):
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     right, wrong = (DistributedDataParallel(nn.Linear(4, 1)) for _ in range(2))
@@ -56,7 +54,5 @@ def worker(rank, port):
 
 
 if __name__ == "__main__":
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-    multiprocessing.start_processes(worker, (port,), nprocs=2, start_method="fork")
+    with tempfile.TemporaryDirectory() as folder:
+        multiprocessing.start_processes(worker, (f"{folder}/meeting",), nprocs=2, start_method="fork")

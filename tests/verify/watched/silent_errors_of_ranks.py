@@ -1,7 +1,6 @@
 """Silent errors that TrainCheck (OSDI 2025) names, re-created from their public descriptions: those of several ranks."""
 
-import os
-import socket
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -87,9 +86,8 @@ def ddp_out_of_sync(rank):
     train(net.module, optimizer, rank)
 
 
-def worker(rank, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+def worker(rank, meeting):
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     for failure in (deepspeed_1801, pytorch_104336, pytorch_84803, pytorch_96600, baichuan2_86, ddp_out_of_sync):
@@ -99,7 +97,5 @@ def worker(rank, port):
 
 
 if __name__ == "__main__":
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-    multiprocessing.start_processes(worker, (port,), nprocs=2, start_method="fork")
+    with tempfile.TemporaryDirectory() as folder:
+        multiprocessing.start_processes(worker, (f"{folder}/meeting",), nprocs=2, start_method="fork")

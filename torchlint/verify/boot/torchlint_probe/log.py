@@ -14,6 +14,7 @@ from typing import Any
 _INTERVAL = 1.0
 _SHARE = 0.005
 """Writing takes no more than this share of the time."""
+_TRIES = 5
 _exit = os._exit  # which the probe will replace
 
 
@@ -85,19 +86,25 @@ class Log:
     def write(self) -> None:
         """Write what is known now.
 
-        A full disk, or a folder that is gone, is not the program's problem; what changes while it is written is
-        written again a second later.
+        A full disk, or a folder that is gone, is not the program's problem.
         """
-        with self._lock, contextlib.suppress(OSError, RuntimeError):
-            evidence = self._snapshot()
-            if evidence is None:
+        with self._lock, contextlib.suppress(OSError):
+            body = self._taken()
+            if not body:
                 return
-            body = json.dumps(evidence, separators=(",", ":"), default=_kind)
             seal = hmac.new(self._key, body.encode(), "sha256").hexdigest()
             path = os.path.join(self._folder, f"evidence-{os.getpid()}.json")
             with open(path + ".new", "w", encoding="ascii") as file:
                 file.write(f"{seal}\n{body}\n")
             os.replace(path + ".new", path)
+
+    def _taken(self) -> str:
+        """What is known now, if anything is; what another thread changes while it is read is read again."""
+        for _ in range(_TRIES):
+            with contextlib.suppress(RuntimeError):
+                evidence = self._snapshot()
+                return "" if evidence is None else json.dumps(evidence, separators=(",", ":"), default=_kind)
+        return ""
 
 
 def _kind(value: object) -> str:
