@@ -2,11 +2,12 @@
 
 A fork is probed as a program that finds the probe's `sitecustomize` after torch: the import hook is left out, which
 `test_faults.py` and `test_command.py` go through. Its process group, environment, folder, `__main__`, exit and what it
-starts are those of a program of its own.
+starts are those of a program of its own; only the interpreter is not taken apart, which takes longer than most of them.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -89,6 +90,8 @@ def serve() -> None:
 def _become(request: Mapping[str, Any]) -> None:
     """The program: to its end, or the exception that it ends with."""
     os.setpgid(0, 0)
+    codes: list[int] = []
+    atexit.register(_leave, codes, os._exit)  # first, and hence called last
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(nothing, descriptor)
@@ -104,4 +107,21 @@ def _become(request: Mapping[str, Any]) -> None:
     main.__dict__.update(__file__=script, __builtins__=__builtins__)
     with open(script, "rb") as file:
         code = compile(file.read(), script, "exec", dont_inherit=True)
-    exec(code, main.__dict__)
+    try:
+        exec(code, main.__dict__)
+        codes.append(0)
+    except SystemExit as end:
+        codes.append(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise
+    except Exception:
+        codes.append(1)
+        raise
+
+
+def _leave(codes: Sequence[int], leave: Callable[[int], None]) -> None:
+    """End with the exit code of the program, where it has one: an interruption is a signal."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    for code in codes:
+        leave(code & 0xFF)
