@@ -167,8 +167,6 @@ def test_form_feeds_change_no_place(bad_call: type[Rule]) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("", 1, "the file is empty"),
-        (" \n", 1, "the file is empty"),
         ('{"cells": [\n  1\n  2]\n}', 3, "invalid JSON"),
         ('{"cells": []}\n}', 2, "invalid JSON: Extra data"),
         ("[]", 1, "JSON without `cells`"),
@@ -186,6 +184,11 @@ def test_what_is_no_notebook_is_named(bad_call: type[Rule], text: str, line: int
     (finding,) = linted(text, bad_call)
     assert (finding.name, finding.span.start.line) == ("unreadable-file", line)
     assert message in finding.message
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file_is_a_place_holder(bad_call: type[Rule], text: str) -> None:
+    assert linted(text, bad_call) == []
 
 
 def test_a_broken_cell_hides_no_other(bad_call: type[Rule]) -> None:

@@ -144,7 +144,7 @@ class Notebook:
 
 def _loaded(text: str) -> dict[str, Any]:
     if not text.strip():
-        raise NotebookError("the file is empty, which is no notebook")
+        return {"cells": []}  # a place holder, which editors open as a new notebook
     if text.count("[") + text.count("{") > _MAX_VALUES:
         raise NotebookError(f"is no notebook: JSON of more than {_MAX_VALUES:,} lists and objects")
     try:
