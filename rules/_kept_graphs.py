@@ -74,13 +74,15 @@ class KeptGraphs:
         self._cut_lists = CutLists(model.definitions)
 
     def answers(self) -> Iterator[KeptGraph]:
-        """Every place where a graph is kept and never used again."""
+        """Every place where a graph is kept and never used again: once, where a sum is an entry of a dictionary."""
         if self.program.is_test:
             return
         for trace in self.program.traces:
+            told: set[Site] = set()
             for event in trace.of(Keep):
-                kept = self._kept(trace, event) if event.how != "clear" else None
+                kept = self._kept(trace, event) if event.how != "clear" and event.site not in told else None
                 if kept is not None:
+                    told.add(event.site)
                     yield kept
 
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:

@@ -124,7 +124,7 @@ class EvaluationWithGrad(Rule):
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
         innermost = loops[-1] if loops and not self._may_train(trace, loops[-1], module) else None
         loop = next(around, innermost)
-        if loop is None or loop.site.inner is not None or forward.site.inner is not None:
+        if loop is None or loop.site.inner is not None:
             return None
         if loop not in self._useless:
             self._useless[loop] = self._is_useless(trace, loop)

@@ -97,7 +97,7 @@ class MeanScaleMismatch(Rule):
         loop, total = self.model.tree.parent(addition), written_sums.name_of(addition.target)
         while isinstance(loop, ast.With):
             loop = self.model.tree.parent(loop)
-        if not isinstance(loop, ast.For) or not (loader := written_sums.iterated(loop.iter)):
+        if not isinstance(loop, ast.For) or not (loader := self._loader(loop)):
             return
         for division in self._divisions_of.get((scope, total), []):
             if division.lineno <= (loop.end_lineno or loop.lineno):
@@ -110,6 +110,13 @@ class MeanScaleMismatch(Rule):
                 if not self._is_scaled(division) and not self._has_batches_of_one(loop):
                     written = [python_ast.site_of(node) for node in (division, divisor, addition)]
                     yield WrongCount(written[0], written[1], written[2], total, loader, samples, self._is_whole(loop))
+
+    def _loader(self, loop: ast.For) -> str:
+        """What a loop goes over, as it is written, also through a name: `batches = tqdm(loader)`."""
+        node = loop.iter
+        value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
+        through = written_sums.iterated(value) if isinstance(value, ast.Call) else ""
+        return through or written_sums.iterated(node)
 
     @cached_property
     def _divisions_of(self) -> dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]]:
@@ -215,7 +222,7 @@ class MeanScaleMismatch(Rule):
         """Whether a loop goes over a loader, and nothing says that that leaves samples of its dataset out."""
         loaders = self._loaders(loop)
         parts = [loader.part(name) for loader in loaders for name in ("sampler", "batch_sampler", "drop_last")]
-        return not any(parts) and bool(loaders or naming.LOADER.search(written_sums.iterated(loop.iter)))
+        return not any(parts) and bool(loaders or naming.LOADER.search(self._loader(loop)))
 
     # -- report ---------------------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ from torchlint.model.events import (
     Yield,
 )
 from torchlint.model.held_parameters import parameters_of, sources_of
-from torchlint.model.module_values import called_like_module, has_parameters, is_module, is_module_like
+from torchlint.model.lineage import ancestry
+from torchlint.model.module_values import called_like_module, has_parameters, is_forward, is_module, is_module_like
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
@@ -237,9 +238,12 @@ class Ownership:
         name = callee.label if callee is not None else ""
         if callee is None or called_like_module(callee) or naming.only_computes(name):
             return False
-        return any(
-            self.tracking.tracked(item) is not Answer.NO for item in call.value.parents if isinstance(item, Tensor)
-        )
+        given = list(map(resolved, call.value.parents))
+        if any(isinstance(item, Tensor) and self.tracking.tracked(item) is not Answer.NO for item in given):
+            return True
+        node = self.program.tree.own_node(call.site)
+        is_statement = node is not None and self.program.tree.stands_alone(node)
+        return is_statement and any(map(_is_made_of_outputs, given))
 
     def is_handed(self, event: MayClear, optimizer: Value) -> bool:
         """Whether an unresolved call gets hold of what an optimizer steps on."""
@@ -360,3 +364,9 @@ def _is_template_of(item: Value, whole: Value) -> bool:
 def _modules_in(handed: Iterable[Value]) -> list[Value]:
     """The modules that a forward pass is handed, to use them in it."""
     return [item for value in handed for item in inputs_of(value) if is_module(item) is Answer.YES]
+
+
+def _is_made_of_outputs(item: Value) -> bool:
+    """Whether a value is what an unresolved call made of the output of a module: a loss, perhaps."""
+    is_result = isinstance(item, Unknown) and item.origin == "call"
+    return is_result and any(map(is_forward, ancestry(list(item.parents))))

@@ -254,7 +254,13 @@ class Tracking:
             return _any(self.tracked(item) for item in value.parents[1:])
         if value.body is not None and self.tracked(value.body) is Answer.NO:
             return Answer.NO
+        if _is_of_unknown_class(module) and self._adds_no_graph(module, value.parents[1:]):
+            return Answer.NO
         return Answer.YES if isinstance(module, (Module, Unknown)) else Answer.UNKNOWN
+
+    def _adds_no_graph(self, callee: Value, given: Iterable[Value]) -> bool:
+        """Whether what is called is a criterion by its name, which seldom has parameters, and is given no graph."""
+        return bool(naming.LOSS.search(callee.label)) and _any(map(self.tracked, given)) is Answer.NO
 
     def _tracked_unknown(self, value: Unknown) -> Answer:
         if value.mode is GradMode.OFF and result_of_call(value) is not None:
@@ -268,6 +274,8 @@ class Tracking:
         if value.origin in ("attribute", "element") and value.parents and self._is_data(value):
             return Answer.NO
         if value.origin == "call" and value.callee is not None:
+            if self._adds_no_graph(value.callee, value.parents):
+                return Answer.NO
             trained = resolved(value.callee) in self.trained or value.site in self.trained
             if trained or is_module(value.callee) is Answer.YES:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
@@ -336,6 +344,11 @@ def _returned_component(value: Tensor) -> Value | None:
     if isinstance(key, int):
         return body.parents[key] if key < len(body.parents) else None
     return body.part(key)
+
+
+def _is_of_unknown_class(module: Value) -> bool:
+    """Whether nothing but that it is a module is known: a parameter that is annotated as one."""
+    return not isinstance(module, Module) or (module.info is None and "." not in module.name)
 
 
 def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:

@@ -10,7 +10,7 @@ from torchlint.model.dataflow import Flow, pruned
 from torchlint.model.events import Call, Compute, Event, ModeSwitch
 from torchlint.model.module_values import has_parameters, is_module
 from torchlint.model.program import Program, Trace
-from torchlint.model.values import Answer, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Answer, Tensor, Unknown, Value, meanings, resolved
 
 MAX_MODULES = 50
 """Modules of one function that are followed; of others nothing is known."""
@@ -55,8 +55,8 @@ class ModuleModes:
         return arrivals
 
     def covers(self, switch: ModeSwitch, module: Value) -> bool:
-        """Whether a switch is one of a module, or of what it is a part of."""
-        return self.is_within(module, resolved(switch.module))
+        """Whether a switch is one of a module, of what it is a part of, or of one of several of which it is one."""
+        return any(self.is_within(module, item) for item in (resolved(switch.module), *meanings(switch.module)))
 
     def is_within(self, module: Value, other: Value) -> bool:
         """Whether a module is another value, or an attribute or element of it, however deep."""
