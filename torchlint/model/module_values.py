@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchlint.model.lineage import result_of_call
+from torchlint.model.parameterless import is_parameterless
 from torchlint.model.values import (
     Answer,
     Container,
@@ -56,7 +57,7 @@ def is_module_like(item: Value) -> bool:
 
 
 def has_parameters(module: Value) -> bool:
-    """Whether a module has parameters of its own; known of PyTorch's, assumed of others."""
+    """Whether a module has parameters of its own; known of PyTorch's and of plain classes, assumed of others."""
     module = resolved(module)
     if isinstance(module, Phi):
         return any(map(has_parameters, inputs_of(module)))
@@ -65,7 +66,7 @@ def has_parameters(module: Value) -> bool:
         if name in ("Sequential", "ModuleList"):
             return any(has_parameters(item) for item in module.parents) or not module.parents
         return name not in MODULES_WITHOUT_PARAMETERS
-    return True
+    return not (isinstance(module, Module) and module.info is not None and is_parameterless(module.info))
 
 
 def called_like_module(callee: Value) -> bool:

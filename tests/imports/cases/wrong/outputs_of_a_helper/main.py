@@ -1,5 +1,5 @@
 import torch
-from helpers import probabilities
+from mirrored import probabilities
 from torch import nn
 
 

@@ -1,0 +1,70 @@
+"""Classes of modules that surely have no parameters: most losses that people write, and wrappers of formulas."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from functools import lru_cache
+
+from torchlint.model.definitions import ClassInfo
+from torchlint.pytorch import naming
+from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
+from torchlint.syntax.python_ast import called_name, dotted, walk
+
+_BASES = frozenset(
+    "object torch.nn.Module torch.nn.modules.Module torch.nn.modules.module.Module torch.nn.modules.loss._Loss "
+    "torch.nn.modules.loss._WeightedLoss".split()
+)
+_KEEPING = frozenset(
+    "register_parameter add_module register_module setattr append extend insert update setdefault".split()
+)
+"""What may put a module or a parameter where an assignment does not."""
+
+
+@lru_cache(maxsize=64)
+def is_parameterless(info: ClassInfo) -> bool:
+    """Whether objects of a class keep nothing but numbers, texts, buffers and modules of this kind."""
+    return all(_keeps_nothing(item) if isinstance(item, ClassInfo) else item in _BASES for item in info.ancestors())
+
+
+def _keeps_nothing(info: ClassInfo) -> bool:
+    nodes = list(walk(info.node))
+    calls = (called_name(node).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call))
+    return all(map(_makes_nothing, calls)) and all(_is_plain(value, info) for value in _kept(nodes))
+
+
+def _makes_nothing(name: str) -> bool:
+    """Whether a call of this name makes no object that may have parameters, and puts none anywhere."""
+    is_known = name in MODULES_WITHOUT_PARAMETERS or hasattr(builtins, name)
+    return name not in _KEEPING and (is_known or not naming.is_class_name(name))
+
+
+def _kept(nodes: list[ast.AST]) -> Iterator[ast.expr]:
+    """What is assigned to attributes."""
+    for node in nodes:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(item, ast.Attribute) for target in targets for item in ast.walk(target)):
+                yield node.value
+
+
+def _is_plain(node: ast.AST, info: ClassInfo) -> bool:
+    """Whether a value is surely no module with parameters: by what is called for it, and by names."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return not naming.MODULE.search(dotted(node).rpartition(".")[2])
+    if isinstance(node, ast.Call):
+        return _gives_plain(node, info) and all(_is_plain(item, info) for item in node.args)
+    if isinstance(node, (ast.Lambda, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Await)):
+        return False
+    return all(_is_plain(item, info) for item in ast.iter_child_nodes(node) if isinstance(item, ast.expr))
+
+
+def _gives_plain(call: ast.Call, info: ClassInfo) -> bool:
+    """Whether a call gives a number, a text, a new tensor, or a module of PyTorch without parameters."""
+    if isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id):
+        return True
+    name = info.definitions.named(call.func)
+    if name.startswith(("torch.nn.", "torchvision.")):
+        return name.rpartition(".")[2] in MODULES_WITHOUT_PARAMETERS
+    return name.startswith(("torch.", "math.", "numpy."))
