@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchlint.engine.diagnostics import Crashes
+from torchlint.engine.following import Reach
 from torchlint.engine.looking import looking
 from torchlint.engine.registry import Selection
 from torchlint.engine.run_rules import walk
@@ -17,7 +18,7 @@ from torchlint.rule import Rule
 def findings(data: bytes, rules: tuple[type[Rule], ...]) -> list[Finding]:
     """All findings of these rules, each run as if nothing had been asked first."""
     source = SourceFile("program.py", data)
-    return walk(source, rules, Selection(tuple(rules)), Suppressions(source), Crashes(source), None)
+    return walk(source, rules, Selection(tuple(rules)), Suppressions(source), Crashes(source), None, Reach())
 
 
 def missed(data: bytes, rules: tuple[type[Rule], ...]) -> Iterator[Finding]:

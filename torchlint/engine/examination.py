@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.engine.fix_check import with_valid_fixes
-from torchlint.engine.following import imported_training
+from torchlint.engine.following import Reach, imported_training
 from torchlint.engine.looking import looking
 from torchlint.engine.registry import (
     ENGINE_CHECKS,
@@ -66,15 +66,15 @@ def examine(
     `checked`.
     """
     active: list[type[Rule]] = []
-    may_wake = False
+    reach = Reach()
     search = selection.following.search(source.path) if selection.following is not None else None
     try:
         source.text  # noqa: B018 - raises when the bytes are no text
         imported = imported_training(source.code, search) if search is not None else None
         active = looking(selection.rules, source.code, imported or b"")
-        follows = imported is not None
         may_wake = imported is not None and _others_look(selection.rules, source.code, imported)
-        findings = _Linting(selection, active, always_parse, search, follows, may_wake).lint_valid(source, pieces)
+        reach = Reach(search, imported is not None, may_wake)
+        findings = _Linting(selection, active, always_parse, reach).lint_valid(source, pieces)
         if checked:
             findings = with_valid_fixes(source, findings)
     except SourceError as error:
@@ -85,7 +85,7 @@ def examine(
         findings = [internal_finding(source, "torchlint", error)]
     return Examination(
         _finished(_as_selected(findings, selection), source),
-        bool(active or findings) or may_wake or always_parse,
+        bool(active or findings) or reach.may_wake or always_parse,
         search,
     )
 
@@ -108,11 +108,7 @@ class _Linting:
     selection: Selection
     active: Sequence[type[Rule]]
     always_parse: bool
-    search: Search | None
-    follows: bool
-    """Whether what the file imports is followed; its text can be read all the same."""
-    may_wake: bool
-    """Whether rules that were not selected have more of it followed, which may give one that was a reason."""
+    reach: Reach
 
     def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
@@ -129,11 +125,10 @@ class _Linting:
         suppressions = Suppressions(source)
         crashes = Crashes(source)
         found: list[Finding] = []
-        if self.active or self.may_wake:
+        if self.active or self.reach.may_wake:
             from torchlint.engine.run_rules import walk  # LibCST takes longer to import than most runs take
 
-            followed = self.search, self.follows, self.may_wake
-            found = walk(source, self.active, self.selection, suppressions, crashes, pieces, *followed)
+            found = walk(source, self.active, self.selection, suppressions, crashes, pieces, self.reach)
         elif self.always_parse:
             from torchlint.syntax.python_ast import check
 

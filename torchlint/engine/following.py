@@ -7,6 +7,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from torchlint import prefilter
 from torchlint.files.first_party import Search
@@ -48,6 +49,17 @@ class Following:
         search = self.search(path)
         texts = search.reachable(code, MAX_SHIPPED)
         return Following(Sources(texts, on_disk=False), self.folders, self.here, search.top)
+
+
+class Reach(NamedTuple):
+    """How far a file is looked into beyond itself."""
+
+    search: Search | None = None
+    """Finds what the file imports; without one no other file is read."""
+    follows: bool = False
+    """Whether what it imports is followed; its text can be read all the same."""
+    may_wake: bool = False
+    """Whether rules that were not selected have more of it followed, which may give one that was a reason."""
 
 
 def imported_training(code: bytes, search: Search) -> bytes | None:

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchlint.engine.diagnostics import Crashes
+from torchlint.engine.following import Reach
 from torchlint.engine.looking import looking
 from torchlint.engine.registry import Selection
 from torchlint.engine.suppressions import Suppressions
@@ -40,14 +41,12 @@ def walk(
     suppressions: Suppressions,
     crashes: Crashes,
     pieces: Pieces | None,
-    search: Search | None = None,
-    follows: bool = False,
-    may_wake: bool = False,
+    reach: Reach,
 ) -> list[Finding]:
     """What the rules find that no comment suppresses; raises `SyntaxProblem` and `SourceError`."""
 
     def work() -> list[Finding]:
-        return _Walk(source, pieces, crashes, search, follows, may_wake).findings(active, selection, suppressions)
+        return _Walk(source, pieces, crashes, reach).findings(active, selection, suppressions)
 
     with collector_paused():
         return with_deep_stack(work)
@@ -56,19 +55,10 @@ def walk(
 class _Walk:
     """One file under the eyes of all rules."""
 
-    def __init__(
-        self,
-        source: SourceFile,
-        pieces: Pieces | None,
-        crashes: Crashes,
-        search: Search | None,
-        follows: bool,
-        may_wake: bool,
-    ) -> None:
+    def __init__(self, source: SourceFile, pieces: Pieces | None, crashes: Crashes, reach: Reach) -> None:
         self.source = source
-        self.search = search
-        self.follows = follows
-        self.may_wake = may_wake
+        self.reach = reach
+        self.search = reach.search
         self.pieces = pieces
         self.crashes = crashes
         self.python = read(source)
@@ -80,7 +70,7 @@ class _Walk:
         suppressions: Suppressions,
     ) -> list[Finding]:
         modules = Imports(self.search) if self.search is not None else None
-        imports, bases = (modules, None) if modules is None or self.follows else (None, Bases(modules))
+        imports, bases = (modules, None) if modules is None or self.reach.follows else (None, Bases(modules))
         calls = {name for rule in active for name in rule.calls}
         model = Model(self.python, calls, imports, selection.torch, self._imported_texts, bases)
         rules: list[Rule] = []
@@ -106,7 +96,7 @@ class _Walk:
 
         `main.py` calls a trainer, which has its loss from elsewhere.
         """
-        if self.may_wake:
+        if self.reach.may_wake:
             model.program  # noqa: B018 - it may be that none of those that are selected asks for it
         followed = b"\n".join(module.tree.source.code for module in imports.followed())
         others = [rule for rule in selection.rules if rule not in active]
