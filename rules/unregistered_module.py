@@ -171,7 +171,7 @@ class UnregisteredModule(Rule):
         """Whether a container is deleted, replaced, or an argument of what may register it: `nn.ModuleList(self.x)`."""
         if info not in self._handed_on:
             self._handed_on[info] = set(_handed_on(info))
-        elsewhere = info.assigned.get(name, set()) - {"__init__"}
+        elsewhere = info.assigned.get(name, set()) - _beginning(info)
         cuts = (method in info.methods and _only_cuts(info.methods[method], name) for method in elsewhere)
         return name in self._handed_on[info] or not all(cuts)
 
@@ -247,6 +247,19 @@ class UnregisteredModule(Rule):
 
 def _names(pattern: LazyPattern[bytes], data: bytes) -> set[bytes]:
     return {match[1] for match in pattern.finditer(data)}
+
+
+def _beginning(info: definitions.ClassInfo) -> set[str]:
+    """`__init__`, and the methods of an object that only it calls."""
+    called = {name: _called_methods(method.node) for name, method in info.methods.items()}
+    own = called.pop("__init__", set())
+    return {"__init__"} | own.difference(*called.values())
+
+
+def _called_methods(node: ast.AST) -> set[str]:
+    """The names of the methods that are called of `self`."""
+    calls = (item.func for item in ast.walk(node) if isinstance(item, ast.Call))
+    return {item.attr for item in calls if isinstance(item, ast.Attribute) and python_ast.dotted(item.value) == "self"}
 
 
 def _only_cuts(method: definitions.FunctionInfo, name: str) -> bool:
