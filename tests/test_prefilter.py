@@ -171,7 +171,7 @@ class Net(nn.Module):
         ("pass", "z = nn.Softmax(dim=-1)(self.c(x))\nz += 1"),
         ("pass", "z = self.backbone(x).exp()\nz += 1"),
         ("pass", "z = self.inherited_model(x).exp()\nz += 1"),
-        ("pass", "z = self.plain(x).exp()\nz += 1"),
+        ("pass", "z = self.plain(self.c(x)).exp()\nz += 1"),
         ("pass", "z = self.made(x).exp()\nz += 1"),
         ("pass", "z = self(x).exp()\nz += 1"),
         ("pass", "z = getattr(self, 'c')(x).exp()\nz += 1"),
