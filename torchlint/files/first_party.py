@@ -11,6 +11,8 @@ from torchlint.files.sources import PACKAGE, Handing, Import, Module, Reached, S
 
 MAX_FILES = 2_000
 """Modules that are looked for at most where all are wanted that a file leads to."""
+MAX_BESIDE = 100
+"""Modules at most among which those are looked for that fill the tables of one."""
 MAX_REEXPORTS = 64
 """Names that are looked for in modules which hand them on to one another, for one name that is imported."""
 
@@ -70,6 +72,17 @@ class Search:
             if data is not None and name in data and any(word in data for word in words):
                 if self.path in self.of(path).imported(data):
                     yield path, data
+
+    def holding(self, folder: str, words: Iterable[bytes]) -> Iterator[str]:
+        """The bases of the modules in a folder, and below, that hold one of some words; none where there are many."""
+        words = list(words)
+        self._asked_below.add(folder)
+        paths = self.sources.files_below(folder)
+        for path in paths if len(paths) <= MAX_BESIDE else ():
+            base = path.removesuffix(".py").removesuffix(f"{os.sep}{PACKAGE}")
+            data = self.read(base)
+            if data is not None and any(word in data for word in words):
+                yield base
 
     # -- one module ---------------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from weakref import WeakKeyDictionary
@@ -171,6 +172,13 @@ class Imports:
             definitions = self.parsed.definitions(path, data)
             if definitions is not None:
                 yield definitions
+
+    def beside(self, definitions: Definitions, words: Iterable[str]) -> Iterator[Definitions]:
+        """The modules in the folder of a module, and below, that hold one of these words."""
+        for base in self.search.holding(os.path.dirname(self._path_of(definitions)), [item.encode() for item in words]):
+            found = self._definitions(base)
+            if found is not None:
+                yield found
 
     def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
         """What a name is that `from module import *` binds, qualified, as the module has it; None if it binds none."""

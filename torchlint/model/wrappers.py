@@ -17,6 +17,11 @@ def wrapped_mode(wrapper: FunctionInfo) -> GradMode | None:
     return modes.pop() if len(modes) == 1 else GradMode.UNKNOWN if modes else None
 
 
+def fills_table(function: FunctionInfo) -> bool:
+    """Whether something in a function is put somewhere by a key, as a decorator does that registers."""
+    return any(isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store) for item in walk(function.node))
+
+
 def yields_of(generator: FunctionInfo) -> Iterator[ast.AST]:
     """Where a generator yields."""
     return (node for node in walk(generator.node) if isinstance(node, (ast.Yield, ast.YieldFrom)))

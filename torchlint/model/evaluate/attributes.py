@@ -8,12 +8,15 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import GradRead
 from torchlint.model.values import (
+    Class,
     Container,
     External,
+    Function,
     Instance,
     Module,
     Optimizer,
     Phi,
+    Plain,
     SourceModule,
     Tensor,
     Unknown,
@@ -53,6 +56,8 @@ class Attributes(Part):
             return self.state.part_of(owner, name, "attribute", node)
         if isinstance(owner, Module) and owner.info is None and name.startswith(("weight", "bias")):
             return self._leaf_parameter(owner, name, node)
+        if name == "__name__" and isinstance(owner, (Class, Function)):
+            return Plain(node, owner.info.name)
         if name in ("shape", "ndim", "device", "dtype"):
             return self.tensors.number(name, (owner,), node)
         return self.lookup(owner, name, node)

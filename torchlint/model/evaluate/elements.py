@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from torchlint.model.evaluate.part import Part
 from torchlint.model.values import (
     Container,
+    Instance,
     Kind,
     Module,
     Parameters,
@@ -82,6 +83,8 @@ class Elements(Part):
         if isinstance(owner, Container):
             return self._container_element(owner, key, node)
         stored = self.state.heap.get((owner, f"[{key!r}]"))
+        if stored is None and isinstance(owner, Instance):
+            stored = self.observations.stored.get((owner, f"[{key!r}]"))  # by statements of another module
         if stored is not None:
             return stored
         if isinstance(owner, Tensor):

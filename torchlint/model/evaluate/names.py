@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.evaluate.part import Part
 from torchlint.model.imports import Imports, Target
 from torchlint.model.state import MAX_ELSEWHERE
-from torchlint.model.values import Class, External, Frame, Function, SourceModule, Unknown, Value
+from torchlint.model.values import Class, External, Frame, Function, Instance, SourceModule, Unknown, Value
+from torchlint.model.wrappers import fills_table
 
 
 class Names(Part):
@@ -142,3 +144,17 @@ class Names(Part):
             self.state.frame = frame
             self.statements.run(definitions.tree.module.body)
             self.observations.stored.update(self.state.heap)
+        for other in self._registering(definitions, frame):
+            self._interpret(other, self.frame_of(other))
+
+    def _registering(self, definitions: Definitions, frame: Frame) -> Iterator[Definitions]:
+        """The modules whose decorators put classes and functions into the tables of a module."""
+        objects = ((name, value) for name, value in frame.locals.items() if isinstance(value, Instance))
+        words = [f"@{name}." for name, value in objects if any(map(fills_table, value.info.methods.values()))]
+        words += [
+            f"@{info.name}"
+            for info in definitions.functions.values()
+            if info.owner is None and info.enclosing is None and fills_table(info)
+        ]
+        found = self._imports.beside(definitions, words) if self._imports is not None and words else ()
+        yield from (other for other in found if other is not self.own)

@@ -6,10 +6,25 @@ import ast
 import sys
 from collections.abc import Callable, Sequence
 
+from torchlint.model.definitions import FunctionInfo
+from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Exit, Keep, Returned, Uncalled
 from torchlint.model.scopes import imported_by
-from torchlint.model.values import Class, Context, Function, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Class,
+    Context,
+    Function,
+    Instance,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+from torchlint.model.wrappers import fills_table
 from torchlint.pytorch import naming
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.table import ACTING_METHODS
@@ -92,9 +107,30 @@ class Statements(Part):
         function = self.state.stamp(Function(info, self.state.frame, mode=self.functions.decorated_mode(info)))
         self.observations.defined[info] = function
         self.state.bind(node.name, function)
+        self._register(node, function)
 
     def _class(self, node: ast.ClassDef) -> None:
-        self.state.bind(node.name, self.state.stamp(Class(self.definitions.classes[node], self.state.frame)))
+        made = self.state.stamp(Class(self.definitions.classes[node], self.state.frame))
+        self.state.bind(node.name, made)
+        self._register(node, made)
+
+    def _register(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, defined: Value) -> None:
+        """Decorators of the program that put what they are given into a table: `@MODELS.register("net")`."""
+        for decorator in node.decorator_list if self.state.frame.parent is None else ():
+            named = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if self._registers(named):
+                callee = resolved(self.expressions.value(decorator))
+                if isinstance(callee, Function) and self.functions.can_inline(callee.info):
+                    self.functions.inline(callee, Arguments([defined], {}, []), decorator)
+
+    def _registers(self, decorator: ast.expr) -> bool:
+        """Whether a decorator is a function, or the method of an object, of the program that fills a table."""
+        if isinstance(decorator, ast.Attribute) and isinstance(decorator.value, ast.Name):
+            owner = resolved(self.expressions.value(decorator.value))
+            method = owner.info.method(decorator.attr) if isinstance(owner, Instance) else None
+            return method is not None and fills_table(method)
+        found = self.definitions.defined(decorator.id) if isinstance(decorator, ast.Name) else None
+        return isinstance(found, FunctionInfo) and fills_table(found)
 
     def _return(self, node: ast.Return) -> None:
         value = self.expressions.value(node.value) if node.value is not None else Plain(node, None)
