@@ -29,6 +29,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # of another environment: IPython would speak of it
     config = Config()
     config.HistoryManager.hist_file = ":memory:"
     config.HistoryManager.enabled = False
