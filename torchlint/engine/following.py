@@ -108,8 +108,9 @@ def _trains(name: bytes, text: bytes, search: Search, depth: int) -> bool:
 
 
 def _calls(code: bytes, name: bytes) -> bool:
-    """Whether something of a name is called, or is a value of a table from which it may be."""
-    return name in code and re.search(rb"\b%s[ \t]*\(|:[ \t]*%s[ \t]*[,}\n]" % (name, name), code) is not None
+    """Whether something of a name is called, or is a value of a table from which it may be: `{"a": A}`."""
+    called = rb"\b%s[ \t]*\(|[\"'][ \t]*:[ \t]*%s[ \t]*[,}\n]" % (name, name)
+    return name in code and re.search(called, code) is not None
 
 
 @lru_cache(maxsize=4096)
