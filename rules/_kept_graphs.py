@@ -149,8 +149,8 @@ class KeptGraphs:
         """`meter.total += loss` beside `meter.update()`, of which nobody knows what it does to the total."""
         owner = keep.name.rpartition(".")[0]
         calls = [call for call in trace.of(Call) if owner and loop in call.loops]
-        nodes = ((call, self.program.tree.own_node(call.site)) for call in calls)
-        methods = (call.value.callee for call, node in nodes if node and self.program.tree.stands_alone(node))
+        tree = self.program.tree
+        methods = (call.value.callee for call in calls if tree.stands_alone(tree.own_node(call.site)))
         return any(
             isinstance(item, Unknown) and item.origin == "method" and resolved(item.parents[0]).label == owner
             for item in methods

@@ -241,8 +241,7 @@ class Ownership:
         given = list(map(resolved, call.value.parents))
         if any(isinstance(item, Tensor) and self.tracking.tracked(item) is not Answer.NO for item in given):
             return True
-        node = self.program.tree.own_node(call.site)
-        is_statement = node is not None and self.program.tree.stands_alone(node)
+        is_statement = self.program.tree.stands_alone(self.program.tree.own_node(call.site))
         return is_statement and any(map(_is_made_of_outputs, given))
 
     def is_handed(self, event: MayClear, optimizer: Value) -> bool:

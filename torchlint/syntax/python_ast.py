@@ -332,9 +332,9 @@ class PythonTree:
         statement, block = self.statement(node), self.block(node)
         return block[: block.index(statement)] if block else []
 
-    def stands_alone(self, node: ast.AST) -> bool:
-        """Whether an expression is a statement of its own, so that nobody uses its value."""
-        return isinstance(self.parent(node), ast.Expr)
+    def stands_alone(self, node: ast.AST | None) -> bool:
+        """Whether an expression is a statement of its own, so that nobody uses its value; None: it is not here."""
+        return node is not None and isinstance(self.parent(node), ast.Expr)
 
     # -- sites --------------------------------------------------------------------------------------
 
