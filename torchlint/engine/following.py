@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from torchlint import prefilter
 from torchlint.files.first_party import Search
-from torchlint.files.sources import Sources, imports_in, is_below
+from torchlint.files.sources import Sources, is_below
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import api, naming
 
@@ -22,8 +23,9 @@ MAX_BASES = 3
 _LIBRARIES = sys.stdlib_module_names | api.LIBRARIES
 _NAME = LazyPattern(rb"\w+")
 _REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
-_INHERITS = LazyPattern(rb"^[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)", re.MULTILINE)
-_CALLED = LazyPattern(rb"(\w+)[ \t]*\(")
+_INHERITS = LazyPattern(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)")
+_CALLED = LazyPattern(rb"\b(\w+)[ \t]*\(")
+_ENTRY = LazyPattern(rb"[\"'][ \t]*:[ \t]*(\w+)[ \t]*[,}\n]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +77,12 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     if is_test:
         return None
     modules = search.imported(code)
-    texts = list(modules.values())
     names = {name for path, text in modules.items() for name in _names_that_train(code, text, search.of(path))}
-    aliases = (pair for text in texts for pair in _aliases(text)) if names else ()
-    names |= {alias for name, alias in aliases if name in names}
+    names |= set(_aliases(names, modules, search)) if names else set()
     if not any(name in code for name in names):
         return None
     mentioned = (_NAME if _REPEATS.search(code) else _CALLED).findall(code)
-    return b"\n".join(texts) if not names.isdisjoint(mentioned) else None
+    return b"\n".join(modules.values()) if not names.isdisjoint(mentioned) else None
 
 
 def _names_that_train(code: bytes, text: bytes, search: Search) -> frozenset[bytes]:
@@ -91,7 +91,7 @@ def _names_that_train(code: bytes, text: bytes, search: Search) -> frozenset[byt
     Of the classes that `code` calls these are also those that inherit it from another module.
     """
     names = _training_names(text)
-    called = (name for name, _ in _derived(text) if name not in names and _calls(code, name))
+    called = (name for name, _ in _derived(text) if name not in names and name in _called(code))
     return names | {name for name in called if _trains(name, text, search, MAX_BASES)}
 
 
@@ -107,16 +107,16 @@ def _trains(name: bytes, text: bytes, search: Search, depth: int) -> bool:
     )
 
 
-def _calls(code: bytes, name: bytes) -> bool:
-    """Whether something of a name is called, or is a value of a table from which it may be: `{"a": A}`."""
-    called = rb"\b%s[ \t]*\(|[\"'][ \t]*:[ \t]*%s[ \t]*[,}\n]" % (name, name)
-    return name in code and re.search(called, code) is not None
+@lru_cache(maxsize=8)
+def _called(code: bytes) -> frozenset[bytes]:
+    """The names of what a program calls, and of the values of tables from which they may be: `{"a": A}`."""
+    return frozenset([*_CALLED.findall(code), *_ENTRY.findall(code)])
 
 
 @lru_cache(maxsize=4096)
 def _derived(text: bytes) -> tuple[tuple[bytes, list[bytes]], ...]:
     """The classes of a module that have bases, with the names in these."""
-    return tuple((found[1], _NAME.findall(found[2])) for found in _INHERITS.finditer(text))
+    return tuple((name, _NAME.findall(bases)) for name, bases in _INHERITS.findall(b"\n" + text))
 
 
 @lru_cache(maxsize=4096)
@@ -125,8 +125,8 @@ def _training_names(text: bytes) -> frozenset[bytes]:
     return prefilter.training_names(text)
 
 
-@lru_cache(maxsize=4096)
-def _aliases(text: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    """The names that a module imports under another one, and these."""
-    pairs = (pair for item in imports_in(text) for pair in item.names)
-    return tuple((name.encode(), alias.encode()) for name, alias in pairs if alias)
+def _aliases(names: Set[bytes], modules: Iterable[str], search: Search) -> Iterator[bytes]:
+    """The other names under which modules import what has one of these."""
+    for path in modules:
+        for item in search.sources.imports(path, search.top):
+            yield from (alias.encode() for name, alias in item.names if alias and name.encode() in names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,9 +30,7 @@ _MARKS = frozenset({".git", ".hg"})
 _PROJECTS = frozenset({"pyproject.toml", "setup.py", "setup.cfg", "torchlint.toml"})
 _NOT_SOURCES = frozenset("__pycache__ node_modules site-packages venv env build dist".split())
 _SOURCE_FOLDERS = ("", "src", "lib")
-_IMPORT = LazyPattern(
-    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^()]*\)|[^\n#;]*)|import[ \t]+([^\n#;]+))", re.MULTILINE
-)
+_IMPORT = LazyPattern(rb"\n[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^()]*\)|[^\n#;]*)|import[ \t]+([^\n#;]+))")
 _IMPORTED = LazyPattern(r"([.\w]+)(?:\s+as\s+(\w+))?")
 _COMMENT = LazyPattern(r"#[^\n]*")
 
@@ -70,10 +67,11 @@ class Handing(NamedTuple):
 
 def imports_in(code: bytes) -> Iterator[Import]:
     """The imports of a program, read without a parser."""
-    for found in _IMPORT.finditer(code):
+    for found in _IMPORT.finditer(b"\n" + code):
         module, names, plain = (part.decode(errors="replace") if part else "" for part in found.groups())
-        written = _IMPORTED.finditer(_COMMENT.sub("", names or plain))
-        yield Import(module, [(item[1], item[2] or "") for item in written])
+        written = names or plain
+        pairs = _IMPORTED.findall(_COMMENT.sub("", written) if "#" in written else written)
+        yield Import(module, pairs)
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,7 @@ class ClassInfo:
                 if item in seen:
                     continue
                 seen.add(item)
-                find = item.definitions.class_named
-                stack.extend(find(name) or item.definitions.qualified(name) for name in reversed(item.bases))
+                stack.extend(reversed(item.definitions.bases(item)))
             yield item
 
     def method(self, name: str) -> FunctionInfo | None:
@@ -133,8 +132,14 @@ class Definitions:
         """The innermost function that holds each node that was asked for."""
         self._names: dict[ast.expr, str] = {}
         """The qualified name of each expression that was asked for: most rules ask for all that is called."""
+        self._bases: dict[ClassInfo, list[ClassInfo | str]] = {}
         self._collect_definitions()
         self._collect_attributes()
+
+    def follow(self, others: Others | None) -> None:
+        """From here on other modules are these."""
+        self.others = others
+        self._bases.clear()
 
     @property
     def imports(self) -> dict[str, str]:
@@ -268,6 +273,13 @@ class Definitions:
         """The class that a dotted name stands for: of this module, or of one that it imports."""
         found = self.defined(name)
         return found if isinstance(found, ClassInfo) else None
+
+    def bases(self, info: ClassInfo) -> list[ClassInfo | str]:
+        """What a class of the module derives from: a class, or the qualified name of one of no known module."""
+        known = self._bases.get(info)
+        if known is None:
+            known = self._bases[info] = [self.class_named(name) or self.qualified(name) for name in info.bases]
+        return known
 
     def defined(self, name: str) -> ClassInfo | FunctionInfo | None:
         """The class or function that a dotted name stands for: of this module, or of one that it imports."""

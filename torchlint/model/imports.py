@@ -204,7 +204,7 @@ class Imports:
         """Let go of what is not asked for any more."""
         for definitions in self._by_base.values():
             if definitions is not None:
-                definitions.others = None
+                definitions.follow(None)
 
     def modules(self, importer: Definitions, words: tuple[bytes, ...]) -> list[Definitions]:
         """The modules that a module imports at once, of those in whose text one of these words is."""
@@ -232,7 +232,7 @@ class Imports:
         if base not in self._by_base:
             found = self._by_base[base] = self._read(base)
             if found is not None:
-                found.others = self
+                found.follow(self)
         return self._by_base[base]
 
     def _read(self, base: str) -> Definitions | None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from torchlint.files.python import UNREADABLE
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.prefilter.names import last
-from torchlint.prefilter.outline import WORD, Function, Outline, decoded
+from torchlint.prefilter.outline import WORD, Outline, decoded
 
-_BEGIN = re.compile(rb"\n[ \t]*super\([^()\n]*\)\.__init__\(")
-_ATTRIBUTE = re.compile(rb"\.\s*(?:#[^\n]*\s*)?%s[\s)]*(?::[^=\n]*)?=(?!=)" % WORD)
+_BEGIN = LazyPattern(rb"\n[ \t]*super\([^()\n]*\)\.__init__\(")
+_ATTRIBUTE = LazyPattern(rb"\.\s*(?:#[^\n]*\s*)?%s[\s)]*(?::[^=\n]*)?=(?!=)" % WORD)
+_CLASS = LazyPattern(rb"\n[ \t]*class[ \t]+(%s)([^\n]*)" % WORD)
 _QUOTES = (b'"""', b"'''")
-_HEAD = re.compile(rb"[ \t]*(?:\(([\w., \t]*)\))?[ \t]*:")
+_HEAD = LazyPattern(rb"[ \t]*(?:\(([\w., \t]*)\))?[ \t]*:")
 _NO_MODULES = frozenset("object Dataset IterableDataset Function Optimizer Sampler Callback TestCase".split())
 """Classes that are no modules, by the names that everybody knows them by."""
 
@@ -35,9 +36,13 @@ class Initializer:
 
 def initializers(outline: Outline) -> Iterator[Initializer | None]:
     """Those that do not plainly begin with that of the class above; None for what cannot be read."""
+    others = _NO_MODULES - outline.bases.keys() - outline.aliases.keys()
+    heads_of = _heads(outline)
     for function in outline.functions:
         text = outline.text(function)
-        if b"__init__" not in text or (function.name == "__init__" and _is_plain(outline, function, text)):
+        heads = heads_of.get(function.owner, [])
+        plain = function.name == "__init__" and (_is_plain(text) or _are_of_no_module(heads, others))
+        if b"__init__" not in text or plain:
             continue
         try:
             for node in ast.walk(outline.tree(function)):
@@ -47,22 +52,24 @@ def initializers(outline: Outline) -> Iterator[Initializer | None]:
             yield None
 
 
-def _is_plain(outline: Outline, function: Function, text: bytes) -> bool:
-    """Whether a method surely is of no module, or begins with the `__init__` of the class above."""
-    heads = _heads(outline, function.owner)
-    others = _NO_MODULES - outline.bases.keys() - outline.aliases.keys()
-    if heads and all(_is_of_no_module(head, others) for head in heads):
-        return True
+def _is_plain(text: bytes) -> bool:
+    """Whether a method surely begins with the `__init__` of the class above."""
     begin = _BEGIN.search(text)
     before = text[: begin.start()] if begin else text
     is_string = any(before.count(quotes) % 2 for quotes in _QUOTES)
     return begin is not None and not is_string and not _ATTRIBUTE.search(before)
 
 
-def _heads(outline: Outline, name: str) -> list[bytes]:
-    """The rest of each line in which a class of a name begins."""
-    found = re.finditer(rb"\n[ \t]*class[ \t]+%s\b([^\n]*)" % re.escape(name.encode()), outline.data)
-    return [head[1] for head in found]
+def _heads(outline: Outline) -> dict[str, list[bytes]]:
+    """By the name of a class the rest of each line in which one of that name begins."""
+    found: dict[str, list[bytes]] = {}
+    for name, head in _CLASS.findall(outline.data):
+        found.setdefault(decoded(name), []).append(head)
+    return found
+
+
+def _are_of_no_module(heads: list[bytes], others: Set[str]) -> bool:
+    return bool(heads) and all(_is_of_no_module(head, others) for head in heads)
 
 
 def _is_of_no_module(head: bytes, others: Set[str]) -> bool:

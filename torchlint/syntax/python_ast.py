@@ -38,6 +38,11 @@ SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 _COMPOUND_NAMES = frozenset(kind.__name__ for kind in COMPOUND)
 _NO_CHILDREN = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop, ast.alias, ast.type_ignore)
 
+_LEAVES = (ast.Name, ast.Constant, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
+"""Nodes below which there is none that counts."""
+_NO_NODES = frozenset("ctx op ops attr arg kind type_comment conversion simple is_async".split())
+"""Fields in which there is none, in any class."""
+
 
 class Site(NamedTuple):
     """Where a node stands in its file, and of what kind it is; columns are bytes of UTF-8, as Python's `ast` counts.
@@ -141,25 +146,35 @@ def dotted(node: ast.AST | None) -> str:
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes right below a node, without operators and contexts."""
     found: list[ast.AST] = []
-    known = _are_children
-    for name in node._fields:
+    counts = _COUNTS
+    for name in _FIELDS[type(node)]:
         value: Any = getattr(node, name, None)
-        kind = value.__class__
+        kind = type(value)
         if kind is list:
-            found += [item for item in value if known.get(item.__class__) or _is_child(item)]
-        elif known.get(kind) or (kind not in known and _is_child(value)):
+            found += [item for item in value if counts[type(item)]]
+        elif counts[kind]:
             found.append(value)
     return found
 
 
-_are_children: dict[type, bool] = {}
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """The fields of each class in which there may be nodes that count."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        found = self[kind] = () if kind in _LEAVES else tuple(name for name in kind._fields if name not in _NO_NODES)
+        return found
 
 
-def _is_child(value: Any) -> bool:
-    """Whether a value of a field is a node that counts; asked once a class."""
-    kind = type(value)
-    found = _are_children[kind] = issubclass(kind, ast.AST) and not issubclass(kind, _NO_CHILDREN)
-    return found
+class _Counts(dict[type, bool]):
+    """Whether a value of each class in a field is a node that counts."""
+
+    def __missing__(self, kind: type) -> bool:
+        found = self[kind] = issubclass(kind, ast.AST) and not issubclass(kind, _NO_CHILDREN)
+        return found
+
+
+_FIELDS = _Fields()
+_COUNTS = _Counts()
 
 
 def walk(root: ast.AST) -> Iterator[ast.AST]:
