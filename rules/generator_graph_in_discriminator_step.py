@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Collection, Iterator
-from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Rule, Severity, edits, prefilter
 from torchlint.model import dataflow, events, held_parameters, lineage, module_values, program, values
-from torchlint.pytorch import naming, triggers
+from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
 _MAX_PASSES = 60
@@ -129,7 +128,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
                 continue
             for fake, maker in self._makers(scored):
                 others = [item for item in optimizers if self._holds(item, maker) and self._leaves(item, judge)]
-                if len(others) == 1 and self._leaves(step.optimizer, maker) and not self._is_frozen(maker, trace):
+                if len(others) == 1 and self._leaves(step.optimizer, maker):
                     found = UnusedPass(scored.site, scored, fake, backward, step.name)
                     yield from self._wasted(trace, found, others[0])
 
@@ -149,7 +148,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     # -- from the one network to the other ---------------------------------------------------------------
 
     def _makers(self, scored: values.Value) -> Iterator[tuple[values.Value, values.Value]]:
-        """The calls of networks that the arguments of a call surely lead to, and the networks."""
+        """The calls of networks, none frozen, that the arguments of a call surely lead to, and the networks."""
         if not self._passes_gradients(scored):
             return
         stack, seen = [values.resolved(item) for item in _operands(scored)], set[values.Value]()
@@ -159,10 +158,10 @@ class GeneratorGraphInDiscriminatorStep(Rule):
                 continue
             seen.add(value)
             maker = _module_called(value)
-            if maker is not None and module_values.has_parameters(maker):
-                yield value, maker
-            else:
+            if maker is None or not module_values.has_parameters(maker):
                 stack.extend(map(values.resolved, _operands(value)))
+            elif not self.model.frozen.may_be_partly(maker):
+                yield value, maker
 
     def _passes_gradients(self, scored: values.Value) -> bool:
         """Whether a network hands gradients on to what it is called with, as far as its class is known."""
@@ -172,17 +171,6 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         body = scored.body if isinstance(scored, values.Tensor) else None
         graph = self.model.tracking.graph(body) if body is not None else ()
         return any(isinstance(item, values.Unknown) and item.origin == "parameter" for item in graph)
-
-    def _is_frozen(self, module: values.Value, trace: program.Trace) -> bool:
-        """Whether gradients of a network may be switched off somewhere: here, or by a function of such a name."""
-        return any(module in made_of for made_of in self._frozen) or any(
-            module in map(values.resolved, event.handed) and naming.FREEZING.search(event.name)
-            for event in trace.of(events.MayClear)
-        )
-
-    @cached_property
-    def _frozen(self) -> list[set[values.Value]]:
-        return [lineage.ancestry([item]) for item in self.model.program.observations.frozen]
 
     # -- what happens to the gradients -------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ class InplaceOnLeaf(Rule):
             if value.op in ("data", "detach", "numpy") or value.mode is api.GradMode.OFF:
                 return None
             value = values.resolved(value.base)
-        frozen = self.model.program.observations.frozen
+        frozen = self.model.frozen.told
         if value in frozen or any(parent in frozen for parent in value.parents):
             return None
         if isinstance(value, values.Tensor):

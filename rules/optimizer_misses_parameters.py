@@ -167,7 +167,7 @@ class OptimizerMissesParameters(Rule):
         self, trace: program.Trace, optimizer: values.Value, module: values.Value, whole: values.Value
     ) -> bool:
         """Whether another optimizer may have a module, it is frozen, or a call may add it to this optimizer."""
-        if any(module in made_of or whole in made_of for made_of in self._frozen):
+        if self.model.frozen.may_be_partly(module) or self.model.frozen.may_be_partly(whole):
             return True
         handed = (item for event in trace.of(events.MayClear) if event.order > module.order for item in event.handed)
         if any(optimizer in values.inputs_of(item) for item in handed):
@@ -184,10 +184,6 @@ class OptimizerMissesParameters(Rule):
         made = (event.value for trace in self.model.program.traces for event in trace.of(events.Fresh))
         return [item for item in made if isinstance(item, values.Optimizer)]
 
-    @cached_property
-    def _frozen(self) -> list[set[values.Value]]:
-        return [lineage.ancestry([item]) for item in self.model.program.observations.frozen]
-
     # -- unfrozen too late ---------------------------------------------------------------------------------
 
     def _unfrozen(self, trace: program.Trace, step: events.Step, optimizer: values.Value) -> Iterator[LateUnfreezing]:
@@ -201,7 +197,7 @@ class OptimizerMissesParameters(Rule):
 
     def _unfreezing(self, module: values.Value, ran: int, backward: events.Backward) -> Site | None:
         """Where a frozen module is unfrozen after its last run and before a backward."""
-        if not any(module in made_of for made_of in self._frozen):
+        if not self.model.frozen.may_be_partly(module):
             return None
         switches = self.model.program.observations.unfrozen
         found = [item for item in switches if 0 < ran < item.order < backward.order and item.site is not None]

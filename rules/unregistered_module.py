@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import definitions, lineage, values
+from torchlint.model import definitions, values
 from torchlint.pytorch import api, stateful_modules
 from torchlint.syntax import python_ast
 
@@ -147,16 +147,12 @@ class UnregisteredModule(Rule):
             if container.site is None or container.kind not in ("list", "tuple", "dict"):
                 continue
             inside = [item for item in _inside(container) if isinstance(item, (values.Module, values.Tensor))]
-            lost = [item for item in inside if self._has_parameters(item) and not self._is_frozen(item)]
+            lost = [item for item in inside if self._has_parameters(item) and not self.model.frozen.may_be_partly(item)]
             if lost and known.isdisjoint(inside) and not any(self._is_used(item) for item in lost):
                 is_parameter = isinstance(lost[0], values.Tensor)
                 kind = "Dict" if container.kind == "dict" else "List"
                 holder = f"{'Parameter' if is_parameter else 'Module'}{kind}"
                 yield PlainContainer(container.site, name, holder, lost[0].site)
-
-    def _is_frozen(self, module: values.Value) -> bool:
-        """Whether a module is not to be trained: then it may be hidden on purpose."""
-        return any(module in lineage.ancestry([item]) for item in self.model.program.observations.frozen)
 
     def _is_hidden(self, container: values.Container) -> bool:
         """Whether it is a list or tuple of one, written out: the usual way to hide a module from its owner."""

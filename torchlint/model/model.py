@@ -7,8 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint.model.definitions import Definitions
+from torchlint.model.frozen import Frozen
 from torchlint.model.imports import Bases, Imports
 from torchlint.model.ownership import Ownership
+from torchlint.model.parts import Parts
 from torchlint.model.program import Program
 from torchlint.model.queries.endings import Endings
 from torchlint.model.queries.module_modes import ModuleModes
@@ -83,12 +85,22 @@ class Model:
     @cached_property
     def tracking(self) -> Tracking:
         """Which values carry a graph."""
-        return Tracking(self.program.observations.backwards)
+        return Tracking(self.program.observations.backwards, self.frozen)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Which values are parts of others."""
+        return Parts(self.program)
+
+    @cached_property
+    def frozen(self) -> Frozen:
+        """Modules that may not require gradients."""
+        return Frozen(self.program, self.parts)
 
     @cached_property
     def ownership(self) -> Ownership:
         """Whose gradients an event touches."""
-        return Ownership(self.program, self.tracking)
+        return Ownership(self.program, self.tracking, self.parts)
 
     @cached_property
     def retained_graphs(self) -> RetainedGraphs:
@@ -113,7 +125,7 @@ class Model:
     @cached_property
     def sure_graphs(self) -> SureGraphs:
         """The parts of graphs that are sure."""
-        return SureGraphs(self.tracking, self.ownership, self.program.observations.frozen)
+        return SureGraphs(self.tracking, self.ownership, self.frozen)
 
     @cached_property
     def shapes(self) -> Shapes:

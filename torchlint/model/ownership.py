@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 from torchlint.model.dataflow import pruned
 from torchlint.model.definitions import ClassInfo
@@ -25,6 +25,7 @@ from torchlint.model.events import (
 from torchlint.model.held_parameters import parameters_of, sources_of
 from torchlint.model.lineage import ancestry
 from torchlint.model.module_values import called_like_module, has_parameters, is_forward, is_module, is_module_like
+from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
@@ -39,14 +40,12 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
-    class_of,
     inputs_of,
     resolved,
 )
 from torchlint.pytorch import naming
 from torchlint.pytorch.effects import Clears, GoesBackward
 from torchlint.pytorch.table import methods_with
-from torchlint.syntax.python_ast import site_of
 
 MAX_OPTIMIZERS = 50
 """Of how many optimizers a loop or function is asked; not of all, or time would grow with their square."""
@@ -62,20 +61,15 @@ _GOING_BACKWARD = methods_with(GoesBackward)
 class Ownership:
     """Relates optimizers, modules and the events that touch their gradients."""
 
-    def __init__(self, program: Program, tracking: Tracking) -> None:
+    def __init__(self, program: Program, tracking: Tracking, parts: Parts) -> None:
         self.program = program
         self.tracking = tracking
         self.traces = program.traces
-        self._holders: dict[Value, list[Value]] = {}
-        heaps = (program.observations.stored, *(trace.heap for trace in program.traces))
-        self._filled: set[Value] = set()
+        self._parts = parts
+        self._filled = {
+            owner for owner, value in parts.stored if isinstance(owner, Unknown) and not isinstance(value, Plain)
+        }
         """Objects of unknown make, such as graphs and batches, in which the program stores something."""
-        for owner, value in dict.fromkeys((owner, value) for heap in heaps for (owner, _), value in heap.items()):
-            if isinstance(owner, Unknown) and not isinstance(value, Plain):
-                self._filled.add(owner)
-            for part in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
-                for item in inputs_of(part):
-                    self._holders.setdefault(item, []).append(owner)
         self._reached: dict[tuple[Backward, Value], bool] = {}
         self._cleared: dict[tuple[Event, Value], bool] = {}
         self._touching: dict[Loop | Trace, list[Item]] = {}
@@ -215,7 +209,7 @@ class Ownership:
         ancestors = list(owner.info.ancestors())
         stored = any(isinstance(item, ClassInfo) and optimizer.label in item.assigned for item in ancestors)
         elsewhere = any(isinstance(item, str) and not item.startswith(("torch.", "builtins.")) for item in ancestors)
-        owners = (*self._holders.get(other, ()), *other.parents[:1])
+        owners = (*self._parts.holders(other), *other.parents[:1])
         return optimizer.origin == "attribute" and elsewhere and not stored and owner in owners
 
     def may_give_gradients(self, event: Event, optimizer: Value) -> bool:
@@ -266,7 +260,7 @@ class Ownership:
             return clears and any(self.clears(module, optimizer) is not Answer.NO for module in item.parents)
         if naming.is_harmless_to_model(event.name) or self._only_computes(event, item):
             return False
-        if self._is_part_of(optimizer, item):
+        if self._parts.is_part(optimizer, item):
             return True
         if isinstance(item, Instance):
             return self._holds(item, optimizer)
@@ -299,34 +293,8 @@ class Ownership:
 
     def overlap(self, first: set[Value], second: set[Value]) -> bool:
         """Whether a module is in both sets, or holds or is held by one in the other."""
-        return any(
-            self._is_part_of(a, b, derived=True) or self._is_part_of(b, a, derived=True) for a in first for b in second
-        )
-
-    def _is_part_of(self, part: Value, whole: Value, *, derived: bool = False) -> bool:
-        """Whether a value is another, an attribute or element of it, or stored in it by `__init__`.
-
-        With `derived`, also what a call made of it, such as `maml.clone()`.
-        """
-        origins = ("attribute", "element", "iteration", "method", *(("call", "object") if derived else ()))
-        given = _made_of(whole)
-        seen: set[Value] = set()
-        stack = [part]
-        while stack:
-            item = stack.pop()
-            if item is whole or item in given or _is_template_of(item, whole):
-                return True
-            if item in seen:
-                continue
-            seen.add(item)
-            stack.extend(self._holders.get(item, ()))
-            if (
-                isinstance(item, Phi)
-                or (isinstance(item, Tensor) and derived and not item.leaf)
-                or (isinstance(item, Unknown) and item.origin in origins)
-            ):
-                stack.extend(item.parents)
-        return False
+        is_part = partial(self._parts.is_part, derived=True)
+        return any(is_part(a, b) or is_part(b, a) for a in first for b in second)
 
 
 def _with_owners(value: Value) -> list[Value]:
@@ -337,27 +305,6 @@ def _with_owners(value: Value) -> list[Value]:
         if isinstance(value, Unknown) and value.origin == "attribute" and value.parents:
             value = resolved(value.parents[0])
     return found
-
-
-def _made_of(whole: Value) -> set[Value]:
-    """What a module was made of: what its class was handed, and what that was made of."""
-    found: set[Value] = set()
-    stack = [whole]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Module) or (isinstance(item, Unknown) and item.origin == "object"):
-            given = {part for parent in item.parents for part in inputs_of(parent)} - found
-            found |= given
-            stack.extend(given)
-    return found
-
-
-def _is_template_of(item: Value, whole: Value) -> bool:
-    """Whether a value stands for all objects of the class that another is an object of."""
-    info = class_of(whole)
-    if info is None or class_of(item) is not info or item.site is None:
-        return False
-    return item.site.written == site_of(info.node).written
 
 
 def _modules_in(handed: Iterable[Value]) -> list[Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from torchlint.model.frozen import Frozen
 from torchlint.model.lineage import graph_inputs, result_of_call
 from torchlint.model.module_values import called_like_module, has_parameters, is_forward, is_module
 from torchlint.model.values import (
@@ -56,7 +57,8 @@ LOSSES = frozenset(name for name in OPERATORS if name.endswith(("_loss", "cross_
 class Tracking:
     """Answers about values, once the whole module has been interpreted."""
 
-    def __init__(self, losses: Iterable[Value]) -> None:
+    def __init__(self, losses: Iterable[Value], frozen: Frozen) -> None:
+        self._frozen = frozen
         self.backpropagated: set[Value] = set()
         """Values that a backward pass went into: tracked, whatever else is known of them."""
         self.trained: set[Value | Site | None] = set()
@@ -116,7 +118,7 @@ class Tracking:
             return None
         sources = [item for item in graph_inputs(value) if not self._cannot_track(item)]
         if len(sources) > 1:
-            sources = [item for item in sources if self._comes_from_module(item)]
+            sources = [item for item in sources if self._comes_from_module(item) and not self._is_of_frozen(item)]
         return sources[0] if len(sources) == 1 else None
 
     def _cannot_track(self, value: Value) -> bool:
@@ -151,7 +153,14 @@ class Tracking:
             return value.origin == "call" or (
                 value.origin in ("attribute", "element") and result_of_call(value) is not None
             )
-        return isinstance(value, Tensor) and (value.op in ("module", "component") or value.op in LOSSES)
+        if not isinstance(value, Tensor) or self._is_of_frozen(value):
+            return False
+        return value.op in ("module", "component") or value.op in LOSSES
+
+    def _is_of_frozen(self, value: Value) -> bool:
+        """Whether a value is what a module computes that may be frozen: a teacher's, beside the student's."""
+        value = resolved(value)
+        return isinstance(value, Tensor) and value.op == "module" and self._frozen.may_be(resolved(value.parents[0]))
 
     # -- tracked ------------------------------------------------------------------------------------
 
@@ -256,7 +265,13 @@ class Tracking:
             return Answer.NO
         if _is_of_unknown_class(module) and self._adds_no_graph(module, value.parents[1:]):
             return Answer.NO
+        if self._frozen.may_be(resolved(module)):
+            return self._through_frozen(value.parents[1:])
         return Answer.YES if isinstance(module, (Module, Unknown)) else Answer.UNKNOWN
+
+    def _through_frozen(self, given: Iterable[Value]) -> Answer:
+        """The output of a module that may be frozen has a graph for certain if what it is given has one."""
+        return Answer.YES if _any(map(self.tracked, given)) is Answer.YES else Answer.UNKNOWN
 
     def _adds_no_graph(self, callee: Value, given: Iterable[Value]) -> bool:
         """Whether what is called is a criterion by its name, which seldom has parameters, and is given no graph."""
@@ -277,6 +292,8 @@ class Tracking:
             if self._adds_no_graph(value.callee, value.parents):
                 return Answer.NO
             trained = resolved(value.callee) in self.trained or value.site in self.trained
+            if not trained and self._frozen.may_be(resolved(value.callee)):
+                return self._through_frozen(value.parents)
             if trained or is_module(value.callee) is Answer.YES:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
             if value.mode is GradMode.ON and naming.LOSS.search(value.callee.label):

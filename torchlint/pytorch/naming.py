@@ -184,7 +184,9 @@ DIFFERENTIATING = _any_of(
 """What takes gradients of a model's output, and what it gives."""
 FORCES = _any_of("^derivatives?$ (?:^|_)forces$")
 """Names of gradients that a module computes itself, of an energy."""
-FREEZING = _any_of("freez frozen toggle trainable grad")
+FREEZING = _any_of("freez frozen trainable requires_grad")
+SWITCHING = _any_of("toggle grad")
+"""Names of functions that freeze what they are handed, and of those that may do so for a while."""
 STANDING_STILL = _any_of(
     "freez frozen fixed random teacher target momentum ema(?:$|_) averag key shadow slow prior reservoir pretrain "
     "perceptual reference (?:^|_)(?:rnd|ref|old|prev)(?:$|_)"

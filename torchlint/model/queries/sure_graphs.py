@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import cached_property
 
 from torchlint.model.events import Backward, Step
+from torchlint.model.frozen import Frozen
 from torchlint.model.held_parameters import parameters_of
-from torchlint.model.lineage import ancestry, graph_inputs, result_of_call
+from torchlint.model.lineage import graph_inputs, result_of_call
 from torchlint.model.module_values import has_parameters
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Trace
@@ -35,8 +35,7 @@ _PASSING = OPERATORS.keys() | api.PASSING_METHODS | frozenset("add sub mul div p
 class SureGraphs:
     """Answers about graphs for rules that promise an error of PyTorch."""
 
-    def __init__(self, tracking: Tracking, ownership: Ownership, frozen: Collection[Value]) -> None:
-        """`frozen` are values that are told not to require gradients."""
+    def __init__(self, tracking: Tracking, ownership: Ownership, frozen: Frozen) -> None:
         self.tracking = tracking
         self.ownership = ownership
         self.frozen = frozen
@@ -100,8 +99,7 @@ class SureGraphs:
             held = module in self._given or any(
                 self.ownership.holds(item, module) is Answer.YES for item in self._stepping
             )
-            frozen = held and any(module in ancestry([item]) for item in self.frozen)
-            self._trained[module] = held and not frozen and has_parameters(module)
+            self._trained[module] = held and not self.frozen.may_be_partly(module) and has_parameters(module)
         return self._trained[module]
 
     def _sources(self, value: Value) -> tuple[Value, ...]:

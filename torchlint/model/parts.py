@@ -1,0 +1,78 @@
+"""What values are parts of others: attributes, elements, what `__init__` stores, and what a class was handed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchlint.model.program import Program
+from torchlint.model.values import Container, Module, Phi, Tensor, Unknown, Value, class_of, inputs_of
+from torchlint.syntax.python_ast import site_of
+
+_PART = frozenset({"attribute", "element", "iteration", "method"})
+
+
+class Parts:
+    """Answers about parts, by what the program stores where."""
+
+    def __init__(self, program: Program) -> None:
+        self.stored = [
+            (owner, value)
+            for heap in (program.observations.stored, *(trace.heap for trace in program.traces))
+            for (owner, _), value in heap.items()
+        ]
+        """What has an attribute, and what that is."""
+        self._holders: dict[Value, list[Value]] = {}
+        for owner, value in dict.fromkeys(self.stored):
+            for part in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
+                for item in inputs_of(part):
+                    self._holders.setdefault(item, []).append(owner)
+
+    def holders(self, value: Value) -> Iterable[Value]:
+        """The objects in which a value is stored, by itself, in a container or in a module that it was given to."""
+        return self._holders.get(value, ())
+
+    def is_part(self, part: Value, whole: Value, *, derived: bool = False) -> bool:
+        """Whether a value is another, an attribute or element of it, or stored in it by `__init__`.
+
+        With `derived`, also what a call made of it, such as `maml.clone()`.
+        """
+        origins = _PART | {"call", "object"} if derived else _PART
+        given = _made_of(whole)
+        seen: set[Value] = set()
+        stack = [part]
+        while stack:
+            item = stack.pop()
+            if item is whole or item in given or _is_template_of(item, whole):
+                return True
+            if item in seen:
+                continue
+            seen.add(item)
+            stack.extend(self.holders(item))
+            if (
+                isinstance(item, Phi)
+                or (isinstance(item, Tensor) and derived and not item.leaf)
+                or (isinstance(item, Unknown) and item.origin in origins)
+            ):
+                stack.extend(item.parents)
+        return False
+
+
+def _made_of(whole: Value) -> set[Value]:
+    """What a module was made of: what its class was handed, and what that was made of."""
+    found: set[Value] = set()
+    stack = [whole]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Module) or (isinstance(item, Unknown) and item.origin == "object"):
+            given = {part for parent in item.parents for part in inputs_of(parent)} - found
+            found |= given
+            stack.extend(given)
+    return found
+
+
+def _is_template_of(item: Value, whole: Value) -> bool:
+    """Whether a value stands for all objects of the class that another is an object of."""
+    info = class_of(whole)
+    if info is None or class_of(item) is not info or item.site is None:
+        return False
+    return item.site.written == site_of(info.node).written
