@@ -41,12 +41,15 @@ def decides_what_requires_grad(model: Model) -> bool:
 
 def says_what_requires_grad(tree: python_ast.PythonTree) -> bool:
     """Whether a file says of parameters or inputs that they require gradients, or do not."""
+    return any(True for _ in sayings(tree))
+
+
+def sayings(tree: python_ast.PythonTree) -> Iterator[ast.AST]:
+    """Where it says so."""
     told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
-    return (
-        any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in told)
-        or any(python_ast.called_name(call) == "requires_grad_" for call in tree.of_type(ast.Call))
-        or any(item.arg == "volatile" for item in tree.of_type(ast.keyword))
-    )
+    yield from (item for item in told if isinstance(item, ast.Attribute) and item.attr == "requires_grad")
+    yield from (call for call in tree.of_type(ast.Call) if python_ast.called_name(call) == "requires_grad_")
+    yield from (item for item in tree.of_type(ast.keyword) if item.arg == "volatile")
 
 
 def _takes_gradients(function: definitions.FunctionInfo) -> bool:

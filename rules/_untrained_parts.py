@@ -18,7 +18,7 @@ from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, dotted, elsewhere_of, is_literal, site_of
 
-from ._gradient_users import says_what_requires_grad
+from ._gradient_users import sayings
 
 _FROM_A_FILE = (b"load_state_dict", b"pretrained", b"torch.hub", b"load_model", b"load_checkpoint", b"safetensors")
 
@@ -60,7 +60,8 @@ class UntrainedParts:
 
     def _behind(self, step: Step, held: set[Value], trace: Trace) -> Iterator[UntrainedPart]:
         """The parts of modules behind the losses of a step, by what the optimizer holds: each of them, or the whole."""
-        losses = [backward.loss for backward in trace.of(Backward) if backward.loops == step.loops]
+        around = [backward for backward in trace.of(Backward) if step.loops[: len(backward.loops)] == backward.loops]
+        losses = [backward.loss for backward in around]
         graph = {value for loss in losses for value in self.model.tracking.graph(loss)}
         stack = [(value, False) for value in graph]
         seen: set[ClassInfo] = set()
@@ -74,6 +75,8 @@ class UntrainedParts:
             returned = self.program.returned_by(whole.info)
             inside = ancestry([returned]) if returned is not None else set()
             stack.extend((item, is_held) for item in inside)
+            if self._may_stand_still(whole):
+                continue
             for name, part in self._meant_to_learn(whole.info, held, is_held, set()):
                 answer = self._untrained(name, part, inside, step)
                 if answer is not None:
@@ -99,11 +102,20 @@ class UntrainedParts:
         ]
         if not uses or any(use.mode is not api.GradMode.OFF or use.site is None for use in uses):
             return None
-        if any(map(says_what_requires_grad, self._files)) or not all(map(self._teaches_nothing, self._mentions(name))):
+        if self.model.frozen.may_be_partly(part) or not all(map(self._teaches_nothing, self._mentions(name))):
             return None
         use = min((use.site for use in uses if use.site is not None), key=lambda site: site.start)
         switch = self._switch(self.tree.node(use))
         return UntrainedPart(use, name, step, _reached_by(switch, use)) if switch is not None else None
+
+    def _may_stand_still(self, whole: Module) -> bool:
+        """Whether some parameters of a module may be frozen: where this is seen, or by functions that nobody called."""
+        return self.model.frozen.may_be_partly(whole) or any(map(self._says_unseen, self._files.values()))
+
+    def _says_unseen(self, definitions: Definitions) -> bool:
+        """Whether a method, or a function that was not interpreted, says what requires gradients."""
+        around = filter(None, map(definitions.function_around, sayings(definitions.tree)))
+        return any(info.owner is not None or info not in self.program.observations.interpreted for info in around)
 
     def _is_meant_to_learn(self, name: str, part: Value) -> bool:
         """Whether a part that an optimizer holds with all others is made here, and not to stand still by its name."""

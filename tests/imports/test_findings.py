@@ -124,6 +124,25 @@ def train(model, optimizer, loader):
     assert concise("meters.py", "trainer.py", "script.py") == ["trainer.py:11:9: TL201"]
 
 
+def test_what_is_far_away_is_told_to_the_file_that_is_nearest(repository: Path) -> None:
+    """The retained graph is in `steps.py`, which is told nothing: the trainer is, and the script is not."""
+    steps = "def step(loss, optimizer, keep):\n    optimizer.zero_grad()\n    loss.backward(retain_graph=keep)\n"
+    steps += "    optimizer.step()\n"
+    trainer = """\
+from torch.nn.functional import mse_loss
+from steps import step
+
+def train(model, optimizer, loader):
+    for x, y in loader:
+        step(mse_loss(model(x), y), optimizer, True)
+"""
+    script = "import torch\nfrom trainer import train\n\nmodel = torch.nn.Linear(3, 1)\n"
+    script += "train(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.rand(9, 2, 3))\n"
+    script += "model(torch.rand(3)).sum().backward()\n"  # so that it is worth following
+    write(repository, {"steps.py": steps, "trainer.py": trainer, "script.py": script})
+    assert concise("steps.py", "trainer.py", "script.py") == ["trainer.py:6:9: TL202"]
+
+
 def test_a_rule_finds_the_same_alone(repository: Path) -> None:
     """The words of the rule stand in a file that the script reaches through another one only."""
     losses = "import torch\n\ncriterion = torch.nn.BCEWithLogitsLoss()\n"

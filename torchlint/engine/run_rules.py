@@ -82,7 +82,7 @@ class _Walk:
         visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
         if visitors:
             _dispatch(self.tree, visitors, self.crashes)
-        owned = _Owned(self.search, selection)
+        owned = _Owned(modules, selection)
         reports = [(type(rule), report) for rule in rules for report in rule.reports]
         found = self._located([item for item in reports if not owned.by_other_file(*item)], suppressions)
         if modules is not None:
@@ -185,31 +185,51 @@ class _Walk:
 class _Owned:
     """What other files are told themselves, when they are linted."""
 
-    def __init__(self, search: Search | None, selection: Selection) -> None:
-        self._search = search
+    def __init__(self, modules: Imports | None, selection: Selection) -> None:
+        self._modules = modules
         self._selection = selection
-        self._reported: dict[tuple[str, type[Rule]], set[Place]] = {}
+        self._told: dict[tuple[str, type[Rule]], set[tuple[str, Site]]] = {}
 
     def by_other_file(self, rule: type[Rule], report: Report) -> bool:
-        """Whether the file in which something happens is told of it, as is the one that a class inherits it from."""
-        if self._search is None or not isinstance(report.place, Site) or report.place.inner is None:
+        """Whether another file is told: the one in which it happens, that which a class inherits it from, or one on
+        the way there."""
+        if self._modules is None or not isinstance(report.place, Site) or report.place.inner is None:
             return False
         if report.place.kind == "ClassDef":
             return True
         tree, site = report.place.inner
-        key = tree.source.path, rule
-        if key not in self._reported:
-            self._reported[key] = set(self._places(tree.source, rule, self._search.of(tree.source.path)))
-        return site in self._reported[key]
+        told = (self._told_in(source, rule, self._modules.search) for source in self._on_the_way(tree.source))
+        return any((tree.source.path, site) in places for places in told)
 
-    def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Place]:
+    def _on_the_way(self, source: SourceFile) -> Iterator[SourceFile]:
+        """A file, and those that were followed and import it, unless they import the linted one as well."""
+        yield source
+        if self._modules is None:
+            return
+        search = self._modules.search
+        for other in [module.tree.source for module in self._modules.followed()]:
+            imported = search.of(other.path).direct(other.code)
+            if source.path in imported and search.path not in imported:
+                yield other
+
+    def _told_in(self, source: SourceFile, rule: type[Rule], search: Search) -> set[tuple[str, Site]]:
+        """The places of which a file is told, each with the path of the file that it is in."""
+        key = source.path, rule
+        if key not in self._told:
+            found = self._places(source, rule, search.of(source.path))
+            places = [place for place in found if place.kind != "ClassDef"]
+            inner = {(place.inner.tree.source.path, place.inner.site) for place in places if place.inner is not None}
+            self._told[key] = inner | {(source.path, place) for place in places if place.inner is None}
+        return self._told[key]
+
+    def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Site]:
         imports = Imports(search)
         with suppress(Exception):  # that is said when the file itself is linted
             tree = read(replace(source, path=search.inside_top))  # which may lie in a folder that is called `tests`
             model = Model(tree, rule.calls, imports, self._selection.torch)
             found = rule(model, lambda: None, self._selection.options.get(rule.rule_name()))
             _answer(found)
-            yield from (report.place for report in found.reports)
+            yield from (report.place for report in found.reports if isinstance(report.place, Site))
         imports.close()
 
 
