@@ -104,7 +104,9 @@ class EvaluationWithGrad(Rule):
         found: list[tuple[python_ast.Site, UnusedGraphs | None]] = []
         for trace in self.model.program.traces:
             for forward, module in self.model.module_modes.passes(trace):
-                found.append((forward.site, self._unused(trace, forward, module)))
+                loops = events.repeating(forward.loops)
+                place = forward.place_in(loops[-1] if loops else None)
+                found.append((place, self._unused(trace, forward, module)))
         used = {site for site, graphs in found if graphs is None}
         loops: set[python_ast.Site] = set()
         for site, graphs in found:
@@ -124,13 +126,13 @@ class EvaluationWithGrad(Rule):
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
         innermost = loops[-1] if loops and not self._may_train(trace, loops[-1], module) else None
         loop = next(around, innermost)
-        if loop is None or loop.site.inner is not None:
-            return None
+        if loop is None or (loop.site.inner is not None and forward.site.inner is not None):
+            return None  # that is told to the other file
         if loop not in self._useless:
             self._useless[loop] = self._is_useless(trace, loop)
         if not self._useless[loop] or self._measures(loop, forward):
             return None
-        site = forward.place_in(loop)
+        site = next(place for place in (*forward.calls[loop.depth :], forward.site) if place.inner is None)
         return UnusedGraphs(site, loop, evaluations[0], self._name(site, forward, evaluations[0]), self._grows(forward))
 
     def _may_train(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:

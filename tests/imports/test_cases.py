@@ -21,7 +21,6 @@ from torchlint.finding import Finding
 CASES = Path(__file__).parent / "cases"
 MISSED = {
     "encoder_stays_frozen",
-    "loss_without_backward_in_helper",
     "module_keeps_activations",
     "norm_report_clears",
     "optimizer_of_a_copy",

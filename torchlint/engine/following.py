@@ -23,6 +23,8 @@ MAX_BASES = 3
 _LIBRARIES = sys.stdlib_module_names | api.LIBRARIES
 _NAME = LazyPattern(rb"\w+")
 _REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
+_STEPS = LazyPattern(rb"opt\w*\.step[ \t]*\(")
+"""An optimizer that steps where nothing goes backward: what is imported is meant to."""
 _INHERITS = LazyPattern(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)")
 _CALLED = LazyPattern(rb"\b(\w+)[ \t]*\(")
 _ENTRY = LazyPattern(rb"[\"'][ \t]*:[ \t]*(\w+)[ \t]*[,}\n]")
@@ -65,14 +67,14 @@ class Reach(NamedTuple):
 
 
 def imported_training(code: bytes, search: Search) -> bytes | None:
-    """The texts of the modules that a program imports, if it goes backward, or repeats, changes or calls one that does.
+    """The texts of the modules that a program imports, if it trains, or repeats, changes or calls one that does.
 
     None: its imports are not followed. A test is looked into for what it does itself.
     """
     if b"import" not in code:
         return None
     is_test = naming.is_test(search.inside_top)
-    if prefilter.goes_backward(code):
+    if prefilter.goes_backward(code) or _STEPS.search(code):
         return b"" if is_test else b"\n".join(search.imported(code).values())
     if is_test:
         return None

@@ -278,10 +278,13 @@ class Tracking:
         return bool(naming.LOSS.search(callee.label)) and _any(map(self.tracked, given)) is Answer.NO
 
     def _tracked_unknown(self, value: Unknown) -> Answer:
-        if value.mode is GradMode.OFF and result_of_call(value) is not None:
+        call = result_of_call(value)
+        if call is not None and value.mode is GradMode.OFF:
             return Answer.NO
         if value in self.backpropagated:
             return Answer.YES
+        if call is not None and _counts(call):
+            return Answer.NO
         if value.origin == "grad":
             return Answer.NO
         if value.origin == "iteration":
@@ -361,6 +364,11 @@ def _returned_component(value: Tensor) -> Value | None:
     if isinstance(key, int):
         return body.parents[key] if key < len(body.parents) else None
     return body.part(key)
+
+
+def _counts(call: Unknown) -> bool:
+    """Whether a call is of what counts right answers, by its name."""
+    return call.origin == "call" and call.callee is not None and bool(naming.COUNTING.search(call.callee.label))
 
 
 def _is_of_unknown_class(module: Value) -> bool:

@@ -184,6 +184,11 @@ DIFFERENTIATING = _any_of(
 """What takes gradients of a model's output, and what it gives."""
 FORCES = _any_of("^derivatives?$ (?:^|_)forces$")
 """Names of gradients that a module computes itself, of an energy."""
+COUNTING = _any_of(
+    r"accuracy(?!.*loss) accuracies (?:^|_)top_?[15](?:_|$) (?:^|_)roc_?auc (?:^|_)auroc f1_?score confusion_matrix "
+    "(?:num|n|count|total)_correct"
+)
+"""What counts right answers: the result has no graph, whatever it is given."""
 FREEZING = _any_of("freez frozen trainable requires_grad")
 SWITCHING = _any_of("toggle grad")
 """Names of functions that freeze what they are handed, and of those that may do so for a while."""
