@@ -23,8 +23,8 @@ MAX_BASES = 3
 _LIBRARIES = sys.stdlib_module_names | api.LIBRARIES
 _NAME = LazyPattern(rb"\w+")
 _REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
-_STEPS = LazyPattern(rb"opt\w*\.step[ \t]*\(")
-"""An optimizer that steps where nothing goes backward: what is imported is meant to."""
+_OPTIMIZES = LazyPattern(rb"opt\w*\.step[ \t]*\(|\boptim\.[A-Z]\w*[ \t]*\(")
+"""An optimizer that steps or is made where nothing goes backward: what is imported is meant to."""
 _INHERITS = LazyPattern(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)")
 _CALLED = LazyPattern(rb"\b(\w+)[ \t]*\(")
 _ENTRY = LazyPattern(rb"[\"'][ \t]*:[ \t]*(\w+)[ \t]*[,}\n]")
@@ -74,7 +74,7 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     if b"import" not in code:
         return None
     is_test = naming.is_test(search.inside_top)
-    if prefilter.goes_backward(code) or _STEPS.search(code):
+    if prefilter.goes_backward(code) or _OPTIMIZES.search(code):
         return b"" if is_test else b"\n".join(search.imported(code).values())
     if is_test:
         return None

@@ -260,14 +260,15 @@ class Container(Value):
 
     def elements(self) -> list[Value]:
         """All that is known to be inside."""
-        return [*self.parents, *self._entries().values()]
+        return [*self.parents, *self.entries.values()]
 
     @property
     def known_options(self) -> dict[str, Value]:
         """The entries of a dictionary that is handed over by `**`."""
-        return {str(key): value for key, value in self._entries().items()}
+        return {str(key): value for key, value in self.entries.items()}
 
-    def _entries(self) -> dict[object, Value]:
+    @property
+    def entries(self) -> dict[object, Value]:
         """What is known by key, without what stands for elements that nobody knows."""
         parts = self.known_parts.items()
         return {key: value for key, value in parts if not (isinstance(key, str) and key.startswith("["))}

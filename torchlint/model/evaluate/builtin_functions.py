@@ -72,8 +72,10 @@ class BuiltinFunctions(Part):
         return self.state.stamp(Container(node, "generator", (self.state.stamp(row),)))
 
     def _call_dict(self, arguments: Arguments, node: ast.Call) -> Value | None:
-        made = self.state.stamp(Container(node, "dict", tuple(arguments.positional)))
-        for key, value in arguments.keywords.items():
+        given = [resolved(item) for item in arguments.positional]
+        copied = [item for item in given if isinstance(item, Container) and item.kind == "dict"]
+        made = self.state.stamp(Container(node, "dict", copied[0].parents if copied else tuple(given)))
+        for key, value in (*(copied[0].entries.items() if copied else ()), *arguments.keywords.items()):
             made.set_part(key, value)
         return made
 

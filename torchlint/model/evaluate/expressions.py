@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from torchlint.model.evaluate.loops import few_in
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of
 from torchlint.model.events import Branch, Loop, Read, Yield
@@ -130,10 +131,13 @@ class Expressions(Part):
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
         state, names = self.state, dict(self.state.frame.locals)
+        first = self.value(node.generators[0].iter)
+        if isinstance(node, ast.ListComp) and (options := self._for_each_option(node, first)):
+            return state.stamp(Container(node, "list", tuple(options)))
         loop = Loop(site_of(node), [], depth=len(state.position.calls))
         with state.loop(loop):
-            for generator in node.generators:
-                element = self.elements.iterate(self.value(generator.iter), generator)
+            for number, generator in enumerate(node.generators):
+                element = self.elements.iterate(self.value(generator.iter) if number else first, generator)
                 self.assignments.assign_target(generator.target, element)
                 for condition in generator.ifs:
                     self.value(condition)
@@ -143,6 +147,16 @@ class Expressions(Part):
         state.frame.locals = names
         state.add(loop)
         return state.stamp(Container(node, _KINDS[type(node)], (value,)))
+
+    def _for_each_option(self, node: ast.ListComp, options: Value) -> list[Value]:
+        """What is made for each of a few texts or dictionaries: `[build(name) for name in ("clip", "log")]`."""
+        items = few_in(options) if len(node.generators) == 1 and not node.generators[0].ifs else []
+        names, made = dict(self.state.frame.locals), []
+        for item in items if all(map(_is_option, items)) else ():
+            self.assignments.assign_target(node.generators[0].target, item)
+            made.append(self.value(node.elt))
+        self.state.frame.locals = names
+        return made
 
     def _lambda(self, node: ast.Lambda) -> Value:
         return self.state.stamp(Function(self.definitions.functions[node], self.state.frame))
@@ -169,3 +183,9 @@ class Expressions(Part):
 
     def _starred(self, node: ast.Starred) -> Value:
         return self.elements.iterate(self.value(node.value), node)
+
+
+def _is_option(item: Value) -> bool:
+    """Whether a value says what is to be made: a text, or a dictionary."""
+    is_text = isinstance(item, Plain) and isinstance(item.constant, str)
+    return is_text or (isinstance(item, Container) and item.kind == "dict")

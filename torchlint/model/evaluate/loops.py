@@ -95,12 +95,17 @@ class Loops(Part):
 
 def objects_in(iterable: Value) -> Sequence[Value]:
     """The objects of this program's own that a list surely holds, in order; none where there may be others, or many."""
+    objects = few_in(iterable)
+    return objects if all(isinstance(item, Instance) for item in objects) else []
+
+
+def few_in(iterable: Value) -> Sequence[Value]:
+    """What a list surely holds, in order; none where there may be other things in it, or many."""
     iterable = resolved(iterable)
     if not isinstance(iterable, Container) or iterable.kind not in ("list", "tuple") or iterable.grown:
         return []
-    objects = [resolved(item) for item in iterable.parents]
-    few = 0 < len(objects) <= MAX_OBJECTS and not iterable.known_parts
-    return objects if few and all(isinstance(item, Instance) for item in objects) else []
+    is_known = 0 < len(iterable.parents) <= MAX_OBJECTS and not iterable.known_parts
+    return [resolved(item) for item in iterable.parents] if is_known else []
 
 
 def holds_parameters(value: Value) -> bool:
