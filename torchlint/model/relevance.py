@@ -37,7 +37,7 @@ class Relevance:
 
     def training(self) -> list[FunctionInfo]:
         """Functions that train or change something in place, here or in a module that is imported."""
-        training = self._calling(_TRAINING | self._imported_training())
+        training = self._calling(_TRAINING | self._imported_training() | self._imported_changing())
         return self._with_callers([*training, *self._changing(), *self._naming()])
 
     def training_names(self) -> set[str]:
@@ -71,6 +71,19 @@ class Relevance:
                 self._imports.training[key] = Relevance(module, self._imports, self._within - 1).training_names()
             found |= self._imports.training[key]
         return found
+
+    def _imported_changing(self) -> set[str]:
+        """The functions of modules that this one imports that change a tensor in place by a method."""
+        if self._imports is None or self._within < MAX_MODULES:
+            return set()
+        modules = self._imports.modules(self.definitions, (b"_(",))
+        return {name for module in modules for name in Relevance(module).changing_names()}
+
+    def changing_names(self) -> set[str]:
+        """The names of the functions that change a tensor in place by a method."""
+        changing = (call for call in self.tree.of_type(ast.Call) if called_name(call) in INPLACE)
+        found = self._with_callers(info for call in changing for info in self._functions(call))
+        return {info.name for info in found if info.owner is None}
 
     def _with_callers(self, functions: Iterable[FunctionInfo]) -> list[FunctionInfo]:
         """Functions and those that call them, in the order of the file."""
