@@ -101,16 +101,16 @@ class EvaluationWithGrad(Rule):
         """The first forward pass of each loop whose graphs are never used, from wherever the pass is called."""
         if self.model.is_test:
             return
-        found: list[tuple[python_ast.Site, UnusedGraphs | None]] = []
+        found: list[tuple[tuple[python_ast.Site, python_ast.Site], UnusedGraphs | None]] = []
         for trace in self.model.program.traces:
             for forward, module in self.model.module_modes.passes(trace):
                 loops = events.repeating(forward.loops)
-                place = forward.place_in(loops[-1] if loops else None)
-                found.append((place, self._unused(trace, forward, module)))
-        used = {site for site, graphs in found if graphs is None}
+                places = forward.site, forward.place_in(loops[-1] if loops else None)
+                found.append((places, self._unused(trace, forward, module)))
+        used = {places for places, graphs in found if graphs is None}
         loops: set[python_ast.Site] = set()
-        for site, graphs in found:
-            if graphs is not None and site not in used and graphs.loop.site not in loops:
+        for places, graphs in found:
+            if graphs is not None and places not in used and graphs.loop.site not in loops:
                 if not loops and decides_what_requires_grad(self.model):
                     return
                 loops.add(graphs.loop.site)
