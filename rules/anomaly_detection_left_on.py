@@ -90,6 +90,9 @@ class AnomalyDetectionLeftOn(Rule):
         if switch.on is not True or self._in_test(self.model.tree.node(switch.site)):
             return False
         later = (other for other in trace.of(events.Anomaly) if other.order > switch.order)
+        passes = list(trace.of_kinds(events.Backward, events.Step))
+        if passes and not switch.loops and all(item.order < switch.order for item in passes):
+            return False  # it comes after the training
         if any(other.on is not True for other in later) or self._covers_one_step(switch, trace):
             return False
         depth = len(switch.calls)

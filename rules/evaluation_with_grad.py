@@ -104,8 +104,8 @@ class EvaluationWithGrad(Rule):
         found: list[tuple[tuple[python_ast.Site, python_ast.Site], UnusedGraphs | None]] = []
         for trace in self.model.program.traces:
             for forward, module in self.model.module_modes.passes(trace):
-                loops = events.repeating(forward.loops)
-                places = forward.site, forward.place_in(loops[-1] if loops else None)
+                around = events.repeating(forward.loops)
+                places = forward.site, forward.place_in(around[-1] if around else None)
                 found.append((places, self._unused(trace, forward, module)))
         used = {places for places, graphs in found if graphs is None}
         loops: set[python_ast.Site] = set()

@@ -143,6 +143,23 @@ def test_a_project_goes_before_requirements(project: Path) -> None:
     assert asked(project) == NEWER
 
 
+def test_a_project_that_says_no_more_than_torch_leaves_it_to_requirements(project: Path) -> None:
+    (project / "setup.py").write_text('from setuptools import setup\nsetup(install_requires=["torch"])\n')
+    assert asked(project) == Releases()
+    (project / "requirements.txt").write_text("torch==1.5.1\n")
+    assert asked(project) == Releases((1, 5), (1, 5))
+
+
+def test_what_was_exported_without_git_ends_at_its_requirements(tmp_path: Path) -> None:
+    """As from an archive of GitHub: the files in its folders are of one project."""
+    inner = tmp_path / "src" / "train"
+    inner.mkdir(parents=True)
+    (tmp_path / "requirements.txt").write_text("torch==1.11.0\n")
+    assert asked(inner) == Releases((1, 11), (1, 11))
+    (tmp_path / "src" / "setup.py").write_text("from setuptools import setup\nsetup()\n")
+    assert asked(inner) is None, "a project has its own"
+
+
 def test_what_says_nothing_leaves_it_to_the_next(project: Path) -> None:
     (project / "pyproject.toml").write_text('[project]\nname = "torch-thing"\ndynamic = ["dependencies"]\n')
     (project / "setup.py").write_text("setup(install_requires=open('requirements.txt').readlines())  # torch\n")

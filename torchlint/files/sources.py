@@ -28,6 +28,7 @@ MAX_FOLDERS = 2_000
 
 _MARKS = frozenset({".git", ".hg"})
 _PROJECTS = frozenset({"pyproject.toml", "setup.py", "setup.cfg", "torchlint.toml"})
+_REQUIREMENTS = frozenset({"requirements.txt", "environment.yml", "environment.yaml", "Pipfile"})
 _NOT_SOURCES = frozenset("__pycache__ node_modules site-packages venv env build dist".split())
 _SOURCE_FOLDERS = ("", "src", "lib")
 _IMPORT = LazyPattern(rb"\n[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^()]*\)|[^\n#;]*)|import[ \t]+([^\n#;]+))")
@@ -166,21 +167,24 @@ class Sources:
         return FOLDER if name in self.names(folder) and self.names(base) else NOTHING
 
     def top_of(self, folder: str) -> str:
-        """The folder of the repository: with `.git`, else the project's, else the one that holds the package."""
+        """The folder of the repository: with `.git`, else the project's, else with its requirements, else the one that
+        holds the package."""
         known = self._tops.get(folder)
         if known is None:
             known = self._tops[folder] = self._find_top(folder)
         return known
 
     def _find_top(self, folder: str) -> str:
-        project = ""
+        project = required = ""
         for above in upward(folder):
             names = self.names(above)
             if not names.isdisjoint(_MARKS):
                 return above
             if not project and not names.isdisjoint(_PROJECTS):
                 project = above
-        return project or self._package_root(folder)
+            if not required and not names.isdisjoint(_REQUIREMENTS):
+                required = above
+        return project or required or self._package_root(folder)
 
     def _package_root(self, folder: str) -> str:
         """The folder that holds the outermost package that a folder belongs to; the folder itself, if to none."""
@@ -196,7 +200,7 @@ class Sources:
     def _walk(self, top: str) -> Iterator[str]:
         yield from sorted(path for path, text in self._texts.items() if text is not None and _is_module(path, top))
         waiting = deque([top] if self._on_disk else [])
-        folders, is_project = 0, not self.names(top).isdisjoint(_MARKS | _PROJECTS)
+        folders, is_project = 0, not self.names(top).isdisjoint(_MARKS | _PROJECTS | _REQUIREMENTS)
         while waiting and folders < MAX_FOLDERS:
             folders += 1
             entries = _entries(waiting.popleft())

@@ -239,7 +239,8 @@ class Tracking:
     def _component_tracks(self, value: Tensor) -> Answer:
         whole = value.parents[0]
         returned = _returned_component(value)
-        inside = self.tracked(returned) if returned is not None else Answer.UNKNOWN
+        is_known = returned is not None and not _is_filled_elsewhere(returned)
+        inside = self.tracked(returned) if returned is not None and is_known else Answer.UNKNOWN
         if self.tracked(whole) is Answer.NO or inside is Answer.NO:
             return Answer.NO
         if inside is Answer.YES and self.tracked(whole) is Answer.YES:
@@ -261,7 +262,7 @@ class Tracking:
         module = value.parents[0]
         if not has_parameters(module):
             return _any(self.tracked(item) for item in value.parents[1:])
-        if value.body is not None and self.tracked(value.body) is Answer.NO:
+        if value.body is not None and not _is_filled_elsewhere(value.body) and self.tracked(value.body) is Answer.NO:
             return Answer.NO
         if _is_of_unknown_class(module) and self._adds_no_graph(module, value.parents[1:]):
             return Answer.NO
@@ -369,6 +370,11 @@ def _returned_component(value: Tensor) -> Value | None:
 def _counts(call: Unknown) -> bool:
     """Whether a call is of what counts right answers, by its name."""
     return call.origin == "call" and call.callee is not None and bool(naming.COUNTING.search(call.callee.label))
+
+
+def _is_filled_elsewhere(returned: Value) -> bool:
+    """Whether a `forward` returns an empty container: hooks may fill it, or nobody would want it."""
+    return isinstance(returned, Container) and not returned.elements()
 
 
 def _is_of_unknown_class(module: Value) -> bool:

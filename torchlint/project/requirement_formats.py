@@ -121,4 +121,4 @@ READERS: Mapping[str, Callable[[str], Releases | None]] = {
     "environment.yml": _of_conda,
     "environment.yaml": _of_conda,
 }
-"""What reads each file, by its name; the first that names `torch` decides in a folder."""
+"""What reads each file, by its name; the first that says which `torch` decides in a folder."""

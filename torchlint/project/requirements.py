@@ -43,14 +43,11 @@ class Requirements:
         return found
 
     def _asked_in(self, folder: Path) -> Releases | None:
-        """What the files right in a folder ask for."""
-        there = self._sources.names(str(folder))
-        for name in (name for name in FILES if name in there):
-            text = _text(folder / name)
-            found = READERS[name](text) if text is not None else None
-            if found is not None:
-                return found
-        return None
+        """What the files right in a folder ask for: the first that says more than `torch`, else the first."""
+        texts = {name: _text(folder / name) for name in FILES if name in self._sources.names(str(folder))}
+        asked = (READERS[name](text) for name, text in texts.items() if text is not None)
+        found = [item for item in asked if item is not None]
+        return next((item for item in found if item != Releases()), found[0] if found else None)
 
 
 def _text(path: Path) -> str | None:

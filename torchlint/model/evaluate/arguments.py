@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torchlint.model.values import Plain, Value, resolved
 from torchlint.pytorch import table
@@ -44,6 +44,16 @@ class Arguments:
         others = (value for name, value in bound.values.items() if name not in named)
         return (*(bound.get(name) or Plain(node) for name in named), *others, *bound.rest)
 
+    def flags(self, parameters: Sequence[str]) -> Flags:
+        """Those of these parameters for which `True` or `False` is given."""
+        given = {name: self.get(index, name) for index, name in enumerate(parameters)} if not self.starred else {}
+        plain = {name: resolved(value) for name, value in given.items() if value is not None}
+        return frozenset(
+            (name, value.constant)
+            for name, value in plain.items()
+            if isinstance(value, Plain) and isinstance(value.constant, bool)
+        )
+
     def all(self) -> tuple[Value, ...]:
         return (*self.positional, *self.keywords.values(), *self.starred)
 
@@ -53,6 +63,8 @@ class Arguments:
         return (*self.positional, *(self.keywords[name] for name in named), *self.starred)
 
 
+Flags = frozenset[tuple[str, bool]]
+"""Parameters for which a call has `True` or `False`."""
 MethodHandler = Callable[[Value, Arguments, ast.Call], Value | None]
 
 

@@ -14,7 +14,7 @@ from torchlint.model.lineage import ancestry
 from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, meanings, resolved
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import dotted, names_read, site_of, written_alike
+from torchlint.syntax.python_ast import called_name, dotted, names_read, site_of, written_alike
 
 _LISTS = ("list", "deque", "set", "dict")
 
@@ -131,6 +131,8 @@ class Assignments(Part):
                 self.containers.put_once(owner, key, value)
             elif key is not None:
                 owner.set_part(key, value)
+            elif self._overwrites_all(target):
+                owner.parents = (value,)
             else:
                 owner.add(value)
                 name = dotted(target.value)
@@ -152,6 +154,21 @@ class Assignments(Part):
         if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.NotIn) or len(test.ops) > 1:
             return False
         return written_alike(test.left, target.slice) and written_alike(test.comparators[0], target.value)
+
+    def _overwrites_all(self, target: ast.Subscript) -> bool:
+        """Whether each element is assigned to in turn: `values[i] = ...`, for `i, x in enumerate(values)`."""
+        tree = self.definitions.tree
+        loop = tree.parent(tree.statement(target))
+        if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call) or len(loop.iter.args) != 1:
+            return False
+        counter, counted = loop.target, loop.iter.args[0]
+        if called_name(loop.iter) == "enumerate" and isinstance(counter, ast.Tuple):
+            counter = counter.elts[0]
+        elif called_name(loop.iter) == "range" and isinstance(counted, ast.Call) and called_name(counted) == "len":
+            counted = counted.args[0]
+        else:
+            return False
+        return written_alike(counter, target.slice) and written_alike(counted, target.value)
 
     def _changed_by(self, target: ast.expr, old: Value) -> Value:
         """What an augmented assignment changes: of `weight[rows] += 1`, which takes a copy out, the whole weight."""

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from torchlint.model.definitions import ClassInfo
-from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.arguments import Arguments, Flags
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Mutate, events_in
 from torchlint.model.lineage import storages
@@ -30,7 +30,7 @@ class Classes(Part):
 
     def __init__(self) -> None:
         self._templates: dict[ClassInfo, Value] = {}
-        self._forwards: dict[ClassInfo, Forward | None] = {}
+        self._forwards: dict[tuple[ClassInfo, Flags], Forward | None] = {}
 
     def is_module_class(self, info: ClassInfo) -> bool:
         """Whether objects of a class are `nn.Module`s: by a base of that name, or by having a `forward`."""
@@ -83,14 +83,15 @@ class Classes(Part):
             for (owner, name), value in self.state.heap.items():
                 self.observations.stored[owner, name] = value
 
-    def forward_of(self, info: ClassInfo) -> Forward | None:
-        """What `forward` of a class returns and overwrites, whatever it is called with; None where it is unknown."""
-        forward = info.method("forward")
-        if forward is None or info in self._forwards or not self.functions.can_inline(forward):
-            return self._forwards.get(info)
-        self._forwards[info] = None
+    def forward_of(self, info: ClassInfo, flags: Flags = frozenset()) -> Forward | None:
+        """What `forward` of a class returns and overwrites where it is called with these flags, whatever else it is
+        called with; None where it is unknown."""
+        forward, key = info.method("forward"), (info, flags)
+        if forward is None or key in self._forwards or not self.functions.can_inline(forward):
+            return self._forwards.get(key)
+        self._forwards[key] = None
         before = set(self.observations.interpreted)
-        with self.functions.aside(forward, self.template(info)) as (frame, given):
+        with self.functions.aside(forward, self.template(info), flags) as (frame, given):
             changes = [event for event in events_in(self.state.items) if isinstance(event, Mutate) and not event.path]
             returned = self.state.phi(forward.node, frame.returns) if frame.returns else None
         overwritten = {
@@ -100,8 +101,8 @@ class Classes(Part):
             if change.result in self.observations.in_place_results and given[name] in storages(change.target)
         }
         self.observations.interpreted &= before
-        self._forwards[info] = Forward(returned, overwritten)
-        return self._forwards[info]
+        self._forwards[key] = Forward(returned, overwritten)
+        return self._forwards[key]
 
     def instantiate(self, info: ClassInfo, arguments: Arguments, node: ast.AST) -> Value:
         """`SomeClass(...)`: an object, with `__init__` run on it where that says more than the template."""

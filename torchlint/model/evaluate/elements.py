@@ -103,6 +103,9 @@ class Elements(Part):
             inputs = [item for item in inputs_of(owner) if isinstance(item, (Container, Tensor))]
             if len(inputs) == 1 and not owner.is_loop:
                 return self.lookup(inputs[0], key, node, basic=basic)
+            entries = [part for item in _dictionaries(owner) if (part := item.part(key)) is not None]
+            if entries:
+                return self.state.phi(node, entries)
         return self.state.part_of(owner, f"[{key!r}]", "element", node)
 
     def _submodule(self, owner: Module, key: object, node: ast.AST) -> Value:
@@ -182,6 +185,13 @@ class Elements(Part):
             is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
             self.observations.passes.setdefault(owner, []).append(around[:-1] if is_own else around)
         return self.state.stamp(Unknown(node, "iteration", (owner,)))
+
+
+def _dictionaries(owner: Phi) -> list[Container]:
+    """The dictionaries that a value is one of: `{"a": {"D": x}, "b": {"D": y}}.values()`."""
+    inputs = list(inputs_of(owner))
+    found = [item for item in inputs if isinstance(item, Container) and item.kind == "dict"]
+    return found if len(found) == len(inputs) and not owner.is_loop else []
 
 
 def _default_of(owner: Container) -> Container | None:

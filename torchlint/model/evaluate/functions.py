@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from torchlint.model.definitions import ClassInfo, FunctionInfo, all_parameters, defaults_of
-from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.arguments import Arguments, Flags
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Backward, Clear, Inlined, Item, Step, events_in, without_yields
 from torchlint.model.state import MAX_ELSEWHERE, Snapshot
@@ -230,8 +230,10 @@ class Functions(Part):
         return None
 
     @contextmanager
-    def aside(self, method: FunctionInfo, receiver: Value) -> Iterator[tuple[Frame, Mapping[str, Value]]]:
-        """Interpret a method aside from the program; inside, the state is that at its end.
+    def aside(
+        self, method: FunctionInfo, receiver: Value, flags: Flags = frozenset()
+    ) -> Iterator[tuple[Frame, Mapping[str, Value]]]:
+        """Interpret a method, with some flags, aside from the program; inside, the state is that at its end.
 
         Beside its frame, what its parameters are when it begins.
         """
@@ -239,6 +241,8 @@ class Functions(Part):
         with state.aside((site_of(method.node),)):
             frame = self.root_frame(method)
             frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
+            frame.locals.update((name, Plain(method.node, flag, name)) for name, flag in flags)
+            frame.called = bool(flags)
             given = dict(frame.locals)
             state.frame, state.position = frame, state.position.in_function(method)
             self.observations.read_aside.add(method)

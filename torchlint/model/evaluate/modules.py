@@ -25,10 +25,15 @@ class Modules(Part):
             overwritten = self._activate_in_place(opening, arguments.positional[0], node)
             self.observations.openings[overwritten] = opening
             arguments = Arguments([overwritten, *arguments.positional[1:]], arguments.keywords, [])
-        elif callee.info is not None and (forward := self.classes.forward_of(callee.info)) is not None:
+        elif callee.info is not None and (forward := self._forward(callee.info, arguments)) is not None:
             self._overwrite(forward, callee.info, arguments, node)
             self._note_call(callee.info, arguments)
         return self.result(callee, arguments, node)
+
+    def _forward(self, info: ClassInfo, arguments: Arguments) -> Forward | None:
+        """What is known of a `forward` that is called with these arguments."""
+        method = info.method("forward")
+        return self.classes.forward_of(info, arguments.flags(method.parameters[1:])) if method is not None else None
 
     def _opening(self, callee: Module) -> Module | None:
         """The first module of a `Sequential`."""
@@ -72,7 +77,7 @@ class Modules(Part):
             mode = (self.functions.decorated_mode(forward) if forward is not None else None) or mode
         given = arguments.all() if info is not None else arguments.all_from("input")
         result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))
-        if info is not None and (known := self.classes.forward_of(info)) is not None:
+        if info is not None and (known := self._forward(info, arguments)) is not None:
             result.body = known.returned
         self.observations.calls[result] = "module", arguments, None
         self.state.emit(Compute(site_of(node), result))
