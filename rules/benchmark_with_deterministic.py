@@ -30,7 +30,8 @@ class BenchmarkWithDeterministic(Rule):
 
     ## What it does
     Finds `cudnn.benchmark = True` among the statements that also set `cudnn.deterministic = True` or call
-    `torch.use_deterministic_algorithms(True)`, with nothing in that function that sets one of them to something else.
+    `torch.use_deterministic_algorithms(True)`, or that call a function of the file which does, with nothing in that
+    function that sets one of them to something else.
 
     ## Why is this bad?
     The benchmark times the algorithms of cuDNN and takes the fastest, which may be another one in each run. Each of
@@ -96,9 +97,17 @@ class BenchmarkWithDeterministic(Rule):
         if self._is_on(statement, "deterministic"):
             return True
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if not isinstance(call, ast.Call) or self.model.definitions.named(call.func) != _DETERMINISTIC:
+        if not isinstance(call, ast.Call):
             return False
-        return bool(python_ast.arguments(call)) and python_ast.is_literal(python_ast.arguments(call)[0], True)
+        if self.model.definitions.named(call.func) == _DETERMINISTIC:
+            return any(python_ast.is_literal(item, True) for item in python_ast.arguments(call)[:1])
+        called = self.model.definitions.function_named(python_ast.dotted(call.func))
+        return called is not None and self._makes_deterministic(called)
+
+    def _makes_deterministic(self, function: definitions.FunctionInfo) -> bool:
+        """Whether a function sets the flag, if only where there is a GPU, and nothing otherwise."""
+        nodes = (node for node in ast.walk(function.node) if self.model.definitions.function_around(node) is function)
+        return any(self._is_on(node, "deterministic") for node in nodes) and not self._sets_otherwise(function)
 
     def _is_undone(self, statement: ast.AST) -> bool:
         """Whether something in the same function, or on the level of the module, sets a flag to anything else."""
