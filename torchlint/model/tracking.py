@@ -232,7 +232,7 @@ class Tracking:
             inner = self._component_tracks(value)
         else:
             inner = _any(self.tracked(item) for item in graph_inputs(value))
-        if inner is Answer.UNKNOWN and value in self.backpropagated:
+        if inner is not Answer.NO and value in self.backpropagated:
             return Answer.YES
         return Answer.UNKNOWN if inner is Answer.YES and value.mode is GradMode.UNKNOWN else inner
 
