@@ -94,3 +94,25 @@ def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
             yield resolved(value.parents[0])
         elif isinstance(value, Unknown) and value.callee is not None and is_forward(value):
             yield resolved(value.callee)
+
+
+def returned_by(value: Tensor) -> Value | None:
+    """What the `forward` returns that a value is the output of; None: not known."""
+    return _unless_hooks_fill_it(value.body)
+
+
+def returned_part(value: Tensor) -> Value | None:
+    """What the `forward` of a module returns where one of its results is taken; None: not known."""
+    whole = value.parents[0]
+    body = whole.body if isinstance(whole, Tensor) else None
+    if not isinstance(body, Container):
+        return None
+    key = whole.key_of(value)
+    if isinstance(key, int):
+        return _unless_hooks_fill_it(body.parents[key]) if key < len(body.parents) else None
+    return _unless_hooks_fill_it(body.part(key))
+
+
+def _unless_hooks_fill_it(returned: Value | None) -> Value | None:
+    """Nobody returns an empty container that stays one."""
+    return None if isinstance(returned, Container) and not returned.elements() else returned

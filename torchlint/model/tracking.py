@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from torchlint.model.frozen import Frozen
 from torchlint.model.lineage import graph_inputs, result_of_call
-from torchlint.model.module_values import called_like_module, has_parameters, is_forward, is_module
+from torchlint.model.module_values import (
+    called_like_module,
+    has_parameters,
+    is_forward,
+    is_module,
+    returned_by,
+    returned_part,
+)
 from torchlint.model.values import (
     Answer,
     Container,
@@ -238,9 +245,8 @@ class Tracking:
 
     def _component_tracks(self, value: Tensor) -> Answer:
         whole = value.parents[0]
-        returned = _returned_component(value)
-        is_known = returned is not None and not _is_filled_elsewhere(returned)
-        inside = self.tracked(returned) if returned is not None and is_known else Answer.UNKNOWN
+        returned = returned_part(value)
+        inside = self.tracked(returned) if returned is not None else Answer.UNKNOWN
         if self.tracked(whole) is Answer.NO or inside is Answer.NO:
             return Answer.NO
         if inside is Answer.YES and self.tracked(whole) is Answer.YES:
@@ -262,7 +268,8 @@ class Tracking:
         module = value.parents[0]
         if not has_parameters(module):
             return _any(self.tracked(item) for item in value.parents[1:])
-        if value.body is not None and not _is_filled_elsewhere(value.body) and self.tracked(value.body) is Answer.NO:
+        returned = returned_by(value)
+        if returned is not None and self.tracked(returned) is Answer.NO:
             return Answer.NO
         if _is_of_unknown_class(module) and self._adds_no_graph(module, value.parents[1:]):
             return Answer.NO
@@ -355,26 +362,9 @@ class Tracking:
         return found
 
 
-def _returned_component(value: Tensor) -> Value | None:
-    """What the `forward` of a module's class, if that is known, returns where one of its results is taken."""
-    whole = value.parents[0]
-    body = whole.body if isinstance(whole, Tensor) else None
-    if not isinstance(body, Container):
-        return None
-    key = whole.key_of(value)
-    if isinstance(key, int):
-        return body.parents[key] if key < len(body.parents) else None
-    return body.part(key)
-
-
 def _counts(call: Unknown) -> bool:
     """Whether a call is of what counts right answers, by its name."""
     return call.origin == "call" and call.callee is not None and bool(naming.COUNTING.search(call.callee.label))
-
-
-def _is_filled_elsewhere(returned: Value) -> bool:
-    """Whether a `forward` returns an empty container: hooks may fill it, or nobody would want it."""
-    return isinstance(returned, Container) and not returned.elements()
 
 
 def _is_of_unknown_class(module: Value) -> bool:
