@@ -105,7 +105,7 @@ def test_fixes_of_a_long_file_are_checked_together(monkeypatch: pytest.MonkeyPat
         parsed.append(source)
         return True
 
-    monkeypatch.setattr("torchlint.syntax.python_ast.is_python", is_python)
+    monkeypatch.setattr("torchlint.syntax.reading.is_python", is_python)
     findings = lint(SourceFile("file.py", b"old()\n" * 500), Selection((Renames,)))
     assert len(findings) == 500
     assert len(parsed) == 1

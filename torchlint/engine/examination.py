@@ -130,7 +130,7 @@ class _Linting:
 
             found = walk(source, self.active, self.selection, suppressions, crashes, pieces, self.reach)
         elif self.always_parse:
-            from torchlint.syntax.python_ast import check
+            from torchlint.syntax.reading import check
 
             check(source)
         if self.selection.checks & _SUPPRESSION_CHECKS:
@@ -171,7 +171,7 @@ def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
 
 def _problem_of_new_python(source: SourceFile) -> SyntaxProblem | None:
     """What is to be said of what LibCST reads, and the Python that runs does not: it is newer, or wrong after all."""
-    from torchlint.syntax.python_ast import check
+    from torchlint.syntax.reading import check
     from torchlint.syntax.tree import parse
 
     try:
@@ -188,7 +188,7 @@ def _problem_of_new_python(source: SourceFile) -> SyntaxProblem | None:
 
 
 def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
-    from torchlint.syntax.python_ast import check
+    from torchlint.syntax.reading import check
 
     try:
         check(SourceFile("cell.py", cell.program.encode()))

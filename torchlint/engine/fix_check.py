@@ -38,7 +38,7 @@ def _valid(source: SourceFile, fixes: Sequence[Fix]) -> Iterator[Fix]:
 
 
 def _give_python(source: SourceFile, fixes: Sequence[Fix]) -> bool:
-    from torchlint.syntax.python_ast import is_python  # nobody pays for it who has no fix to offer
+    from torchlint.syntax.reading import is_python  # nobody pays for it who has no fix to offer
 
     try:
         return is_python(source.edited(edit for fix in fixes for edit in fix.edits))

@@ -155,7 +155,7 @@ def _breaks(fixed: SourceFile, before: Sequence[Finding], after: Sequence[Findin
     was, now = (sum(item.name == SYNTAX_ERROR.name for item in found) for found in (before, after))
     if now > was:
         return True
-    from torchlint.syntax.python_ast import is_python
+    from torchlint.syntax.reading import is_python
 
     return not was and not is_python(fixed)
 

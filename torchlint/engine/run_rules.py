@@ -22,7 +22,8 @@ from torchlint.model.imports import Bases, Imports
 from torchlint.rule import Place, Report, Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
-from torchlint.syntax.python_ast import Site, read
+from torchlint.syntax.python_ast import Site
+from torchlint.syntax.reading import read
 
 if TYPE_CHECKING:  # LibCST takes longer to import than most files take
     import libcst as cst

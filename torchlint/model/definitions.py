@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Protocol
 
+from torchlint.model.assigned import ASSIGNING, assigned_attributes, assigned_in
 from torchlint.model.scopes import LOCAL, Scopes, imported_by
 from torchlint.syntax.python_ast import (
     FUNCTIONS,
@@ -169,7 +170,7 @@ class Definitions:
     def _collect_attributes(self) -> None:
         for node in self.tree.of_type(ast.Assign, ast.AnnAssign, ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for attribute in (item for target in targets for item in _assigned_attributes(target)):
+            for attribute in (item for target in targets for item in assigned_attributes(target)):
                 method = self.method_around(node)
                 if method is not None and method.owner is not None and method.parameters:
                     if dotted(attribute.value) == method.parameters[0]:
@@ -209,8 +210,8 @@ class Definitions:
         found: dict[ast.AST, set[str]] = {}
         if self.tree.by_type.keys().isdisjoint(LOOPS):
             return found
-        for node in self.tree.of_type(*_ASSIGNING, ast.Expr):
-            names = _assigned_in(node)
+        for node in self.tree.of_type(*ASSIGNING, ast.Expr):
+            names = assigned_in(node)
             if not names:
                 continue
             for item in (node, *self.tree.ancestors(node)):
@@ -250,7 +251,7 @@ class Definitions:
                 continue
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 found.update(name for name, _ in imported_by(node) if name != "*")
-            found.update(_assigned_in(node))
+            found.update(assigned_in(node))
             stack.extend(children(node))
         return found
 
@@ -259,9 +260,9 @@ class Definitions:
         """Names that the module binds once, at its top level; cells of a notebook may be run again with others."""
         if self.tree.source.is_notebook:
             return frozenset()
-        bound = Counter(name for node in self.tree.of_type(*_ASSIGNING) for name in _assigned_in(node))
+        bound = Counter(name for node in self.tree.of_type(*ASSIGNING) for name in assigned_in(node))
         bound.update(name for node in self.tree.of_type(ast.Global) for name in node.names)
-        top = {name for node in self.tree.module.body if not isinstance(node, LOOPS) for name in _assigned_in(node)}
+        top = {name for node in self.tree.module.body if not isinstance(node, LOOPS) for name in assigned_in(node)}
         return frozenset(name for name in top if bound[name] == 1)
 
     @cached_property
@@ -317,7 +318,7 @@ class Definitions:
 
     def names_assigned(self, nodes: Iterable[ast.AST]) -> set[str]:
         """The names that statements, or anything inside of them, bind."""
-        return {name for node in nodes for item in walk(node) for name in _assigned_in(item)}
+        return {name for node in nodes for item in walk(node) for name in assigned_in(item)}
 
     def local_name(self, qualified: str) -> str | None:
         """How the module may write a qualified name, `th.no_grad` for `torch.no_grad`; None without its import."""
@@ -345,46 +346,6 @@ class Definitions:
         return known
 
 
-_BINDING = (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor, ast.comprehension, ast.NamedExpr)
-_ASSIGNING = (*_BINDING, ast.Assign, ast.withitem)
-
-
-def _assigned_in(node: ast.AST) -> set[str]:
-    names: set[str] = set()
-    if isinstance(node, ast.Expr):
-        if isinstance(node.value, ast.Call):
-            _add_inplace(node.value, names)
-        return names
-    for target in _targets(node):
-        _add_names(target, names)
-    return names
-
-
-def _add_inplace(call: ast.Call, names: set[str]) -> None:
-    if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") and isinstance(call.func.value, ast.Name):
-        names.add(call.func.value.id)
-
-
-def _targets(node: ast.AST) -> list[ast.expr]:
-    if isinstance(node, ast.Assign):
-        return node.targets
-    if isinstance(node, ast.withitem):
-        return [node.optional_vars] if node.optional_vars is not None else []
-    return [node.target] if isinstance(node, _BINDING) else []
-
-
-def _add_names(target: ast.expr, names: set[str]) -> None:
-    if isinstance(target, ast.Name):
-        names.add(target.id)
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        for element in target.elts:
-            _add_names(element, names)
-    elif isinstance(target, ast.Starred):
-        _add_names(target.value, names)
-    elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-        names.add(target.value.id)
-
-
 _CONVENTIONAL = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"}
 
 
@@ -399,11 +360,3 @@ def defaults_of(node: FunctionNode) -> dict[str, ast.expr]:
     found = dict(zip((item.arg for item in reversed(positional)), reversed(node.args.defaults), strict=False))
     keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     return found | {item.arg: default for item, default in keywords if default is not None}
-
-
-def _assigned_attributes(target: ast.expr) -> Iterator[ast.Attribute]:
-    if isinstance(target, ast.Attribute):
-        yield target
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        for element in target.elts:
-            yield from _assigned_attributes(element)

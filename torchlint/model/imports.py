@@ -13,7 +13,8 @@ from torchlint.files.first_party import Search
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.pytorch import triggers
-from torchlint.syntax.python_ast import Visit, read
+from torchlint.syntax.python_ast import Visit
+from torchlint.syntax.reading import read
 
 MAX_BYTES = 300_000
 """Text of other modules that is followed for one that is linted; what more there is, is unknown."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, overload
 
-from torchlint.files.python import python_tree
-from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
+from torchlint.files.source import SourceFile
 from torchlint.finding import Position, Span
-from torchlint.syntax import nesting
-from torchlint.syntax.deep_stack import with_deep_stack
-from torchlint.syntax.gc_pause import collector_paused
+from torchlint.syntax.statement_lines import headers
 
 TRIES = (ast.Try, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()))
 COMPOUND = (
@@ -228,51 +225,6 @@ def is_main_guard(test: ast.expr) -> bool:
     )
 
 
-def read(source: SourceFile) -> PythonTree:
-    """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
-    return PythonTree(_parsed(source), source)
-
-
-def _parsed(source: SourceFile) -> ast.Module:
-    refuse_depth(source)
-    try:
-        return python_tree(source.text)
-    except SyntaxError as error:
-        raise python_problem(error, source) from None
-    except ValueError as error:
-        raise SourceError(str(error)) from None
-
-
-def check(source: SourceFile) -> None:
-    """Raise what `read` would."""
-    with collector_paused():
-        with_deep_stack(lambda: _parsed(source))
-
-
-def is_python(source: SourceFile) -> bool:
-    """Whether a file can be parsed."""
-    try:
-        check(source)
-    except (SyntaxProblem, SourceError, RecursionError, MemoryError):
-        return False
-    return True
-
-
-def refuse_depth(source: SourceFile) -> None:
-    """Raise `SyntaxProblem` or `SourceError` for code that is nested too deeply for a parser."""
-    if nesting.may_be_too_deep(source.code) and (excess := nesting.first_excess(source.text)):
-        position = source.position(excess.offset)
-        if excess.invalid:
-            raise SyntaxProblem(excess.message, position)
-        raise SourceError(excess.message, position.line)
-
-
-def python_problem(error: SyntaxError, source: SourceFile) -> SyntaxProblem:
-    """What Python's parser says of a text, and where."""
-    line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
-    return SyntaxProblem(error.msg, Position(line, min(column, len(source.line(line)))))
-
-
 class PythonTree:
     """A module as Python's parser reads it."""
 
@@ -413,43 +365,4 @@ class PythonTree:
 
     @cached_property
     def _headers(self) -> dict[int, range]:
-        """For each line those of the innermost statement on it, decorators included: its header, if it is compound.
-
-        Simple statements that share lines, by semicolons, are one.
-        """
-        statements = [node for node in self.nodes if isinstance(node, ast.stmt)]
-        found: dict[int, range] = {}
-        for lines in _joined(range(item.lineno, _last(item) + 1) for item in statements if not _is_compound(item)):
-            found.update(dict.fromkeys(lines, lines))
-        for item in sorted(filter(_is_compound, statements), key=_first_line, reverse=True):
-            header = range(item.lineno, max(item.lineno + 1, _first_line_of_body(item)))
-            for line in range(_first_line(item), _last(item) + 1):
-                found.setdefault(line, header)
-        return found
-
-
-def _is_compound(statement: ast.stmt) -> bool:
-    return isinstance(statement, COMPOUND)
-
-
-def _last(statement: ast.stmt) -> int:
-    return statement.end_lineno or statement.lineno
-
-
-def _joined(groups: Iterable[range]) -> list[range]:
-    """Ranges of lines, of which those that have a line in common are one."""
-    joined: list[range] = []
-    for lines in sorted(groups, key=lambda lines: lines.start):
-        if joined and lines.start < joined[-1].stop:
-            lines = range(joined[-1].start, max(joined.pop().stop, lines.stop))
-        joined.append(lines)
-    return joined
-
-
-def _first_line(statement: Any) -> int:
-    first: int = min([statement.lineno, *(item.lineno for item in getattr(statement, "decorator_list", ()))])
-    return first
-
-
-def _first_line_of_body(statement: Any) -> int:
-    return _first_line(statement.cases[0].pattern if isinstance(statement, ast.Match) else statement.body[0])
+        return headers([node for node in self.nodes if isinstance(node, ast.stmt)])

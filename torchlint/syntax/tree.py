@@ -18,7 +18,7 @@ from torchlint.files.python import python_tree
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import Position, Span
 from torchlint.syntax.incremental import Pieces, code_of_statements
-from torchlint.syntax.python_ast import python_problem, refuse_depth
+from torchlint.syntax.reading import python_problem, refuse_depth
 
 # Fields that carry layout and no meaning; all others lead to semantic children.
 _LAYOUT = frozenset(

@@ -1,0 +1,58 @@
+"""Files read by Python's own parser: their trees, or what is wrong with them."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.files.python import python_tree
+from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
+from torchlint.finding import Position
+from torchlint.syntax import nesting
+from torchlint.syntax.deep_stack import with_deep_stack
+from torchlint.syntax.gc_pause import collector_paused
+from torchlint.syntax.python_ast import PythonTree
+
+
+def read(source: SourceFile) -> PythonTree:
+    """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
+    return PythonTree(_parsed(source), source)
+
+
+def _parsed(source: SourceFile) -> ast.Module:
+    refuse_depth(source)
+    try:
+        return python_tree(source.text)
+    except SyntaxError as error:
+        raise python_problem(error, source) from None
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+
+
+def check(source: SourceFile) -> None:
+    """Raise what `read` would."""
+    with collector_paused():
+        with_deep_stack(lambda: _parsed(source))
+
+
+def is_python(source: SourceFile) -> bool:
+    """Whether a file can be parsed."""
+    try:
+        check(source)
+    except (SyntaxProblem, SourceError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def refuse_depth(source: SourceFile) -> None:
+    """Raise `SyntaxProblem` or `SourceError` for code that is nested too deeply for a parser."""
+    if nesting.may_be_too_deep(source.code) and (excess := nesting.first_excess(source.text)):
+        position = source.position(excess.offset)
+        if excess.invalid:
+            raise SyntaxProblem(excess.message, position)
+        raise SourceError(excess.message, position.line)
+
+
+def python_problem(error: SyntaxError, source: SourceFile) -> SyntaxProblem:
+    """What Python's parser says of a text, and where."""
+    line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
+    return SyntaxProblem(error.msg, Position(line, min(column, len(source.line(line)))))
