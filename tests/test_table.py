@@ -51,7 +51,7 @@ def test_each_name_has_one_entry_with_a_source() -> None:
 def test_effects_name_parameters() -> None:
     for entry in (*FUNCTIONS, *METHODS):
         known = {*entry.parameters.positional, *entry.parameters.by_keyword}
-        named = {value for effect in entry.effects for value in vars(effect).values() if isinstance(value, str)}
+        named = {value for effect in entry.effects for value in effect._asdict().values() if isinstance(value, str)}
         assert named <= known, entry.names
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 
 class Severity(str, Enum):
@@ -53,24 +54,21 @@ _SEVERITIES = {
 }
 
 
-@dataclass(frozen=True, order=True)
-class Position:
+class Position(NamedTuple):
     """A place in the text: line from 1, column from 0 in code points."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True, order=True)
-class Span:
+class Span(NamedTuple):
     """A range of text, the end excluded."""
 
     start: Position
     end: Position
 
 
-@dataclass(frozen=True)
-class Related:
+class Related(NamedTuple):
     """The other half of a finding: the step, the loop, the container."""
 
     span: Span
@@ -81,8 +79,7 @@ HAPPENS_HERE = "it happens here"
 """What is said of the place in another file that a finding is about."""
 
 
-@dataclass(frozen=True)
-class Elsewhere:
+class Elsewhere(NamedTuple):
     """A place in another file that a finding is about: `path` as that of the finding is shown."""
 
     path: str
@@ -99,8 +96,7 @@ class Safety(str, Enum):
     UNSAFE = "unsafe"
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(NamedTuple):
     """Text that takes the place of a span; an empty span inserts."""
 
     span: Span

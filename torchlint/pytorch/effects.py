@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 
 class GradMode(Enum):
@@ -14,122 +14,122 @@ class GradMode(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class Effect:
-    """Base of all effects; what they name are parameters, `self` among them."""
-
-
-@dataclass(frozen=True)
-class Clears(Effect):
+class Clears(NamedTuple):
     """The gradients of a parameter's value are cleared."""
 
     gradients_of: str
 
 
-@dataclass(frozen=True)
-class GoesBackward(Effect):
+class GoesBackward(NamedTuple):
     """A backward pass through a parameter's value adds to gradients."""
 
     through: str
 
 
-@dataclass(frozen=True)
-class TakesGradients(Effect):
+class TakesGradients(NamedTuple):
     """Gradients of a parameter's value are returned, and added to nothing."""
 
     of: str
 
 
-@dataclass(frozen=True)
-class Steps(Effect):
+class Steps(NamedTuple):
     """An optimizer updates what it holds."""
 
     optimizer: str
 
 
-@dataclass(frozen=True)
-class Clips(Effect):
+class Clips(NamedTuple):
     """Gradients are made smaller, so that they stay within a bound."""
 
     gradients_of: str
     bound: str
 
 
-@dataclass(frozen=True)
-class Unscales(Effect):
+class Unscales(NamedTuple):
     """The gradients of an optimizer are divided by the scale of its scaler."""
 
     optimizer: str
 
 
-@dataclass(frozen=True)
-class AdjustsRates(Effect):
+class AdjustsRates(NamedTuple):
     """A scheduler moves on, and sets the learning rates of its optimizer."""
 
     scheduler: str
 
 
-@dataclass(frozen=True)
-class Keeps(Effect):
+class Keeps(NamedTuple):
     """A container, or the result, holds on to a parameter's value."""
 
     value: str
 
 
-@dataclass(frozen=True)
-class EvaluatesModule(Effect):
+class EvaluatesModule(NamedTuple):
     """A module is switched to evaluation, which leaves gradients on."""
 
     module: str
 
 
-@dataclass(frozen=True)
-class TrainsModule(Effect):
+class TrainsModule(NamedTuple):
     """A module is switched to training, or to evaluation where the parameter `mode` is false."""
 
     module: str
     mode: str
 
 
-@dataclass(frozen=True)
-class RegistersHook(Effect):
+class RegistersHook(NamedTuple):
     """A module calls the hook from now on, until the handle that is returned removes it."""
 
     hook: str
 
 
-@dataclass(frozen=True)
-class SwitchesGradMode(Effect):
+class SwitchesGradMode(NamedTuple):
     """Gradients are switched: to `to`, or to what the parameter `mode` says; as a statement if `at_once`."""
 
     to: GradMode | None
     at_once: bool = False
 
 
-@dataclass(frozen=True)
-class DropsElements(Effect):
+class DropsElements(NamedTuple):
     """Elements are set to zero at random, unless the parameter `mode`, which is True by default, is False."""
 
     mode: str
 
 
-@dataclass(frozen=True)
-class FreesCache(Effect):
+class FreesCache(NamedTuple):
     """The allocator gives its unused memory back."""
 
 
-@dataclass(frozen=True)
-class ProbesMemory(Effect):
+class ProbesMemory(NamedTuple):
     """The memory that is in use is read, or (`resets`) its peak is forgotten."""
 
     resets: bool = False
 
 
-@dataclass(frozen=True)
-class DetectsAnomaly(Effect):
+class DetectsAnomaly(NamedTuple):
     """Each backward pass is checked from now on, if the parameter `mode` says so, or (without one) inside a block."""
 
     mode: str | None = None
+
+
+Effect = (
+    Clears
+    | GoesBackward
+    | TakesGradients
+    | Steps
+    | Clips
+    | Unscales
+    | AdjustsRates
+    | Keeps
+    | EvaluatesModule
+    | TrainsModule
+    | RegistersHook
+    | SwitchesGradMode
+    | DropsElements
+    | FreesCache
+    | ProbesMemory
+    | DetectsAnomaly
+)
+"""What they name are parameters, `self` among them."""
 
 
 class Result(Enum):

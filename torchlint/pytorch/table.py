@@ -248,7 +248,7 @@ def functions_with(*effects: type[Effect]) -> dict[str, Effect]:
 
 def methods_with(*effects: type[Effect]) -> frozenset[str]:
     """The names of methods that have one of these effects: `step`, `zero_grad`."""
-    return frozenset(name for entry in METHODS if _of(entry, effects) for name in entry.last_names)
+    return frozenset(name for entry in METHODS if _of(entry, effects) is not None for name in entry.last_names)
 
 
 def last_names_with(*effects: type[Effect]) -> frozenset[str]:
@@ -275,7 +275,8 @@ CONTEXTS = frozenset(
 
 def words(*effects: type[Effect]) -> tuple[bytes, ...]:
     """Bytes without which a file holds no call with one of these effects: the shortest parts of how it is written."""
-    return shortest(name for entry in (*FUNCTIONS, *METHODS) if _of(entry, effects) for name in _written(entry))
+    having = (entry for entry in (*FUNCTIONS, *METHODS) if _of(entry, effects) is not None)
+    return shortest(name for entry in having for name in _written(entry))
 
 
 def words_for(result: Result) -> tuple[bytes, ...]:

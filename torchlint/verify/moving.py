@@ -28,7 +28,7 @@ class Move:
         if span is None:
             return None
         related = [(item, self._span(item.span)) for item in finding.related]
-        kept = tuple(replace(item, span=moved) for item, moved in related if moved is not None)
+        kept = tuple(item._replace(span=moved) for item, moved in related if moved is not None)
         return replace(finding, path=self.after.path, span=span, related=kept)
 
     def _span(self, span: Span) -> Span | None:

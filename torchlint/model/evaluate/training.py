@@ -30,7 +30,16 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import api, naming, table
 from torchlint.pytorch.binding import Bound
-from torchlint.pytorch.effects import Clears, EvaluatesModule, GoesBackward, GradMode, Steps, TrainsModule, Unscales
+from torchlint.pytorch.effects import (
+    Clears,
+    Effect,
+    EvaluatesModule,
+    GoesBackward,
+    GradMode,
+    Steps,
+    TrainsModule,
+    Unscales,
+)
 from torchlint.syntax.python_ast import dotted, site_of
 
 
@@ -42,7 +51,9 @@ class Training(Part):
 
     def handlers(self) -> dict[str, MethodHandler]:
         """Methods that may train, by name."""
-        effects = {Clears: self._zero_grad, GoesBackward: self._backward, Steps: self._step}
+        effects: dict[type[Effect], MethodHandler] = {
+            Clears: self._zero_grad, GoesBackward: self._backward, Steps: self._step,
+        }  # fmt: skip
         return {
             **{name: handler for effect, handler in effects.items() for name in table.methods_with(effect)},
             **dict.fromkeys(table.methods_with(Unscales), self._unscale), "scale": self._scale,
