@@ -67,22 +67,23 @@ class Search:
     def importers(self, name: bytes, words: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
         """The paths and texts of the files that import this one, and hold a name and one of some words."""
         self._asked_below.add(self.top)
-        for path in self.sources.files_below(self.top):
-            data = self.sources.read(path, self.top) if path != self.path else None
-            if data is not None and name in data and any(word in data for word in words):
-                if self.path in self.of(path).imported(data):
-                    yield path, data
+        for path, data in self._below(self.top, words):
+            if path != self.path and name in data and self.path in self.of(path).imported(data):
+                yield path, data
 
     def holding(self, folder: str, words: Iterable[bytes]) -> Iterator[str]:
         """The bases of the modules in a folder, and below, that hold one of some words; none where there are many."""
-        words = list(words)
         self._asked_below.add(folder)
-        paths = self.sources.files_below(folder)
-        for path in paths if len(paths) <= MAX_BESIDE else ():
-            base = path.removesuffix(".py").removesuffix(f"{os.sep}{PACKAGE}")
-            data = self.read(base)
+        found = self._below(folder, words) if len(self.sources.files_below(folder)) <= MAX_BESIDE else ()
+        return (path.removesuffix(".py").removesuffix(f"{os.sep}{PACKAGE}") for path, _ in found)
+
+    def _below(self, folder: str, words: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+        """The paths and texts of the modules in a folder, and below, that hold one of some words."""
+        words = list(words)
+        for path in self.sources.files_below(folder):
+            data = self.sources.read(path, self.top)
             if data is not None and any(word in data for word in words):
-                yield base
+                yield path, data
 
     # -- one module ---------------------------------------------------------------------------------
 
