@@ -14,7 +14,7 @@ import pytest
 from torchlint.files.source import SourceFile
 from torchlint.model.model import Model
 from torchlint.model.shapes.tensor_type import TensorType
-from torchlint.syntax.python_ast import read
+from torchlint.syntax.reading import read
 
 torch: Any = pytest.importorskip("torch")
 
