@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -53,17 +53,16 @@ class UntrainedParts:
         for trace in self.program.traces:
             for step in trace.of(Step):
                 held, known = self.model.ownership.held_by(resolved(step.optimizer))
-                for answer in self._behind(step, held, trace) if known and not step.manual else ():
+                if not known or step.manual:
+                    continue
+                for answer in (*self._behind(step, held, trace), *self._beside(step, held, trace)):
                     if answer.switch not in done:
                         done.add(answer.switch)
                         yield answer
 
     def _behind(self, step: Step, held: set[Value], trace: Trace) -> Iterator[UntrainedPart]:
         """The parts of modules behind the losses of a step, by what the optimizer holds: each of them, or the whole."""
-        around = [backward for backward in trace.of(Backward) if step.loops[: len(backward.loops)] == backward.loops]
-        losses = [backward.loss for backward in around]
-        graph = {value for loss in losses for value in self.model.tracking.graph(loss)}
-        stack = [(value, False) for value in graph]
+        stack = [(value, False) for value in self._graph(step, trace)]
         seen: set[ClassInfo] = set()
         while stack:
             value, is_held = stack.pop()
@@ -78,9 +77,45 @@ class UntrainedParts:
             if self._may_stand_still(whole):
                 continue
             for name, part in self._meant_to_learn(whole.info, held, is_held, set()):
-                answer = self._untrained(name, part, inside, step)
+                if self.model.frozen.may_be_partly(part):
+                    continue
+                answer = self._untrained(name, _uses(part, inside), self._mentions(name), step)
                 if answer is not None:
                     yield answer
+
+    def _beside(self, step: Step, held: set[Value], trace: Trace) -> Iterator[UntrainedPart]:
+        """The parts of a module that are run by themselves, without gradients, for another part that learns."""
+        graph = self._graph(step, trace)
+        ran = {module for value in self._graphs() if (module := _module_run(value)) is not None}
+        for whole in held - ran:
+            if not isinstance(whole, Module) or whole.info is None or self._may_stand_still(whole):
+                continue
+            parts = self.program.attributes_of(whole.info)
+            learning = [value for value in graph if _module_run(value) in parts.values()]
+            made_of = ancestry(learning)
+            for name, part in parts.items():
+                if part in ran or not self._is_meant_to_learn(name, part):
+                    continue
+                outside = [item for item in self._mentions(name) if not self._is_of(item, whole.info)]
+                answer = self._untrained(name, _uses(part, made_of), outside, step)
+                if answer is not None:
+                    yield answer
+
+    def _is_of(self, mention: ast.Attribute, info: ClassInfo) -> bool:
+        """Whether an attribute is mentioned in the class that has it."""
+        method = self._definitions_of(mention).method_around(mention)
+        return method is not None and method.owner is info
+
+    def _graphs(self) -> Iterator[Value]:
+        """What the losses of all traces are computed of."""
+        for trace in self.program.traces:
+            for backward in trace.of(Backward):
+                yield from self.model.tracking.pass_through(backward.loss)
+
+    def _graph(self, step: Step, trace: Trace) -> set[Value]:
+        """What the losses are computed of that go backward in the iteration of a step."""
+        around = [backward for backward in trace.of(Backward) if step.loops[: len(backward.loops)] == backward.loops]
+        return {value for backward in around for value in self.model.tracking.graph(backward.loss)}
 
     def _meant_to_learn(
         self, info: ClassInfo, held: set[Value], is_held: bool, done: set[ClassInfo]
@@ -94,17 +129,14 @@ class UntrainedParts:
                 if inner is not None and inner not in done:
                     yield from self._meant_to_learn(inner, held, True, done)
 
-    def _untrained(self, name: str, part: Value, inside: set[Value], step: Step) -> UntrainedPart | None:
-        """Whether a part is used in what a `forward` returns, and each mention of it is without gradients."""
-        either = set(inputs_of(part))
-        uses = [
-            item for item in inside if isinstance(item, Tensor) and not either.isdisjoint(map(resolved, item.parents))
-        ]
-        if not uses or any(use.mode is not api.GradMode.OFF or use.site is None for use in uses):
+    def _untrained(
+        self, name: str, uses: list[Tensor], mentions: Iterable[ast.Attribute], step: Step
+    ) -> UntrainedPart | None:
+        """Whether a part is used, and each use and mention of it is without gradients."""
+        sites = [use.site for use in uses if use.mode is api.GradMode.OFF and use.site is not None]
+        if not sites or len(sites) < len(uses) or not all(map(self._teaches_nothing, mentions)):
             return None
-        if self.model.frozen.may_be_partly(part) or not all(map(self._teaches_nothing, self._mentions(name))):
-            return None
-        use = min((use.site for use in uses if use.site is not None), key=lambda site: site.start)
+        use = min(sites, key=lambda site: site.start)
         switch = self._switch(self.tree.node(use))
         return UntrainedPart(use, name, step, _reached_by(switch, use)) if switch is not None else None
 
@@ -192,6 +224,12 @@ class UntrainedParts:
             return api.GradMode.OFF if off else api.GradMode.UNKNOWN
         mode = api.GRAD_MODES.get(name)
         return mode if given is None or mode is None else api.GradMode.UNKNOWN
+
+
+def _uses(part: Value, made_of: set[Value]) -> list[Tensor]:
+    """What is computed of a part, among what something was made of."""
+    either = set(inputs_of(part))
+    return [item for item in made_of if isinstance(item, Tensor) and not either.isdisjoint(map(resolved, item.parents))]
 
 
 def _module_run(value: Value) -> Module | None:
