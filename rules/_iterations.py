@@ -42,6 +42,9 @@ class Iteration:
         self.loop = loop
         self.node = program.tree.node(loop.site)
         self.inside = [event for event in trace.events if loop in event.loops]
+        self.trace = trace
+        self.loops = next((event.loops[: event.loops.index(loop) + 1] for event in self.inside), (loop,))
+        """It, and those around it, outermost first."""
         self.own = [event for event in self.inside if not self._loops_inside(event)]
         """What happens in it, but not in a loop inside of it."""
         self.data = IterationData(self.node, program.definitions.scopes.anywhere())
@@ -83,7 +86,13 @@ class Iteration:
         """Whether it is one step on data that it draws itself: no episode, and no probe of a size."""
         if self._gathers_experience() or self.data.varies_size:
             return False
-        return any(isinstance(event, (Step, Grad, GradRead)) for event in self.own)
+        return self._accumulates() or any(isinstance(event, (Step, Grad, GradRead)) for event in self.own)
+
+    def _accumulates(self) -> bool:
+        """Whether it goes backward for a step that the loop around it makes."""
+        around = self.loops[:-1]
+        steps = (event for event in self.trace.of(Step) if event.loops == around)
+        return bool(around) and any(isinstance(event, Backward) for event in self.own) and any(True for _ in steps)
 
     def _holds_epoch(self) -> bool:
         """Whether it trains in a loop of its own over what is older than the iteration: over a loader."""

@@ -23,6 +23,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pytorch import naming
 from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
@@ -171,7 +172,16 @@ class KeptGraphs:
         """The loops of whose iterations the container sees more than one, the innermost first."""
         made = keep.container.loops if keep.how == "add" else container.loops
         depth = len(keep.calls) if keep.local else 0
-        return [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
+        around = [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
+        return [loop for loop in around if not self._is_one_a_phase(keep, loop)]
+
+    def _is_one_a_phase(self, keep: Keep, loop: Loop) -> bool:
+        """`means[phase] = ...` in `for phase in ...`: an entry for training and one for validation."""
+        node, slot = self.model.tree.own_node(loop.site), self.model.tree.own_node(keep.site)
+        if not isinstance(node, ast.For) or not isinstance(slot, ast.Subscript) or keep.how != "slot":
+            return False
+        name = dotted(node.target)
+        return name == dotted(slot.slice) != "" and bool(naming.PHASE.search(name))
 
     def _outlives_call(self, trace: Trace, keep: Keep, container: Value) -> bool:
         """An attribute of the object of a method that its callers repeat."""

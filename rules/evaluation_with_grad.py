@@ -126,13 +126,14 @@ class EvaluationWithGrad(Rule):
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
         innermost = loops[-1] if loops and not self._may_train(trace, loops[-1], module) else None
         loop = next(around, innermost)
-        if loop is None or (loop.site.inner is not None and forward.site.inner is not None):
-            return None  # that is told to the other file
+        if loop is None:
+            return None
         if loop not in self._useless:
             self._useless[loop] = self._is_useless(trace, loop)
         if not self._useless[loop] or self._measures(loop, forward):
             return None
-        site = next(place for place in (*forward.calls[loop.depth :], forward.site) if place.inner is None)
+        places = (*forward.calls[loop.depth :], forward.site)
+        site = next((place for place in places if place.inner is None), forward.site)
         return UnusedGraphs(site, loop, evaluations[0], self._name(site, forward, evaluations[0]), self._grows(forward))
 
     def _may_train(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:

@@ -209,6 +209,14 @@ def test_whatever_is_broken_hides_no_other_cell(bad_call: type[Rule], broken: st
     assert {findings[0].name, findings[3].name} == {"bad-call"}
 
 
+def test_a_cell_that_is_indented_as_a_whole_is_no_error(bad_call: type[Rule]) -> None:
+    """IPython takes off the indentation of its first line."""
+    text = notebook("import os\nbad()", "  x = 1\n  if x:\n    y = 2\n\n  z = 3", " !wget a", "bad()")
+    assert found(text, bad_call) == [(1, 2, 1), (4, 1, 1)]
+    broken = linted(notebook("bad()", "  y = 1\n z = (\n"), bad_call)
+    assert [item.name for item in broken] == ["bad-call", "syntax-error"]
+
+
 def test_half_a_character_in_a_string(bad_call: type[Rule]) -> None:
     """JSON can hold what no text does."""
     text = r'{"cells": [{"cell_type": "code", "source": "s = \"\ud83d\", bad()"}]}'

@@ -23,7 +23,7 @@ from torchlint.engine.registry import (
     select,
 )
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions
-from torchlint.files.notebook import Cell
+from torchlint.files.ipython import without_indent
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
 from torchlint.rule import Rule
@@ -148,13 +148,14 @@ def without_broken_cells(
     There is no rest of a file that is no notebook, nor of one that has been left without cells before.
     """
     old = _problem_of_old_python(source) or _problem_of_new_python(source)
-    broken = {cell: found for cell in source.cells if (found := _problem_of(cell))}
+    broken = {cell: found for cell in source.cells if (found := _problem_of(cell.program))}
     if not broken or source.skipped:
         return [problem_finding(source, old or problem)], None
     if old:
         findings = [problem_finding(source, old)]
     else:
-        findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in broken.items()]
+        told = [(cell, own) for cell, own in broken.items() if _problem_of(without_indent(cell.program))]
+        findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in told]
     return findings, replace(source, skipped=frozenset(cell.number for cell in broken))
 
 
@@ -187,11 +188,11 @@ def _problem_of_new_python(source: SourceFile) -> SyntaxProblem | None:
     return None
 
 
-def _problem_of(cell: Cell) -> SyntaxProblem | SourceError | None:
+def _problem_of(program: str) -> SyntaxProblem | SourceError | None:
     from torchlint.syntax.reading import check
 
     try:
-        check(SourceFile("cell.py", cell.program.encode()))
+        check(SourceFile("cell.py", program.encode()))
     except (SyntaxProblem, SourceError) as problem:
         return problem
     return None

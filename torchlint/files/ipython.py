@@ -51,6 +51,12 @@ def masked(cell: str) -> str:
     return _masked_lines(cell)
 
 
+def without_indent(cell: str) -> str:
+    """A cell as IPython runs it: the indentation of its first line is taken off each line that has it."""
+    indent = cell[: len(cell) - len(cell.lstrip(" \t"))]
+    return "".join(line.removeprefix(indent) for line in cell.splitlines(keepends=True))
+
+
 def _masked_automagic(cell: str) -> str:
     """A cell of a single line that starts with the name of a magic and is no Python: IPython adds the `%`.
 

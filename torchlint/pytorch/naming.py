@@ -189,6 +189,8 @@ COUNTING = _any_of(
     "(?:num|n|count|total)_correct"
 )
 """What counts right answers: the result has no graph, whatever it is given."""
+PHASE = _any_of(r"phase (?:^|_)(?:split|stage|mode|subset|partition)$")
+"""Names of what there are two or three of: training, validation, test."""
 FREEZING = _any_of("freez frozen trainable requires_grad")
 SWITCHING = _any_of("toggle grad")
 """Names of functions that freeze what they are handed, and of those that may do so for a while."""
