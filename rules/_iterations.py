@@ -41,10 +41,8 @@ class Iteration:
         self.tree = program.tree
         self.loop = loop
         self.node = program.tree.node(loop.site)
-        self.inside = [event for event in trace.events if loop in event.loops]
         self.trace = trace
-        self.loops = next((event.loops[: event.loops.index(loop) + 1] for event in self.inside), (loop,))
-        """It, and those around it, outermost first."""
+        self.inside = [event for event in trace.events if loop in event.loops]
         self.own = [event for event in self.inside if not self._loops_inside(event)]
         """What happens in it, but not in a loop inside of it."""
         self.data = IterationData(self.node, program.definitions.scopes.anywhere())
@@ -90,9 +88,9 @@ class Iteration:
 
     def _accumulates(self) -> bool:
         """Whether it goes backward for a step that the loop around it makes."""
-        around = self.loops[:-1]
-        steps = (event for event in self.trace.of(Step) if event.loops == around)
-        return bool(around) and any(isinstance(event, Backward) for event in self.own) and any(True for _ in steps)
+        backward = next((event for event in self.own if isinstance(event, Backward)), None)
+        around = backward.loops[: backward.loops.index(self.loop)] if backward is not None else ()
+        return bool(around) and any(step.loops == around for step in self.trace.of(Step))
 
     def _holds_epoch(self) -> bool:
         """Whether it trains in a loop of its own over what is older than the iteration: over a loader."""

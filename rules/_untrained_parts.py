@@ -86,15 +86,14 @@ class UntrainedParts:
     def _beside(self, step: Step, held: set[Value], trace: Trace) -> Iterator[UntrainedPart]:
         """The parts of a module that are run by themselves, without gradients, for another part that learns."""
         graph = self._graph(step, trace)
-        ran = {module for value in self._graphs() if (module := _module_run(value)) is not None}
-        for whole in held - ran:
+        for whole in sorted(held - self._learning, key=lambda module: module.order):
             if not isinstance(whole, Module) or whole.info is None or self._may_stand_still(whole):
                 continue
             parts = self.program.attributes_of(whole.info)
             learning = [value for value in graph if _module_run(value) in parts.values()]
             made_of = ancestry(learning)
             for name, part in parts.items():
-                if part in ran or not self._is_meant_to_learn(name, part):
+                if part in self._learning or not self._is_meant_to_learn(name, part):
                     continue
                 outside = [item for item in self._mentions(name) if not self._is_of(item, whole.info)]
                 answer = self._untrained(name, _uses(part, made_of), outside, step)
@@ -106,11 +105,12 @@ class UntrainedParts:
         method = self._definitions_of(mention).method_around(mention)
         return method is not None and method.owner is info
 
-    def _graphs(self) -> Iterator[Value]:
-        """What the losses of all traces are computed of."""
-        for trace in self.program.traces:
-            for backward in trace.of(Backward):
-                yield from self.model.tracking.pass_through(backward.loss)
+    @cached_property
+    def _learning(self) -> set[Value]:
+        """The modules that run with gradients on for the loss of any trace."""
+        losses = (backward.loss for trace in self.program.traces for backward in trace.of(Backward))
+        ran = (_module_run(value) for loss in losses for value in self.model.tracking.pass_through(loss))
+        return {module for module in ran if module is not None}
 
     def _graph(self, step: Step, trace: Trace) -> set[Value]:
         """What the losses are computed of that go backward in the iteration of a step."""
