@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from torchlint.lazy_pattern import LazyPattern
@@ -28,7 +28,7 @@ class Frozen:
     def may_be(self, module: Value) -> bool:
         """Whether all parameters of a module may be frozen, or of what it is a part of."""
         if module not in self._known:
-            self._known[module] = any(self._parts.is_part(module, whole) for whole in self._modules)
+            self._known[module] = self._is_part(module)
         return self._known[module]
 
     def may_be_partly(self, module: Value) -> bool:
@@ -36,9 +36,9 @@ class Frozen:
         return module in self._all_of
 
     @cached_property
-    def _modules(self) -> set[Value]:
+    def _is_part(self) -> Callable[[Value], bool]:
         handed = (item for event in self._calls for item in event.handed if item is not event.receiver)
-        return sources_of(self.told)[0].union(map(resolved, handed))
+        return self._parts.part_of_any(sources_of(self.told)[0].union(map(resolved, handed)))
 
     @cached_property
     def _all_of(self) -> set[Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from torchlint.model.program import Program
 from torchlint.model.values import Container, Module, Phi, Tensor, Unknown, Value, class_of, inputs_of
@@ -36,16 +36,34 @@ class Parts:
 
         With `derived`, also what a call made of it, such as `maml.clone()`.
         """
-        origins = _PART | {"call", "object"} if derived else _PART
         given = _made_of(whole)
+        owners = self._upward(part, derived=derived)
+        return any(item is whole or item in given or _is_template_of(item, whole) for item in owners)
+
+    def part_of_any(self, wholes: Collection[Value]) -> Callable[[Value], bool]:
+        """Asks whether a value is a part of one of several, in a time that does not grow with how many these are."""
+        given = set(wholes).union(*map(_made_of, wholes))
+        by_class = {class_of(whole): whole for whole in wholes}
+
+        def is_part(part: Value) -> bool:
+            for item in self._upward(part):
+                whole = by_class.get(class_of(item))
+                if item in given or (whole is not None and _is_template_of(item, whole)):
+                    return True
+            return False
+
+        return is_part
+
+    def _upward(self, part: Value, *, derived: bool = False) -> Iterator[Value]:
+        """A value, what it is a part of, and so on."""
+        origins = _PART | {"call", "object"} if derived else _PART
         seen: set[Value] = set()
         stack = [part]
         while stack:
             item = stack.pop()
-            if item is whole or item in given or _is_template_of(item, whole):
-                return True
             if item in seen:
                 continue
+            yield item
             seen.add(item)
             stack.extend(self.holders(item))
             if (
@@ -54,7 +72,6 @@ class Parts:
                 or (isinstance(item, Unknown) and item.origin in origins)
             ):
                 stack.extend(item.parents)
-        return False
 
 
 def _made_of(whole: Value) -> set[Value]:
