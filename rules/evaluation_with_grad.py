@@ -101,20 +101,25 @@ class EvaluationWithGrad(Rule):
         """The first forward pass of each loop whose graphs are never used, from wherever the pass is called."""
         if self.model.is_test:
             return
-        found: list[tuple[tuple[python_ast.Site, python_ast.Site], UnusedGraphs | None]] = []
+        loops: set[python_ast.Site | python_ast.Inner] = set()
+        for graphs in self._all_unused():
+            loop = graphs.loop.site.inner or graphs.loop.site
+            if loop not in loops:
+                if not loops and decides_what_requires_grad(self.model):
+                    return
+                loops.add(loop)
+                yield graphs
+
+    def _all_unused(self) -> list[UnusedGraphs]:
+        """What is unused from wherever a call leads to it."""
+        found: dict[tuple[python_ast.Site, python_ast.Site], UnusedGraphs | None] = {}
         for trace in self.model.program.traces:
             for forward, module in self.model.module_modes.passes(trace):
                 around = events.repeating(forward.loops)
                 places = forward.site, forward.place_in(around[-1] if around else None)
-                found.append((places, self._unused(trace, forward, module)))
-        used = {places for places, graphs in found if graphs is None}
-        loops: set[python_ast.Site] = set()
-        for places, graphs in found:
-            if graphs is not None and places not in used and graphs.loop.site not in loops:
-                if not loops and decides_what_requires_grad(self.model):
-                    return
-                loops.add(graphs.loop.site)
-                yield graphs
+                graphs = self._unused(trace, forward, module)
+                found[places] = graphs if graphs is None else found.get(places, graphs)
+        return [graphs for graphs in found.values() if graphs is not None]
 
     def _unused(self, trace: program.Trace, forward: module_modes.Pass, module: values.Value) -> UnusedGraphs | None:
         """A forward pass in a loop of an evaluation, if its graphs surely are built, and nobody uses them."""

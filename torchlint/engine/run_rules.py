@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchlint.engine.diagnostics import Crashes
-from torchlint.engine.following import Reach
+from torchlint.engine.following import Reach, imported_training
 from torchlint.engine.looking import looking
 from torchlint.engine.registry import Selection
 from torchlint.engine.suppressions import Suppressions
@@ -224,6 +224,8 @@ class _Owned:
         return self._told[key]
 
     def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Site]:
+        if imported_training(source.code, search) is None and not looking((rule,), source.code):
+            return  # it is not even looked into
         imports = Imports(search)
         with suppress(Exception):  # that is said when the file itself is linted
             tree = read(replace(source, path=search.inside_top))  # which may lie in a folder that is called `tests`
