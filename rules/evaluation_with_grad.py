@@ -135,7 +135,7 @@ class EvaluationWithGrad(Rule):
             return None
         if loop not in self._useless:
             self._useless[loop] = self._is_useless(trace, loop)
-        if not self._useless[loop] or self._measures(loop, forward):
+        if not self._useless[loop] or self._measures(loop, forward) or self._shows_elsewhere(loop):
             return None
         places = (*forward.calls[loop.depth :], forward.site)
         site = next((place for place in places if place.inner is None), places[0])
@@ -230,6 +230,11 @@ class EvaluationWithGrad(Rule):
         functions = (around(self.model.tree.node(place)) for place in places if place.inner is None)
         named = any(function is not None and naming.MEASURING.search(function.name) for function in functions)
         return named or not self._is_given_anew(loop, forward)
+
+    def _shows_elsewhere(self, loop: events.Loop) -> bool:
+        """Whether a loop of another file draws a few outputs, by the name of its function."""
+        around = self.model.tree.ancestors(self.model.tree.node(loop.site)) if loop.site.inner is not None else ()
+        return any(isinstance(item, python_ast.FUNCTIONS) and naming.SHOWING.search(item.name) for item in around)
 
     def _is_given_anew(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
         """Whether a forward pass is given something else in each iteration."""

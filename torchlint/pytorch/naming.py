@@ -189,6 +189,8 @@ COUNTING = _any_of(
     "(?:num|n|count|total)_correct"
 )
 """What counts right answers: the result has no graph, whatever it is given."""
+SHOWING = _any_of("plot show view visuali display draw grid sample")
+"""Names of functions that run a model for a picture."""
 PHASE = _any_of(r"phase (?:^|_)(?:split|stage|mode|subset|partition)$")
 """Names of what there are two or three of: training, validation, test."""
 FREEZING = _any_of("freez frozen trainable requires_grad")
