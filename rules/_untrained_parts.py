@@ -55,14 +55,15 @@ class UntrainedParts:
                 held, known = self.model.ownership.held_by(resolved(step.optimizer))
                 if not known or step.manual:
                     continue
-                for answer in (*self._behind(step, held, trace), *self._beside(step, held, trace)):
+                graph = self._graph(step, trace)
+                for answer in (*self._behind(step, held, graph), *self._beside(step, held, graph)):
                     if answer.switch not in done:
                         done.add(answer.switch)
                         yield answer
 
-    def _behind(self, step: Step, held: set[Value], trace: Trace) -> Iterator[UntrainedPart]:
+    def _behind(self, step: Step, held: set[Value], graph: set[Value]) -> Iterator[UntrainedPart]:
         """The parts of modules behind the losses of a step, by what the optimizer holds: each of them, or the whole."""
-        stack = [(value, False) for value in self._graph(step, trace)]
+        stack = [(value, False) for value in graph]
         seen: set[ClassInfo] = set()
         while stack:
             value, is_held = stack.pop()
@@ -83,9 +84,8 @@ class UntrainedParts:
                 if answer is not None:
                     yield answer
 
-    def _beside(self, step: Step, held: set[Value], trace: Trace) -> Iterator[UntrainedPart]:
+    def _beside(self, step: Step, held: set[Value], graph: set[Value]) -> Iterator[UntrainedPart]:
         """The parts of a module that are run by themselves, without gradients, for another part that learns."""
-        graph = self._graph(step, trace)
         for whole in sorted(held - self._learning, key=lambda module: module.order):
             if not isinstance(whole, Module) or whole.info is None or self._may_stand_still(whole):
                 continue
@@ -114,8 +114,8 @@ class UntrainedParts:
 
     def _graph(self, step: Step, trace: Trace) -> set[Value]:
         """What the losses are computed of that go backward in the iteration of a step."""
-        around = [backward for backward in trace.of(Backward) if step.loops[: len(backward.loops)] == backward.loops]
-        return {value for backward in around for value in self.model.tracking.graph(backward.loss)}
+        losses = (backward.loss for backward in trace.backwards_of(step))
+        return {value for loss in losses for value in self.model.tracking.pass_through(loss)}
 
     def _meant_to_learn(
         self, info: ClassInfo, held: set[Value], is_held: bool, done: set[ClassInfo]
@@ -142,7 +142,11 @@ class UntrainedParts:
 
     def _may_stand_still(self, whole: Module) -> bool:
         """Whether some parameters of a module may be frozen: where this is seen, or by functions that nobody called."""
-        return self.model.frozen.may_be_partly(whole) or any(map(self._says_unseen, self._files.values()))
+        return self.model.frozen.may_be_partly(whole) or self._is_said_unseen
+
+    @cached_property
+    def _is_said_unseen(self) -> bool:
+        return any(map(self._says_unseen, self._files.values()))
 
     def _says_unseen(self, definitions: Definitions) -> bool:
         """Whether a method, or a function that was not interpreted, says what requires gradients."""

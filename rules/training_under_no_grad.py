@@ -178,8 +178,7 @@ class TrainingUnderNoGrad(Rule):
         passes = [event for event in used if _callee(event) is module]
         if not passes or len(used) > len(passes) or any(event.mode is not api.GradMode.OFF for event in passes):
             return None
-        backwards = [item for item in trace.of(events.Backward) if step.loops[: len(item.loops)] == item.loops]
-        working = [backward for backward in backwards if not self._fails(backward)]
+        working = [backward for backward in trace.backwards_of(step) if not self._fails(backward)]
         needed, around = lineage.ancestry([item.loss for item in working]), {item.loops for item in working}
         return next((event for event in passes if _result(event) in needed and event.loops in around), None)
 

@@ -36,17 +36,15 @@ class Parts:
 
         With `derived`, also what a call made of it, such as `maml.clone()`.
         """
-        given = _made_of(whole)
-        owners = self._upward(part, derived=derived)
-        return any(item is whole or item in given or _is_template_of(item, whole) for item in owners)
+        return self.part_of_any((whole,), derived=derived)(part)
 
-    def part_of_any(self, wholes: Collection[Value]) -> Callable[[Value], bool]:
+    def part_of_any(self, wholes: Collection[Value], *, derived: bool = False) -> Callable[[Value], bool]:
         """Asks whether a value is a part of one of several, in a time that does not grow with how many these are."""
         given = set(wholes).union(*map(_made_of, wholes))
         by_class = {class_of(whole): whole for whole in wholes}
 
         def is_part(part: Value) -> bool:
-            for item in self._upward(part):
+            for item in self._upward(part, derived=derived):
                 whole = by_class.get(class_of(item))
                 if item in given or (whole is not None and _is_template_of(item, whole)):
                     return True
@@ -54,7 +52,7 @@ class Parts:
 
         return is_part
 
-    def _upward(self, part: Value, *, derived: bool = False) -> Iterator[Value]:
+    def _upward(self, part: Value, *, derived: bool) -> Iterator[Value]:
         """A value, what it is a part of, and so on."""
         origins = _PART | {"call", "object"} if derived else _PART
         seen: set[Value] = set()

@@ -10,7 +10,19 @@ from typing import Any, TypeVar, overload
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.evaluate.interpreter import Interpreter
-from torchlint.model.events import Event, Inlined, Item, Keep, Loop, Mutate, Read, events_in, items_in
+from torchlint.model.events import (
+    Backward,
+    Event,
+    Inlined,
+    Item,
+    Keep,
+    Loop,
+    Mutate,
+    Read,
+    Step,
+    events_in,
+    items_in,
+)
 from torchlint.model.imports import Imports
 from torchlint.model.relevance import Relevance
 from torchlint.model.state import MAX_ELSEWHERE
@@ -48,6 +60,10 @@ class Trace:
         """The events of a kind inside of these loops, in flow order."""
         found: list[Kind] = self._of(kind)  # type: ignore[assignment]
         return [event for event in found if event.loops[: len(loops)] == loops] if loops else found
+
+    def backwards_of(self, step: Step) -> list[Backward]:
+        """The backward passes in the iteration of a step, which may stand in a loop of its own over optimizers."""
+        return [item for item in self.of(Backward) if step.loops[: len(item.loops)] == item.loops]
 
     @overload
     def of_kinds(self, kind: type[Kind], other: type[Other], /) -> list[Kind | Other]: ...

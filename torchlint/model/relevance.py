@@ -81,9 +81,7 @@ class Relevance:
 
     def changing_names(self) -> set[str]:
         """The names of the functions that change a tensor in place by a method."""
-        changing = (call for call in self.tree.of_type(ast.Call) if called_name(call) in INPLACE)
-        found = self._with_callers(info for call in changing for info in self._functions(call))
-        return {info.name for info in found if info.owner is None}
+        return {info.name for info in self._with_callers(self._calling(INPLACE)) if info.owner is None}
 
     def _with_callers(self, functions: Iterable[FunctionInfo]) -> list[FunctionInfo]:
         """Functions and those that call them, in the order of the file."""
