@@ -81,6 +81,7 @@ class ReentrantCheckpoint(Rule):
     code = "TL205"
     category = Category.SUSPICIOUS
     aliases = ("TOR003",)
+    preview = True
     triggers = ((b"checkpoint",), (b"torch",))
     calls = frozenset({"checkpoint", "checkpoint_sequential"})
 
