@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.pytorch import api
+from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ class DiscardedResult(Rule):
 
     ## What it does
     Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)`, where `x` is
-    surely a tensor: the result of arithmetic with tensors, of a function of PyTorch, or of one of its layers. Modules,
-    which `to` and `cuda` do change, are not meant; nor are objects of unknown classes.
+    surely a tensor: the result of arithmetic with tensors, of a function of PyTorch, or of one of its layers; for
+    `x.detach()` also what any arithmetic or a network gives. Modules, which `to` and `cuda` do change, are not meant;
+    nor are objects of unknown classes.
 
     ## Why is this bad?
     These methods leave the tensor what it is and return another one. The line has no effect: gradients still flow
@@ -107,7 +108,7 @@ class DiscardedResult(Rule):
             is_method = node.func.attr in api.OUT_OF_PLACE | api.MOVING and not self._is_function(node)
             is_method = is_method and not self._is_own(node)
             is_statement = self.model.tree.stands_alone(node)  # else what a function returns, here
-            if is_method and is_statement and self._is_tensor(result.parents[0]) and not self._is_meant(node):
+            if is_method and is_statement and self._has(result.parents[0], node) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
 
     def _node(self, value: values.Value) -> ast.AST | None:
@@ -126,6 +127,19 @@ class DiscardedResult(Rule):
             return False
         is_self = python_ast.dotted(call.func.value) in around.parameters[:1]
         return is_self and call.func.attr in around.owner.assigned
+
+    def _has(self, receiver: values.Value, call: ast.Call) -> bool:
+        """Whether a receiver has the method of PyTorch that is called: a tensor, or what is computed, for `detach`."""
+        return self._is_tensor(receiver) or (python_ast.called_name(call) == "detach" and self._is_computed(receiver))
+
+    def _is_computed(self, value: values.Value) -> bool:
+        """Whether a value is a result of arithmetic, or of what is called a network."""
+        value = values.resolved(value)
+        node = self._node(value)
+        if isinstance(value, values.Tensor) and (value.op == "module" or isinstance(node, ast.BinOp)):
+            return True
+        called = python_ast.dotted(node.func).split(".") if isinstance(node, ast.Call) else ()
+        return isinstance(value, values.Unknown) and any(map(naming.MODULE.search, called[-2:]))
 
     def _is_tensor(self, value: values.Value, seen: frozenset[values.Value] = frozenset()) -> bool:
         """Whether a value is one tensor of PyTorch for sure, whatever the operands are that nobody knows."""
