@@ -79,7 +79,6 @@ class BrokenGraph(Rule):
 
     code = "TL303"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.BACKWARD, (b"requires_grad", b"item", b"numpy", b"detach", b"data", b"arg", b"round"))
 
     @classmethod

@@ -91,12 +91,11 @@ class DiscardedResult(Rule):
 
     code = "TL115"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"torch",),)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.stands_alone(data, _calls())
+        return prefilter.calls_for_nothing(data, _calls(), _may_be_of_tensor)
 
     def ask(self) -> Iterator[Discarded]:
         if self.model.is_test:
@@ -105,8 +104,7 @@ class DiscardedResult(Rule):
             node = self._node(result)
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
                 continue
-            is_method = node.func.attr in api.OUT_OF_PLACE | api.MOVING and not self._is_function(node)
-            is_method = is_method and not self._is_own(node)
+            is_method = _may_be_of_tensor(node.func) and not self._is_function(node) and not self._is_own(node)
             is_statement = self.model.tree.stands_alone(node)  # else what a function returns, here
             if is_method and is_statement and self._has(result.parents[0], node) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
@@ -257,6 +255,13 @@ class DiscardedResult(Rule):
         if node is None or not python_ast.dotted(target) or isinstance(target, ast.Subscript):
             return None
         return edits.Change("bind the result", [edits.Prepend(node, f"{python_ast.dotted(target)} = ")])
+
+
+def _may_be_of_tensor(method: ast.Attribute) -> bool:
+    """Whether a method may be one that leaves a tensor what it is; a module, by its name, moves itself."""
+    receiver = python_ast.dotted(method.value)
+    is_module = receiver == "self" or naming.MODULE.search(receiver.rpartition(".")[2])
+    return method.attr in api.OUT_OF_PLACE or (method.attr in api.MOVING and not is_module)
 
 
 @lru_cache

@@ -81,7 +81,6 @@ class MissingSetEpoch(Rule):
 
     code = "TL606"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"DistributedSampler",), (b"DataLoader",))
     calls = frozenset({"DataLoader", "DistributedSampler"})
 

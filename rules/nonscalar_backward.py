@@ -75,7 +75,6 @@ class NonscalarBackward(Rule):
 
     code = "TL105"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.BACKWARD, (b"reduction",))
 
     @classmethod

@@ -83,7 +83,6 @@ class OptimizerMissesParameters(Rule):
 
     code = "TL111"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.BACKWARD, triggers.STEP, (b"parameters",))
 
     @classmethod

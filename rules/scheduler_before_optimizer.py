@@ -81,7 +81,6 @@ class SchedulerBeforeOptimizer(Rule):
 
     code = "TL109"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = (triggers.SCHEDULER, triggers.STEP)
 
     def ask(self) -> Iterator[EarlySchedule]:

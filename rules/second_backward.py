@@ -86,7 +86,6 @@ class SecondBackward(Rule):
 
     code = "TL106"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.BACKWARD,)
 
     @classmethod

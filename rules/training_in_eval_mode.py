@@ -91,7 +91,6 @@ class TrainingInEvalMode(Rule):
 
     code = "TL110"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.EVAL, triggers.BACKWARD)
     calls = frozenset({"eval"})
 

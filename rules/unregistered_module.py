@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 _COUNTING = frozenset("len enumerate zip range reversed print iter list tuple sorted isinstance".split())
 _OWN_WAY = "parameters named_parameters modules named_modules state_dict _apply to cuda __setattr__".split()
 """Methods by which a class sees to its parameters itself."""
+_BASE = LazyPattern(r"Base|Abstract|Mixin")
 _MADE = rb"(?:[\w.\x80-\xff]*\b_*[A-Z]\w*\s*\(|\((?=[^\n]{0,200}\b(?:torch|nn)\b))"
 _FIRST = rb"self\s*\.\s*\w+\s*(?::[^=\n]+)?=\s*[\[{(]\s*(?:\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?"
 _FILLED = LazyPattern(_FIRST + _MADE)
 """A container of what looks like a call of a class becomes an attribute."""
+_BRACKET = LazyPattern(rb"[\[\](){},]")
 _FILLED_BY = LazyPattern(_FIRST + rb"(\w+)\s*\(")
 """One of what something else makes: a function of the file?"""
 _ADDED = LazyPattern(rb"append\s*\(\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]*\]\s*=\s*" + _MADE)
@@ -95,14 +98,17 @@ class UnregisteredModule(Rule):
 
     code = "TL309"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"class",), (b"__init__",), (b"nn", b"torch"), (b"[", b"{", b"("))
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
         """Whether something that is made by a class, as its name tells, gets into a container that is an attribute."""
         data = prefilter.plain(data)
-        if prefilter.renames_classes(data) or _FILLED.search(data) or (_EMPTY.search(data) and _ADDED.search(data)):
+        if b"Module" not in data:
+            return False
+        if any(_may_hold(data, found) for found in _FILLED.finditer(data)):
+            return True
+        if prefilter.renames_classes(data) or (_EMPTY.search(data) and _ADDED.search(data)):
             return True
         defined = _names(_DEFINED, data)
         is_called = not _names(_CALLED, data).isdisjoint(defined)
@@ -114,7 +120,7 @@ class UnregisteredModule(Rule):
     def ask(self) -> Iterator[PlainContainer]:
         for info in self.model.definitions.classes.values():
             if "__init__" in info.methods and self._is_module(info) and not any(map(info.method, _OWN_WAY)):
-                if not self._registers(info):
+                if not self._registers(info) and not _is_base(info):
                     yield from self._containers(info)
 
     def _is_module(self, info: definitions.ClassInfo) -> bool:
@@ -166,7 +172,8 @@ class UnregisteredModule(Rule):
     def _is_handed_on(self, name: str, info: definitions.ClassInfo) -> bool:
         """Whether a container is deleted, replaced, or an argument of what may register it: `nn.ModuleList(self.x)`."""
         if info not in self._handed_on:
-            self._handed_on[info] = set(_handed_on(info))
+            heirs = (item for item in self.model.definitions.classes.values() if info in item.ancestors())
+            self._handed_on[info] = {name for item in heirs for name in _handed_on(item)}
         elsewhere = info.assigned.get(name, set()) - _beginning(info)
         cuts = (method in info.methods and _only_cuts(info.methods[method], name) for method in elsewhere)
         return name in self._handed_on[info] or not all(cuts)
@@ -239,6 +246,27 @@ class UnregisteredModule(Rule):
         if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
             return None
         return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
+
+
+def _may_hold(data: bytes, filled: re.Match[bytes]) -> bool:
+    """Whether what is assigned is a container: brackets around an expression are none, without a comma inside."""
+    start = data.index(b"=", filled.start()) + 1
+    start += len(data[start:]) - len(data[start:].lstrip())
+    if data[start : start + 1] != b"(":
+        return True
+    depth = 0
+    for found in _BRACKET.finditer(data, start):
+        if found[0] == b"," and depth == 1:
+            return True
+        depth += {b"(": 1, b"[": 1, b"{": 1, b",": 0}.get(found[0], -1)
+        if not depth:
+            return False
+    return True
+
+
+def _is_base(info: definitions.ClassInfo) -> bool:
+    """Whether a class is there for others that inherit from it, which may register what it keeps."""
+    return _BASE.search(info.name) is not None or any(method.is_hook for method in info.methods.values())
 
 
 def _names(pattern: LazyPattern[bytes], data: bytes) -> set[bytes]:

@@ -10,11 +10,13 @@ It must not say no where the model finds something: what it does not understand 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from torchlint.prefilter import searches
+from torchlint.prefilter import searches, statements
 from torchlint.prefilter.outline import Outline
 from torchlint.prefilter.signs import AnyWord
 from torchlint.prefilter.statements import stands_alone
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnyWord",
     "Initializer",
+    "calls_for_nothing",
     "calls_in_method",
     "goes_backward",
     "initializers",
@@ -41,6 +44,11 @@ __all__ = [
     "stands_alone",
     "training_names",
 ]
+
+
+def calls_for_nothing(data: bytes, pattern: re.Pattern[bytes], matters: Callable[[ast.Attribute], bool]) -> bool:
+    """Whether a statement of a file does nothing but call a method that matters; `pattern` matches every such call."""
+    return statements.calls_for_nothing(Outline.of(data), pattern, matters)
 
 
 def may_change_saved_tensor(data: bytes) -> bool:

@@ -38,9 +38,9 @@ for step in range(8):
     running.clamp(0, 5)  # verify: discarded-result inconclusive
     optimizer.zero_grad
     features = encoder(batch.x)
-    features.clamp(0)  # verify: discarded-result confirmed, unseen by the linter
+    features.clamp(0)  # verify: discarded-result confirmed
     scores = head(features)
-    scores.softmax(1).detach()  # verify: discarded-result confirmed, unseen by the linter
+    scores.softmax(1).detach()  # verify: discarded-result confirmed
     loss = F.cross_entropy(scores, batch.y)
     optimizer.zero_grad()
     loss.backward()
