@@ -246,7 +246,7 @@ class Tracking:
     def _component_tracks(self, value: Tensor) -> Answer:
         whole = value.parents[0]
         returned = returned_part(value)
-        inside = self.tracked(returned) if returned is not None else Answer.UNKNOWN
+        inside = self._tracked_inside(returned, whole) if returned is not None else Answer.UNKNOWN
         if self.tracked(whole) is Answer.NO or inside is Answer.NO:
             return Answer.NO
         if inside is Answer.YES and self.tracked(whole) is Answer.YES:
@@ -262,6 +262,21 @@ class Tracking:
         if value.has_use("sum()") and value not in self.backpropagated:
             return Answer.UNKNOWN  # Python sums lists: these may be lengths
         return Answer.YES if whole in self.backpropagated else Answer.UNKNOWN
+
+    def _tracked_inside(self, returned: Value, whole: Value) -> Answer:
+        """Whether what a `forward` returns carries a graph, where it is given what it is in this call."""
+        answer = self.tracked(returned)
+        given = whole.given if isinstance(whole, Tensor) else {}
+        stack, seen = [resolved(returned)], set[Value]()
+        while stack and answer is Answer.UNKNOWN:
+            value = stack.pop()
+            if isinstance(value, Unknown) and value.origin == "parameter" and value.label in given:
+                answer = self.tracked(given[value.label])
+                answer = Answer.YES if answer is Answer.YES else Answer.UNKNOWN
+            elif isinstance(value, Tensor) and value not in seen and self.tracked(value) is not Answer.NO:
+                stack += map(resolved, graph_inputs(value))
+            seen.add(value)
+        return answer
 
     def _module_tracks(self, value: Tensor) -> Answer:
         """The output of a module: of its parameters, or of its input where it has none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -197,10 +197,11 @@ class SourceModule(External):
 class Tensor(Value):
     """The result of a tensor operator, or a leaf. `base` is the tensor whose storage it shares.
 
-    `body` is what the `forward` of a module of this file returns, whatever it is called with.
+    `body` is what the `forward` of a module of this file returns, whatever it is called with, and `given` what its
+    parameters are here.
     """
 
-    __slots__ = ("base", "body", "leaf", "mode", "op")
+    __slots__ = ("base", "body", "given", "leaf", "mode", "op")
 
     def __init__(
         self,
@@ -218,6 +219,7 @@ class Tensor(Value):
         self.base = base
         self.leaf = leaf
         self.body: Value | None = None
+        self.given: Mapping[str, Value] = {}
 
 
 class Phi(Value):

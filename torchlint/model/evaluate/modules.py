@@ -55,9 +55,7 @@ class Modules(Part):
         """Remember which parameters of a `forward` are given, and in which grad mode."""
         method = info.method("forward")
         assert method is not None
-        named = zip(method.parameters[1:], arguments.positional, strict=False)
-        values = {**dict(named), **arguments.keywords}
-        given = {name for name, value in values.items() if not is_none(value)}
+        given = {name for name, value in _by_name(info, arguments).items() if not is_none(value)}
         self.observations.forward_calls.setdefault(method, []).append((frozenset(given), self.state.mode))
 
     def _change_argument(self, argument: Value, how: str, written: ast.expr, node: ast.Call) -> Tensor:
@@ -79,6 +77,7 @@ class Modules(Part):
         result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))
         if info is not None and (known := self._forward(info, arguments)) is not None:
             result.body = known.returned
+            result.given = _by_name(info, arguments)
         self.observations.calls[result] = "module", arguments, None
         self.state.emit(Compute(site_of(node), result))
         return result
@@ -87,3 +86,10 @@ class Modules(Part):
         result = self._change_argument(argument, callee.name.rpartition(".")[2], first_argument(node), node)
         self.observations.in_place_modules[result] = callee
         return result
+
+
+def _by_name(info: ClassInfo, arguments: Arguments) -> dict[str, Value]:
+    """What a call gives the parameters of the `forward` of a module."""
+    method = info.method("forward")
+    assert method is not None
+    return {**dict(zip(method.parameters[1:], arguments.positional, strict=False)), **arguments.keywords}
