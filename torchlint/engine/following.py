@@ -23,8 +23,6 @@ MAX_BASES = 3
 _LIBRARIES = sys.stdlib_module_names | api.LIBRARIES
 _NAME = LazyPattern(rb"\w+")
 _REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
-_OPTIMIZES = LazyPattern(rb"opt\w*\.step[ \t]*\(|\boptim\.[A-Z]\w*[ \t]*\(")
-"""An optimizer that steps or is made where nothing goes backward: what is imported is meant to."""
 _INHERITS = LazyPattern(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)")
 _CALLED = LazyPattern(rb"\b(\w+)[ \t]*\(")
 _ENTRY = LazyPattern(rb"[\"'][ \t]*:[ \t]*(\w+)[ \t]*[,}\n]")
@@ -74,7 +72,7 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     if b"import" not in code:
         return None
     is_test = naming.is_test(search.inside_top)
-    if prefilter.goes_backward(code) or _OPTIMIZES.search(code):
+    if prefilter.goes_backward(code) or prefilter.optimizes(code):
         return b"" if is_test else b"\n".join(search.imported(code).values())
     if is_test:
         return None
@@ -88,7 +86,7 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
 
 
 def _names_that_train(code: bytes, text: bytes, search: Search) -> frozenset[bytes]:
-    """The names of functions and classes of a module that go backward.
+    """The names of functions and classes of a module that train.
 
     Of the classes that `code` calls these are also those that inherit it from another module.
     """
@@ -123,7 +121,7 @@ def _derived(text: bytes) -> tuple[tuple[bytes, list[bytes]], ...]:
 
 @lru_cache(maxsize=4096)
 def _training_names(text: bytes) -> frozenset[bytes]:
-    """The names of functions and classes of a module that go backward."""
+    """The names of functions and classes of a module that train."""
     return prefilter.training_names(text)
 
 

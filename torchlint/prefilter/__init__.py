@@ -39,6 +39,7 @@ __all__ = [
     "may_empty_cache_in_loop",
     "may_evaluate_with_grad",
     "may_keep_graph",
+    "optimizes",
     "plain",
     "renames_classes",
     "stands_alone",
@@ -84,8 +85,13 @@ def renames_classes(data: bytes) -> bool:
 
 
 def training_names(data: bytes) -> frozenset[bytes]:
-    """The names of the functions and classes of a file that go backward, at once or through each other."""
-    return searches.training_names(Outline.of(data)) if holds(data, BACKWARD) else frozenset()
+    """The functions and classes of a file that go backward, or have an optimizer though nothing there does, by name."""
+    return searches.training_names(Outline.of(data)) if holds(data, BACKWARD) or optimizes(data) else frozenset()
+
+
+def optimizes(data: bytes) -> bool:
+    """Whether an optimizer steps or is made: where nothing goes backward, what is imported is meant to."""
+    return (b".step" in data or b"optim." in data) and searches.OPTIMIZES.search(data) is not None
 
 
 def may_empty_cache_in_loop(data: bytes) -> bool:

@@ -21,6 +21,8 @@ _STEPPING = last_names_with(Steps, TakesGradients)
 _KEEPING = last_names_with(Keeps)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LOOP = LazyPattern(rb"\b(?:for|while)\b")
+OPTIMIZES = LazyPattern(rb"opt\w*\.step[ \t]*\(|\boptim\.[A-Z]\w*[ \t]*\(")
+"""An optimizer steps or is made."""
 _SWITCHES = LazyPattern(rb"\btrain\b(?!\(\))(?<=\.train)")
 """`train` of an object, in another way than to switch to training."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -35,13 +37,17 @@ def goes_backward(outline: Outline) -> bool:
 
 
 def training_names(outline: Outline) -> frozenset[bytes]:
-    """The functions and classes of a file that go backward, at once or through each other, by name."""
-    names = {spelling for name in _BACKWARD for spelling in outline.spellings(name)}
+    """The functions and classes of a file that go backward, or have an optimizer though nothing there does.
+
+    At once or through each other, by name.
+    """
+    spellings = {spelling for name in _BACKWARD for spelling in outline.spellings(name)}
+    users = {function for name in spellings for function in outline.users(name)}
+    users = users or {outline.around(found.start()) for found in OPTIMIZES.finditer(outline.data)}
     found: set[str] = set()
-    while names:
-        users = {function for name in names for function in outline.users(name) if function is not None}
-        names = {function.owner or function.name for function in users} - found
+    while names := {function.owner or function.name for function in users if function is not None} - found:
         found |= names
+        users = {function for name in names for function in outline.users(name)}
     return frozenset(name.encode() for name in found)
 
 
