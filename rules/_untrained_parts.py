@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.events import Backward, Step
 from torchlint.model.lineage import ancestry
 from torchlint.model.module_values import has_parameters
@@ -183,17 +183,27 @@ class UntrainedParts:
         return (node for tree in self._files for node in tree.of_type(ast.Attribute) if node.attr == name)
 
     def _teaches_nothing(self, mention: ast.Attribute) -> bool:
-        """Whether an attribute is stored by `__init__`, handed to an optimizer, changed where that raises, or used
-        with gradients off."""
+        """Whether an attribute is stored by `__init__`, handed to an optimizer or to a function that was interpreted,
+        changed where that raises, or used with gradients off."""
         parent = self.tree.parent(mention)
         if isinstance(mention.ctx, ast.Store):
             function = self._definitions_of(mention).function_around(mention)
             return function is not None and function.name == "__init__"
         if self._switch(mention) is not None:
             return not _changes(mention, parent)
-        return self._is_given_to_optimizer(mention) or (
-            isinstance(parent, ast.Subscript) and isinstance(self.tree.parent(parent), ast.AugAssign)
+        return (
+            self._is_given_to_optimizer(mention)
+            or self._is_given_to_what_is_read(mention)
+            or (isinstance(parent, ast.Subscript) and isinstance(self.tree.parent(parent), ast.AugAssign))
         )
+
+    def _is_given_to_what_is_read(self, mention: ast.Attribute) -> bool:
+        """Whether an attribute is an argument of a function that was interpreted: what it does with it was seen."""
+        call = self.tree.parent(mention)
+        if not isinstance(call, ast.Call) or mention not in call.args:
+            return False
+        called = self._definitions_of(mention).defined(dotted(call.func))
+        return isinstance(called, FunctionInfo) and called in self.program.observations.interpreted
 
     def _definitions_of(self, node: ast.AST) -> Definitions:
         """Those of the file that a node stands in."""
