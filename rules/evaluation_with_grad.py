@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import events, lineage, module_values, program, values
+from torchlint.model import definitions, events, lineage, module_values, program, values
 from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
@@ -204,12 +203,15 @@ class EvaluationWithGrad(Rule):
 
     def _has_callers_without_gradients(self, trace: program.Trace) -> bool:
         """Whether some call of a function of this name, which could not be followed, stands where gradients are off:
-        here, or in a file that imports this one."""
+        here, in a file that imports this one, or in a class that a method's inherits from."""
         if trace.root is None:
             return False
         name, own = trace.root.name, (self.model.tree,) if trace.called else ()
         others = (other.tree for other in self.model.importers(name, _SWITCHING))
-        calls = [call for tree in chain(own, others) for call in tree.of_type(ast.Call)]
+        bases = trace.root.owner.ancestors() if trace.root.owner is not None else ()
+        inherited = (item.definitions.tree for item in bases if isinstance(item, definitions.ClassInfo))
+        elsewhere = {tree for tree in (*others, *inherited) if tree is not self.model.tree}
+        calls = [call for tree in (*own, *elsewhere) for call in tree.of_type(ast.Call)]
         return any(self._is_without_gradients(call) for call in calls if python_ast.called_name(call) == name)
 
     def _is_without_gradients(self, node: ast.AST) -> bool:

@@ -1,0 +1,3 @@
+def error(prediction, target):
+    """The mean absolute error, as a number."""
+    return (prediction - target).abs().mean().item()
