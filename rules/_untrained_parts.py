@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Model
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.events import Backward, Step
 from torchlint.model.lineage import ancestry
@@ -20,7 +21,11 @@ from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, dotted, els
 
 from ._gradient_users import sayings
 
-_FROM_A_FILE = (b"load_state_dict", b"pretrained", b"torch.hub", b"load_model", b"load_checkpoint", b"safetensors")
+_FROM_A_FILE = LazyPattern(
+    rb"load_state_dict[ \t]*\((?![\w.]+\.state_dict\(\)[ \t]*[,)])"
+    rb"|pretrained|torch\.hub|load_model|load_checkpoint|safetensors"
+)
+"""Weights that come from elsewhere: not those of another network of the program."""
 
 
 class UntrainedPart(NamedTuple):
@@ -64,14 +69,16 @@ class UntrainedParts:
     def _behind(self, step: Step, held: set[Value], graph: set[Value]) -> Iterator[UntrainedPart]:
         """The parts of modules behind the losses of a step, by what the optimizer holds: each of them, or the whole."""
         stack = [(value, False) for value in graph]
-        seen: set[ClassInfo] = set()
+        seen: set[tuple[ClassInfo, bool]] = set()
         while stack:
             value, is_held = stack.pop()
             whole = _module_run(value)
-            if whole is None or whole.info is None or whole.info in seen:
+            if whole is None or whole.info is None:
                 continue
-            seen.add(whole.info)
             is_held = is_held or whole in held
+            if (whole.info, is_held) in seen:
+                continue
+            seen.add((whole.info, is_held))
             returned = self.program.returned_by(whole.info)
             inside = ancestry([returned]) if returned is not None else set()
             stack.extend((item, is_held) for item in inside)
@@ -101,9 +108,12 @@ class UntrainedParts:
                     yield answer
 
     def _is_of(self, mention: ast.Attribute, info: ClassInfo) -> bool:
-        """Whether an attribute is mentioned in the class that has it."""
+        """Whether an attribute is mentioned in the class that has it, or is the own one of another class altogether."""
         method = self._definitions_of(mention).method_around(mention)
-        return method is not None and method.owner is info
+        if method is None or method.owner is None or method.owner is info:
+            return method is not None and method.owner is info
+        is_own = dotted(mention.value) in method.parameters[:1]
+        return is_own and info not in method.owner.ancestors() and method.owner not in info.ancestors()
 
     @cached_property
     def _learning(self) -> set[Value]:
@@ -156,7 +166,7 @@ class UntrainedParts:
     def _is_meant_to_learn(self, name: str, part: Value) -> bool:
         """Whether a part that an optimizer holds with all others is made here, and not to stand still by its name."""
         stands_still = naming.STANDING_STILL.search(name) or any(
-            word in tree.source.code for tree in self._files for word in _FROM_A_FILE
+            _FROM_A_FILE.search(tree.source.code) for tree in self._files
         )
         return not stands_still and has_parameters(part) and self._is_new(part)
 

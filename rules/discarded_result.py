@@ -131,11 +131,12 @@ class DiscardedResult(Rule):
         return self._is_tensor(receiver) or (python_ast.called_name(call) == "detach" and self._is_computed(receiver))
 
     def _is_computed(self, value: values.Value) -> bool:
-        """Whether a value is a result of arithmetic, or of what is called a network."""
+        """Whether a value is a result of arithmetic, or of what is called a network, or taken from one."""
         value = values.resolved(value)
         node = self._node(value)
-        if isinstance(value, values.Tensor) and (value.op == "module" or isinstance(node, ast.BinOp)):
-            return True
+        if isinstance(value, values.Tensor):
+            is_made = value.op == "module" or isinstance(node, ast.BinOp)
+            return is_made or (bool(value.parents) and self._is_computed(value.parents[0]))
         called = python_ast.dotted(node.func).split(".") if isinstance(node, ast.Call) else ()
         return isinstance(value, values.Unknown) and any(map(naming.MODULE.search, called[-2:]))
 

@@ -97,6 +97,8 @@ class Imports:
     """By path each module that was asked for; None: it is followed."""
     _bytes: int = 0
     _by_base: dict[str, Definitions | None] = field(default_factory=dict)
+    _pending_stars: set[tuple[Definitions, str]] = field(default_factory=set)
+    """The names that are looked for in what modules import by `*`: these may import each other."""
     _known: dict[tuple[Definitions, str], ClassInfo | FunctionInfo | None] = field(default_factory=dict)
 
     @property
@@ -186,11 +188,22 @@ class Imports:
         target = self.target(module, importer)
         if name.startswith("_") or target is None or target.definitions is None or target.rest:
             return None
-        if not target.definitions.binds(name):
+        handed_on = self._imported_as(name, target.definitions)
+        if handed_on is None:
             return None
-        handed_on = target.definitions.imports.get(name, "")
         is_of_a_package = handed_on and handed_on[0] != "." and self.target(handed_on, target.definitions) is None
         return handed_on if is_of_a_package else f"{module}.{name}"
+
+    def _imported_as(self, name: str, module: Definitions) -> str | None:
+        """What a module has imported under a name, itself by `*` perhaps: empty if it defines it; None: it has none."""
+        if module.binds(name):
+            return module.imports.get(name, "")
+        if not module.scopes.star_imports or (module, name) in self._pending_stars:
+            return None
+        self._pending_stars.add((module, name))
+        found = module.imported(name)
+        self._pending_stars.discard((module, name))
+        return found
 
     @property
     def visit(self) -> Visit:

@@ -91,7 +91,7 @@ def training_names(data: bytes) -> frozenset[bytes]:
 
 def optimizes(data: bytes) -> bool:
     """Whether an optimizer steps or is made: where nothing goes backward, what is imported is meant to."""
-    return (b".step" in data or b"optim." in data) and searches.OPTIMIZES.search(data) is not None
+    return next(searches.optimizing(data), None) is not None
 
 
 def may_empty_cache_in_loop(data: bytes) -> bool:

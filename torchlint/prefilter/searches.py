@@ -21,8 +21,9 @@ _STEPPING = last_names_with(Steps, TakesGradients)
 _KEEPING = last_names_with(Keeps)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LOOP = LazyPattern(rb"\b(?:for|while)\b")
-OPTIMIZES = LazyPattern(rb"opt\w*\.step[ \t]*\(|\boptim\.[A-Z]\w*[ \t]*\(")
-"""An optimizer steps or is made."""
+_OPTIMIZES = LazyPattern(rb"opt(?:\w*\.step|im\.[A-Z]\w*|im\w*[sz]ers?)[ \t]*\(")
+"""An optimizer steps or is made, or what makes one by its name is called: `make_optimizer(args, model)`."""
+_DEFINES = LazyPattern(rb"\bdef[ \t]+\w*$")
 _SWITCHES = LazyPattern(rb"\btrain\b(?!\(\))(?<=\.train)")
 """`train` of an object, in another way than to switch to training."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -36,6 +37,12 @@ def goes_backward(outline: Outline) -> bool:
     return any(_mentions_in(outline, function, names) for function in functions)
 
 
+def optimizing(data: bytes) -> Iterator[int]:
+    """Where an optimizer steps or is made."""
+    places = (found.start() for found in _OPTIMIZES.finditer(data))
+    return (place for place in places if not _DEFINES.search(data, max(0, place - 80), place))
+
+
 def training_names(outline: Outline) -> frozenset[bytes]:
     """The functions and classes of a file that go backward, or have an optimizer though nothing there does.
 
@@ -43,7 +50,7 @@ def training_names(outline: Outline) -> frozenset[bytes]:
     """
     spellings = {spelling for name in _BACKWARD for spelling in outline.spellings(name)}
     users = {function for name in spellings for function in outline.users(name)}
-    users = users or {outline.around(found.start()) for found in OPTIMIZES.finditer(outline.data)}
+    users = users or {outline.around(place) for place in optimizing(outline.data)}
     found: set[str] = set()
     while names := {function.owner or function.name for function in users if function is not None} - found:
         found |= names

@@ -93,7 +93,7 @@ class Names(Part):
     def _part(self, target: Target, node: ast.AST | None) -> Value | None:
         """What a module defines under a name, and an attribute of that."""
         definitions, (name, *rest) = target.definitions, target.rest
-        if definitions is None or not definitions.binds(name):
+        if definitions is None:
             return None
         found = self._of_module(definitions, name, node)
         for attribute in rest:
@@ -106,25 +106,28 @@ class Names(Part):
         """What another module binds a name to at its top level; None where that is not known."""
         frame = self.frame_of(definitions)
         found = frame.locals.get(name)
-        if found is not None or not definitions.binds(name):
+        if found is not None:
             return found
+        if not definitions.binds(name):
+            by_star = definitions.imported(name) if definitions.scopes.star_imports else None
+            return self._handed_on(definitions, name, by_star, node) if by_star is not None else None
         if definitions.is_only_defined(name):
             found = frame.locals[name] = self._defined(definitions, name, frame)
         elif name in definitions.imports:
-            found = self._handed_on(definitions, name, node)
+            found = self._handed_on(definitions, name, definitions.imports[name], node)
         else:
             self._interpret(definitions, frame)
             found = frame.locals.get(name)
         return found
 
-    def _handed_on(self, definitions: Definitions, name: str, node: ast.AST | None) -> Value | None:
-        """What another module imports under a name; modules may import each other in a circle."""
+    def _handed_on(self, definitions: Definitions, name: str, target: str, node: ast.AST | None) -> Value | None:
+        """What another module imports under a name, from `target`; modules may import each other in a circle."""
         key = definitions, name
         if key in self._under_way:
             return None
         self._under_way.add(key)
         before, self.state.frame = self.state.frame, self.frame_of(definitions)
-        found = self._any_of(definitions, name, definitions.imports[name], node)
+        found = self._any_of(definitions, name, target, node)
         self.state.frame = before
         self._under_way.discard(key)
         return found
