@@ -137,8 +137,7 @@ class DiscardedResult(Rule):
         if isinstance(value, values.Tensor):
             is_made = value.op == "module" or isinstance(node, ast.BinOp)
             return is_made or (bool(value.parents) and self._is_computed(value.parents[0]))
-        called = python_ast.dotted(node.func).split(".") if isinstance(node, ast.Call) else ()
-        return isinstance(value, values.Unknown) and any(map(naming.MODULE.search, called[-2:]))
+        return isinstance(value, values.Unknown) and node is not None and _comes_from_a_network(node)
 
     def _is_tensor(self, value: values.Value, seen: frozenset[values.Value] = frozenset()) -> bool:
         """Whether a value is one tensor of PyTorch for sure, whatever the operands are that nobody knows."""
@@ -256,6 +255,18 @@ class DiscardedResult(Rule):
         if node is None or not python_ast.dotted(target) or isinstance(target, ast.Subscript):
             return None
         return edits.Change("bind the result", [edits.Prepend(node, f"{python_ast.dotted(target)} = ")])
+
+
+def _comes_from_a_network(node: ast.AST) -> bool:
+    """Whether an expression calls what is called a network, or methods of the tensor that this gives."""
+    while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Call):
+            if any(map(naming.MODULE.search, python_ast.dotted(node.func).split(".")[-2:])):
+                return True
+            if python_ast.called_name(node) not in api.TENSOR_METHODS:
+                return False
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return False
 
 
 def _may_be_of_tensor(method: ast.Attribute) -> bool:
