@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import dataflow, definitions, events, program, values
+from torchlint.model import dataflow, events, program, values
 from torchlint.model.queries import module_modes
-from torchlint.pytorch import api, naming, triggers
+from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
 
 
@@ -111,7 +111,7 @@ class TrainingInEvalMode(Rule):
         for forward, module in self.model.module_modes.passes(trace):
             passes[module].append(forward)
         for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
-            lost = self._lost(module, set())
+            lost = self.model.training_layers.lost(module)
             trained = [forward for forward in own if lost is not None and self._is_trained(trace, forward)]
             if lost is not None and trained:
                 untrained = [item for item in self._passes_within(passes, module) if not self._is_trained(trace, item)]
@@ -183,61 +183,6 @@ class TrainingInEvalMode(Rule):
         handed = map(values.resolved, event.handed)
         return any(self.model.module_modes.is_within(module, item) for item in handed)
 
-    # -- layers ---------------------------------------------------------------------------------------
-
-    def _lost(self, module: values.Value, done: set[definitions.ClassInfo]) -> str | None:
-        """What a layer of a module surely does in training only; None where nothing is known of one."""
-        if isinstance(module, values.Module):
-            if module.info is not None:
-                return self._lost_by_class(module.info, set()) or self._lost_by_parts(module.info, done)
-            name = module.name.rpartition(".")[2]
-            inside = (self._lost(values.resolved(item), done) for item in module.parents)
-            made = self.model.tree.own_node(module.site)
-            if isinstance(made, ast.Call) and _may_drop_nothing(made, self.model.definitions):
-                return None
-            return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
-        callee = module.callee if isinstance(module, values.Unknown) else None
-        is_known = isinstance(callee, values.External) and callee.name.startswith(api.MODE_DEPENDENT_MODELS)
-        return api.STATISTICS if is_known else None
-
-    def _lost_by_parts(self, info: definitions.ClassInfo, done: set[definitions.ClassInfo]) -> str | None:
-        """What a layer of PyTorch that `__init__` gets from functions does in training only."""
-        if info in done:
-            return None
-        done.add(info)
-        parts = map(values.resolved, self.model.program.attributes_of(info).values())
-        made = (part for part in parts if isinstance(part, values.Module) and part.info is None)
-        found = (self._lost(part, done) for part in made)
-        return next((lost for lost in found if lost is not None), None)
-
-    def _lost_by_class(self, info: definitions.ClassInfo, done: set[definitions.ClassInfo]) -> str | None:
-        """What a layer that the methods of a class surely make does in training only."""
-        done.add(info)
-        for node in python_ast.walk(info.node):
-            if isinstance(node, ast.Call) and not _is_conditional(node, info):
-                lost = self._lost_by_call(node, info, done)
-                if lost is not None:
-                    return lost
-            if isinstance(node, ast.If) and _computes_by_mode(node, info):
-                return "what `self.training` decides"
-        return None
-
-    def _lost_by_call(
-        self, call: ast.Call, info: definitions.ClassInfo, done: set[definitions.ClassInfo]
-    ) -> str | None:
-        name = python_ast.dotted(call.func)
-        qualified = info.definitions.qualified(name, call)
-        if qualified.startswith("torch.nn.functional."):
-            given = (python_ast.dotted(item.value) for item in call.keywords if item.arg == "training")
-            return api.DROPOUT if any(item.endswith(".training") for item in given) else None
-        if api.package(qualified) == "torch":
-            lost = api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
-            return None if lost == api.DROPOUT and _may_drop_nothing(call, info.definitions) else lost
-        if qualified.startswith(api.MODE_DEPENDENT_MODELS):
-            return api.STATISTICS
-        other = info.definitions.class_named(name)
-        return self._lost_by_class(other, done) if other is not None and other not in done else None
-
     def _name(self, switch: events.ModeSwitch) -> str:
         call = self.model.tree.node(switch.site)
         method = call.func if isinstance(call, ast.Call) else None
@@ -268,39 +213,6 @@ class TrainingInEvalMode(Rule):
             return None
         statement = f"{written}.train()"
         return edits.Change(f"insert `{statement}` at the head of the loop", [edits.InsertBefore(first, statement)])
-
-
-def _may_drop_nothing(call: ast.Call, inside: definitions.Definitions) -> bool:
-    """Whether the share that a layer drops is 0, or a parameter that is 0 by default."""
-    share = next((item.value for item in call.keywords if item.arg in ("p", "dropout")), None)
-    if share is None and call.args and python_ast.called_name(call).endswith(("Dropout", "1d", "2d", "3d")):
-        share = call.args[0]
-    around = inside.method_around(call)
-    if isinstance(share, ast.Name) and around is not None:
-        share = definitions.defaults_of(around.node).get(share.id)
-    return isinstance(share, ast.Constant) and share.value == 0
-
-
-def _computes_by_mode(branch: ast.If, info: definitions.ClassInfo) -> bool:
-    """Whether `forward` returns or assigns something else under `if self.training:`, and not by checkpointing."""
-    forward = info.methods.get("forward")
-    inner = branch.test.operand if isinstance(branch.test, ast.UnaryOp) else branch.test
-    if python_ast.dotted(inner) != "self.training" or info.definitions.method_around(branch) is not forward:
-        return False
-    inside = [node for statement in (*branch.body, *branch.orelse) for node in python_ast.walk(statement)]
-    if any(isinstance(node, ast.Call) and "checkpoint" in python_ast.called_name(node) for node in inside):
-        return False
-    return any(isinstance(node, (ast.Return, ast.Assign, ast.AugAssign)) for node in inside)
-
-
-def _is_conditional(call: ast.Call, info: definitions.ClassInfo) -> bool:
-    """Whether a layer may be left out: `nn.Dropout(p) if p else nn.Identity()`."""
-    for node in info.definitions.tree.ancestors(call):
-        if node is info.node:
-            break
-        if isinstance(node, (ast.If, ast.IfExp, ast.Match)):
-            return True
-    return False
 
 
 def _common_loop(switch: events.ModeSwitch, forward: module_modes.Pass) -> events.Loop | None:

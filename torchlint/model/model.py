@@ -17,6 +17,7 @@ from torchlint.model.queries.module_modes import ModuleModes
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs
+from torchlint.model.queries.training_layers import TrainingLayers
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
@@ -116,6 +117,11 @@ class Model:
     def module_modes(self) -> ModuleModes:
         """Modules in training and in evaluation."""
         return ModuleModes(self.program)
+
+    @cached_property
+    def training_layers(self) -> TrainingLayers:
+        """What modules do in training only."""
+        return TrainingLayers(self.program)
 
     @cached_property
     def endings(self) -> Endings:

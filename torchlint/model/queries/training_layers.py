@@ -1,0 +1,105 @@
+"""What the layers of a module do in training only: dropout, batch statistics."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
+from torchlint.model.program import Program
+from torchlint.model.values import External, Module, Unknown, Value, resolved
+from torchlint.pytorch import api
+from torchlint.syntax.python_ast import called_name, dotted, walk
+
+
+class TrainingLayers:
+    """Answers about layers that compute something else in training than in evaluation."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def lost(self, module: Value) -> str | None:
+        """What a layer of a module surely does in training only; None where nothing is known of one."""
+        return self._lost(module, set())
+
+    def _lost(self, module: Value, done: set[ClassInfo]) -> str | None:
+        if isinstance(module, Module):
+            if module.info is not None:
+                return self._lost_by_class(module.info, set()) or self._lost_by_parts(module.info, done)
+            name = module.name.rpartition(".")[2]
+            inside = (self._lost(resolved(item), done) for item in module.parents)
+            made = self._program.tree.own_node(module.site)
+            if isinstance(made, ast.Call) and _may_drop_nothing(made, self._program.definitions):
+                return None
+            return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
+        callee = module.callee if isinstance(module, Unknown) else None
+        is_known = isinstance(callee, External) and callee.name.startswith(api.MODE_DEPENDENT_MODELS)
+        return api.STATISTICS if is_known else None
+
+    def _lost_by_parts(self, info: ClassInfo, done: set[ClassInfo]) -> str | None:
+        """What a layer of PyTorch that `__init__` gets from functions does in training only."""
+        if info in done:
+            return None
+        done.add(info)
+        parts = map(resolved, self._program.attributes_of(info).values())
+        made = (part for part in parts if isinstance(part, Module) and part.info is None)
+        found = (self._lost(part, done) for part in made)
+        return next((lost for lost in found if lost is not None), None)
+
+    def _lost_by_class(self, info: ClassInfo, done: set[ClassInfo]) -> str | None:
+        """What a layer that the methods of a class surely make does in training only."""
+        done.add(info)
+        for node in walk(info.node):
+            if isinstance(node, ast.Call) and not _is_conditional(node, info):
+                lost = self._lost_by_call(node, info, done)
+                if lost is not None:
+                    return lost
+            if isinstance(node, ast.If) and _computes_by_mode(node, info):
+                return "what `self.training` decides"
+        return None
+
+    def _lost_by_call(self, call: ast.Call, info: ClassInfo, done: set[ClassInfo]) -> str | None:
+        name = dotted(call.func)
+        qualified = info.definitions.qualified(name, call)
+        if qualified.startswith("torch.nn.functional."):
+            given = (dotted(item.value) for item in call.keywords if item.arg == "training")
+            return api.DROPOUT if any(item.endswith(".training") for item in given) else None
+        if api.package(qualified) == "torch":
+            lost = api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
+            return None if lost == api.DROPOUT and _may_drop_nothing(call, info.definitions) else lost
+        if qualified.startswith(api.MODE_DEPENDENT_MODELS):
+            return api.STATISTICS
+        other = info.definitions.class_named(name)
+        return self._lost_by_class(other, done) if other is not None and other not in done else None
+
+
+def _may_drop_nothing(call: ast.Call, inside: Definitions) -> bool:
+    """Whether the share that a layer drops is 0, or a parameter that is 0 by default."""
+    share = next((item.value for item in call.keywords if item.arg in ("p", "dropout")), None)
+    if share is None and call.args and called_name(call).endswith(("Dropout", "1d", "2d", "3d")):
+        share = call.args[0]
+    around = inside.method_around(call)
+    if isinstance(share, ast.Name) and around is not None:
+        share = defaults_of(around.node).get(share.id)
+    return isinstance(share, ast.Constant) and share.value == 0
+
+
+def _computes_by_mode(branch: ast.If, info: ClassInfo) -> bool:
+    """Whether `forward` returns or assigns something else under `if self.training:`, and not by checkpointing."""
+    forward = info.methods.get("forward")
+    inner = branch.test.operand if isinstance(branch.test, ast.UnaryOp) else branch.test
+    if dotted(inner) != "self.training" or info.definitions.method_around(branch) is not forward:
+        return False
+    inside = [node for statement in (*branch.body, *branch.orelse) for node in walk(statement)]
+    if any(isinstance(node, ast.Call) and "checkpoint" in called_name(node) for node in inside):
+        return False
+    return any(isinstance(node, (ast.Return, ast.Assign, ast.AugAssign)) for node in inside)
+
+
+def _is_conditional(call: ast.Call, info: ClassInfo) -> bool:
+    """Whether a layer may be left out: `nn.Dropout(p) if p else nn.Identity()`."""
+    for node in info.definitions.tree.ancestors(call):
+        if node is info.node:
+            break
+        if isinstance(node, (ast.If, ast.IfExp, ast.Match)):
+            return True
+    return False
