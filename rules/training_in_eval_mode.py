@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
-from torchlint.model import dataflow, events, program, values
+from torchlint.model import events, program, values
 from torchlint.model.queries import module_modes
-from torchlint.pytorch import naming, triggers
+from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 
@@ -107,14 +107,13 @@ class TrainingInEvalMode(Rule):
                 yield from self._in(trace)
 
     def _in(self, trace: program.Trace) -> Iterator[TrainedInEvaluation]:
-        passes: dict[values.Value, list[module_modes.Pass]] = defaultdict(list)
-        for forward, module in self.model.module_modes.passes(trace):
-            passes[module].append(forward)
+        passes = self.model.module_modes.by_module(trace)
+        is_trained = partial(self.model.module_modes.is_trained, trace)
         for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
             lost = self.model.training_layers.lost(module)
-            trained = [forward for forward in own if lost is not None and self._is_trained(trace, forward)]
+            trained = [forward for forward in own if lost is not None and is_trained(forward)]
             if lost is not None and trained:
-                untrained = [item for item in self._passes_within(passes, module) if not self._is_trained(trace, item)]
+                untrained = [item for item in self._passes_within(passes, module) if not is_trained(item)]
                 yield from self._of_module(trace, module, trained, untrained, lost)
 
     def _passes_within(
@@ -134,19 +133,16 @@ class TrainingInEvalMode(Rule):
         untrained: list[module_modes.Pass],
         lost: str,
     ) -> Iterator[TrainedInEvaluation]:
-        arrivals = self._arrivals(trace, module)
+        known = self.model.module_modes.known_at(trace, module)
         for forward in trained:
-            for switch in arrivals[forward]:
-                loop = _common_loop(switch, forward) if switch is not None and switch.training is False else None
-                if switch is None or loop is None or loop in module.loops or self._trains_again(trace, loop, module):
+            for switch in known[forward]:
+                if isinstance(switch, str) or switch.training is not False:
+                    continue
+                loop = _common_loop(switch, forward)
+                if loop is None or loop in module.loops or self._trains_again(trace, loop, module):
                     continue
                 if any(self._follows(trace, other, switch, module) for other in untrained):
                     yield TrainedInEvaluation(switch, forward, loop, self._name(switch), lost)
-
-    def _is_trained(self, trace: program.Trace, forward: module_modes.Pass) -> bool:
-        passed = (backward for backward in trace.of(events.Backward) if events.repeating(backward.loops))
-        tracking = self.model.tracking
-        return any(forward.value in tracking.pass_through(backward.loss, carried=False) for backward in passed)
 
     def _trains_again(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
         """Whether the loop switches the module back, if only on a condition."""
@@ -159,29 +155,6 @@ class TrainingInEvalMode(Rule):
     ) -> bool:
         """Whether a forward pass is what a switch is for: it runs in that mode."""
         return forward.order > switch.order and switch in self.model.module_modes.at(trace, forward, module)
-
-    def _arrivals(self, trace: program.Trace, module: values.Value) -> dict[events.Event, module_modes.Modes]:
-        """The last switches of a module on the paths to each forward pass; None after a call that may switch it."""
-        found: dict[events.Event, module_modes.Modes] = defaultdict(frozenset)
-
-        def transfer(event: events.Event, states: module_modes.Modes) -> module_modes.Modes:
-            if isinstance(event, events.ModeSwitch):
-                return frozenset({event}) if self.model.module_modes.covers(event, module) else states
-            if isinstance(event, events.MayClear):
-                return frozenset({None}) if self._may_switch(event, module) else states
-            found[event] |= states
-            return states
-
-        kinds = (events.ModeSwitch, events.MayClear, events.Compute, events.Call)
-        dataflow.Flow(transfer).run(dataflow.pruned(trace.items, kinds), frozenset({None}))
-        return found
-
-    def _may_switch(self, event: events.MayClear, module: values.Value) -> bool:
-        """Whether an unknown call gets hold of a module, and may switch its mode."""
-        if naming.is_harmless_to_model(event.name) and not naming.SWITCHING_MODE.search(event.name):
-            return False
-        handed = map(values.resolved, event.handed)
-        return any(self.model.module_modes.is_within(module, item) for item in handed)
 
     def _name(self, switch: events.ModeSwitch) -> str:
         call = self.model.tree.node(switch.site)

@@ -116,7 +116,7 @@ class Model:
     @cached_property
     def module_modes(self) -> ModuleModes:
         """Modules in training and in evaluation."""
-        return ModuleModes(self.program)
+        return ModuleModes(self.program, self.tracking)
 
     @cached_property
     def training_layers(self) -> TrainingLayers:

@@ -201,9 +201,17 @@ STANDING_STILL = _any_of(
     "perceptual reference (?:^|_)(?:rnd|ref|old|prev)(?:$|_)"
 )
 """Modules and parameters that are not meant to learn, or that something other than gradients moves."""
-"""Functions that may switch the gradients of a module off."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""
+EVALUATING = _any_of(r"(?:^|_)(?:val|valid|vali|test|dev|eval)(?:_|$|[A-Z\d]) validat evaluat (?:^|_)held_?out")
+"""Functions and data of evaluations: `validate`, `test_loader`."""
+STOCHASTIC = _any_of(
+    r"(?:^|_)mc(?:_|$) monte dropout uncertain bayes stochastic posterior ensembl calibrat (?:^|_)bn(?:_|$) batch_?norm"
+    r" recompute statistic adapt"
+)
+"""Functions that run a model in training mode on purpose: for its dropout, or for its statistics."""
+GENERATOR = _any_of(r"generat (?:^|_)gens?(?:_|$) ^net_?g ^g(?:$|_) sampler")
+"""Networks that generate: in training mode they may vary what they give."""
 TRAINING = LazyPattern(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")
 """Flags and modes, as whole words, under which something trains."""
 DEBUGGING = _any_of("debug anomal nan detect check verbose trace profil test inspect safe")

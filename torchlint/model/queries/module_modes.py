@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Literal
 
 from torchlint.model.dataflow import Flow, pruned
-from torchlint.model.events import Call, Compute, Event, ModeSwitch
+from torchlint.model.events import Backward, Call, Compute, Event, MayClear, ModeSwitch, repeating
 from torchlint.model.module_values import has_parameters, is_module
 from torchlint.model.program import Program, Trace
+from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, Tensor, Unknown, Value, meanings, resolved
+from torchlint.pytorch import naming
 
 MAX_MODULES = 50
 """Modules of one function that are followed; of others nothing is known."""
@@ -18,13 +21,16 @@ Pass = Compute | Call
 """A forward pass of a module."""
 Modes = frozenset[ModeSwitch | None]
 """The last switch on each path to an event; None: a path on which there is none."""
+Known = ModeSwitch | Literal["as it was", "unknown"]
+"""What is known of a mode: the last switch, that there was none, or that a call may have switched it since."""
 
 
 class ModuleModes:
     """Answers about the modes of modules."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, tracking: Tracking) -> None:
         self.program = program
+        self.tracking = tracking
         self._arrivals: dict[Trace, dict[frozenset[ModeSwitch], dict[Event, Modes]]] = {}
 
     def passes(self, trace: Trace) -> Iterator[tuple[Pass, Value]]:
@@ -33,6 +39,18 @@ class ModuleModes:
             module = module_of(event)
             if module is not None and has_parameters(module) and is_module(module) is Answer.YES:
                 yield event, module
+
+    def by_module(self, trace: Trace) -> dict[Value, list[Pass]]:
+        """The forward passes of each module."""
+        found: dict[Value, list[Pass]] = defaultdict(list)
+        for forward, module in self.passes(trace):
+            found[module].append(forward)
+        return found
+
+    def is_trained(self, trace: Trace, forward: Pass) -> bool:
+        """Whether a backward that is repeated goes through a forward pass."""
+        passed = (backward for backward in trace.of(Backward) if repeating(backward.loops))
+        return any(forward.value in self.tracking.pass_through(backward.loss, carried=False) for backward in passed)
 
     def at(self, trace: Trace, event: Pass, module: Value) -> Modes:
         """The last switches of a module, or of what it is a part of, on the paths to a forward pass."""
@@ -53,6 +71,27 @@ class ModuleModes:
 
         Flow(transfer).run(pruned(trace.items, (ModeSwitch, Compute, Call)), frozenset({None}))
         return arrivals
+
+    def known_at(self, trace: Trace, module: Value) -> dict[Event, frozenset[Known]]:
+        """What is known of the mode of a module on the paths to each event but switches."""
+        found: dict[Event, frozenset[Known]] = defaultdict(frozenset)
+
+        def transfer(event: Event, states: frozenset[Known]) -> frozenset[Known]:
+            if isinstance(event, ModeSwitch):
+                return frozenset({event}) if self.covers(event, module) else states
+            if isinstance(event, MayClear):
+                return frozenset({"unknown"}) if self._may_switch(event, module) else states
+            found[event] |= states
+            return states
+
+        Flow(transfer).run(pruned(trace.items, (ModeSwitch, MayClear, Compute, Call)), frozenset({"as it was"}))
+        return found
+
+    def _may_switch(self, event: MayClear, module: Value) -> bool:
+        """Whether an unknown call gets hold of a module, and may switch its mode."""
+        if naming.is_harmless_to_model(event.name) and not naming.SWITCHING_MODE.search(event.name):
+            return False
+        return any(self.is_within(module, item) for item in map(resolved, event.handed))
 
     def covers(self, switch: ModeSwitch, module: Value) -> bool:
         """Whether a switch is one of a module, of what it is a part of, or of one of several of which it is one."""
