@@ -137,7 +137,7 @@ class EvaluationWithGrad(Rule):
         if not self._useless[loop] or self._measures(loop, forward) or self._shows_elsewhere(loop):
             return None
         places = (*forward.calls[loop.depth :], forward.site)
-        site = next((place for place in places if place.inner is None), forward.site)
+        site = next((place for place in places if place.inner is None), places[0])
         return UnusedGraphs(site, loop, evaluations[0], self._name(site, forward, evaluations[0]), self._grows(forward))
 
     def _may_train(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
