@@ -17,7 +17,7 @@ from torchlint.model.program import Trace
 from torchlint.model.values import Container, Module, Optimizer, Phi, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE
-from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, dotted, elsewhere_of, is_literal, site_of
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, site_of
 
 from ._gradient_users import sayings
 
@@ -44,13 +44,6 @@ class UntrainedParts:
         self.model = model
         self.tree = model.tree
         self.program = model.program
-
-    @cached_property
-    def _files(self) -> dict[PythonTree, Definitions]:
-        """The file, and those that were followed from it."""
-        own = self.program.definitions
-        others = own.others.followed() if own.others is not None else ()
-        return {item.tree: item for item in (own, *others)}
 
     def answers(self) -> Iterator[UntrainedPart]:
         """For each place that switches gradients off the first part, with the first step that should train it."""
@@ -109,7 +102,7 @@ class UntrainedParts:
 
     def _is_of(self, mention: ast.Attribute, info: ClassInfo) -> bool:
         """Whether an attribute is mentioned in the class that has it, or is the own one of another class altogether."""
-        method = self._definitions_of(mention).method_around(mention)
+        method = self.program.definitions_of(mention).method_around(mention)
         if method is None or method.owner is None or method.owner is info:
             return method is not None and method.owner is info
         is_own = dotted(mention.value) in method.parameters[:1]
@@ -156,7 +149,7 @@ class UntrainedParts:
 
     @cached_property
     def _is_said_unseen(self) -> bool:
-        return any(map(self._says_unseen, self._files.values()))
+        return any(map(self._says_unseen, self.program.files.values()))
 
     def _says_unseen(self, definitions: Definitions) -> bool:
         """Whether a method, or a function that was not interpreted, says what requires gradients."""
@@ -166,7 +159,7 @@ class UntrainedParts:
     def _is_meant_to_learn(self, name: str, part: Value) -> bool:
         """Whether a part that an optimizer holds with all others is made here, and not to stand still by its name."""
         stands_still = naming.STANDING_STILL.search(name) or any(
-            _FROM_A_FILE.search(tree.source.code) for tree in self._files
+            _FROM_A_FILE.search(tree.source.code) for tree in self.program.files
         )
         return not stands_still and has_parameters(part) and self._is_new(part)
 
@@ -190,14 +183,14 @@ class UntrainedParts:
     # -- mentions ---------------------------------------------------------------------------------------
 
     def _mentions(self, name: str) -> Iterator[ast.Attribute]:
-        return (node for tree in self._files for node in tree.of_type(ast.Attribute) if node.attr == name)
+        return (node for tree in self.program.files for node in tree.of_type(ast.Attribute) if node.attr == name)
 
     def _teaches_nothing(self, mention: ast.Attribute) -> bool:
         """Whether an attribute is stored by `__init__`, handed to an optimizer or to a function that was interpreted,
         changed where that raises, or used with gradients off."""
         parent = self.tree.parent(mention)
         if isinstance(mention.ctx, ast.Store):
-            function = self._definitions_of(mention).function_around(mention)
+            function = self.program.definitions_of(mention).function_around(mention)
             return function is not None and function.name == "__init__"
         if self._switch(mention) is not None:
             return not _changes(mention, parent)
@@ -212,13 +205,8 @@ class UntrainedParts:
         call = self.tree.parent(mention)
         if not isinstance(call, ast.Call) or mention not in call.args:
             return False
-        called = self._definitions_of(mention).defined(dotted(call.func))
+        called = self.program.definitions_of(mention).defined(dotted(call.func))
         return isinstance(called, FunctionInfo) and called in self.program.observations.interpreted
-
-    def _definitions_of(self, node: ast.AST) -> Definitions:
-        """Those of the file that a node stands in."""
-        elsewhere = elsewhere_of(node)
-        return self._files[elsewhere.tree] if elsewhere is not None else self.program.definitions
 
     def _is_given_to_optimizer(self, mention: ast.Attribute) -> bool:
         made = {item.site for item in self.model.ownership.stepped if isinstance(item, Optimizer)}
@@ -241,7 +229,7 @@ class UntrainedParts:
     def _mode(self, node: ast.expr) -> api.GradMode | None:
         """The grad mode that a context manager or decorator switches to."""
         call = node if isinstance(node, ast.Call) else None
-        name = self._definitions_of(node).qualified(dotted(call.func if call is not None else node), node)
+        name = self.program.definitions_of(node).qualified(dotted(call.func if call is not None else node), node)
         given = call.args[0] if call is not None and call.args else None
         if name in api.SET_GRAD_MODE:
             off = given is not None and is_literal(given, False)

@@ -97,7 +97,7 @@ class EvaluationInTrainingMode(Rule):
     def _in(self, trace: program.Trace) -> Iterator[EvaluatedInTraining]:
         passes = self.model.module_modes.by_module(trace)
         for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
-            evaluated = [forward for forward in own if self._evaluates(forward)]
+            evaluated = [forward for forward in own if self._evaluates(forward) and not _trains_too(trace, forward)]
             trained = [forward for forward in own if evaluated and self.model.module_modes.is_trained(trace, forward)]
             kept = self.model.training_layers.lost(module) if trained and not _is_sampled(module) else None
             if kept is not None:
@@ -131,7 +131,8 @@ class EvaluationInTrainingMode(Rule):
     def _evaluates(self, forward: module_modes.Pass) -> bool:
         """Whether a pass without gradients is repeated for an evaluation, by the names of functions or of data."""
         loops = events.repeating(forward.loops)
-        if not loops or api.GradMode.OFF not in (forward.mode, forward.value.mode) or self._is_for_nothing(forward):
+        is_off = api.GradMode.OFF in (forward.mode, forward.value.mode)
+        if not loops or not is_off or self._is_for_nothing(forward) or self._is_of_a_part(forward):
             return False
         loop = self.model.tree.node(loops[-1].site)
         names = list(self._functions_around(forward, loops[-1]))
@@ -146,6 +147,12 @@ class EvaluationInTrainingMode(Rule):
                 if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     yield item.name
                     break
+
+    def _is_of_a_part(self, forward: module_modes.Pass) -> bool:
+        """Whether a module runs a part of itself: the whole is what is switched."""
+        node = self.model.tree.node(forward.site)
+        method = self.model.program.definitions_of(node).method_around(node)
+        return method is not None and method.owner is not None and self.model.program.is_module_class(method.owner)
 
     def _is_for_nothing(self, forward: module_modes.Pass) -> bool:
         """Whether nobody uses what a pass gives: it is run for the statistics of its batches."""
@@ -175,6 +182,12 @@ class EvaluationInTrainingMode(Rule):
 def _is_sampled(module: values.Value) -> bool:
     """Whether a module generates, by its name: what it gives in training mode may be meant."""
     return naming.GENERATOR.search(module.label) is not None
+
+
+def _trains_too(trace: program.Trace, forward: module_modes.Pass) -> bool:
+    """Whether the loop that repeats a pass trains as well: it looks at what it trains."""
+    loop = events.repeating(forward.loops)[-1]
+    return any(loop in backward.loops for backward in trace.of(events.Backward))
 
 
 def _is_for(switch: events.ModeSwitch, trained: list[module_modes.Pass]) -> bool:

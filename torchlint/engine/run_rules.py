@@ -196,8 +196,6 @@ class _Owned:
         the way there."""
         if self._modules is None or not isinstance(report.place, Site) or report.place.inner is None:
             return False
-        if report.place.kind == "ClassDef":
-            return True
         tree, site = report.place.inner
         told = (self._told_in(source, rule, self._modules.search) for source in self._on_the_way(tree.source))
         return any((tree.source.path, site) in places for places in told)

@@ -30,7 +30,7 @@ from torchlint.model.values import Container, Frame, Value
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.naming import is_test
-from torchlint.syntax.python_ast import FUNCTIONS, Site, called_name, dotted, is_literal
+from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, called_name, dotted, elsewhere_of, is_literal
 
 Kind = TypeVar("Kind", bound=Event)
 Other = TypeVar("Other", bound=Event)
@@ -146,6 +146,17 @@ class Program:
     def changed(self) -> set[Value]:
         """What changes in place made of their targets."""
         return {event.result for trace in self.traces for event in trace.of(Mutate)}
+
+    @cached_property
+    def files(self) -> dict[PythonTree, Definitions]:
+        """The file, and those that were followed from it."""
+        others = self.definitions.others.followed() if self.definitions.others is not None else ()
+        return {item.tree: item for item in (self.definitions, *others)}
+
+    def definitions_of(self, node: ast.AST) -> Definitions:
+        """The definitions of the file that a node stands in."""
+        elsewhere = elsewhere_of(node)
+        return self.files[elsewhere.tree] if elsewhere is not None else self.definitions
 
     def returned_by(self, info: ClassInfo) -> Value | None:
         """What the `forward` of a class of this module returns, whatever it is called with; None: not known."""
