@@ -29,8 +29,8 @@ class EvaluationInTrainingMode(Rule):
     """A model is evaluated in training mode: with dropout, or batch statistics.
 
     ## What it does
-    Finds loops over validation or test data, by the names of the data or of the function, that run a model without
-    gradients, where the model has been trained before and nothing has called `model.eval()` since. Calls of functions
+    Finds loops over validation or test data, by the names of the data or of the function, that run a model and train
+    nothing, where the model has been trained before and nothing has called `model.eval()` since. Calls of functions
     are followed. It speaks of models that surely hold what the mode changes (dropout, batch normalization,
     `if self.training:`), and stays silent where the evaluation itself asks for training mode.
 
@@ -83,7 +83,7 @@ class EvaluationInTrainingMode(Rule):
     code = "TL117"
     category = Category.CORRECTNESS
     preview = True
-    triggers = (triggers.BACKWARD, triggers.NO_GRAD)
+    triggers = (triggers.BACKWARD,)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:
@@ -97,7 +97,7 @@ class EvaluationInTrainingMode(Rule):
     def _in(self, trace: program.Trace) -> Iterator[EvaluatedInTraining]:
         passes = self.model.module_modes.by_module(trace)
         for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
-            evaluated = [forward for forward in own if self._evaluates(forward) and not _trains_too(trace, forward)]
+            evaluated = [item for item in own if self._evaluates(item) and not self._trains_too(trace, item)]
             trained = [forward for forward in own if evaluated and self.model.module_modes.is_trained(trace, forward)]
             kept = self.model.training_layers.lost(module) if trained and not _is_sampled(module) else None
             if kept is not None:
@@ -129,16 +129,24 @@ class EvaluationInTrainingMode(Rule):
     # -- evaluations ----------------------------------------------------------------------------------
 
     def _evaluates(self, forward: module_modes.Pass) -> bool:
-        """Whether a pass without gradients is repeated for an evaluation, by the names of functions or of data."""
+        """Whether a pass is repeated for an evaluation, by the names of functions or of data."""
         loops = events.repeating(forward.loops)
-        is_off = api.GradMode.OFF in (forward.mode, forward.value.mode)
-        if not loops or not is_off or self._is_for_nothing(forward) or self._is_of_a_part(forward):
+        if not loops or self._is_for_nothing(forward) or self._is_of_a_part(forward):
             return False
         loop = self.model.tree.node(loops[-1].site)
         names = list(self._functions_around(forward, loops[-1]))
         if any(map(naming.STOCHASTIC.search, names)) or any(map(naming.INFERENCE.search, names)):
             return False
         return any(map(naming.EVALUATING.search, [*names, *_names_of_data(loop)]))
+
+    def _trains_too(self, trace: program.Trace, forward: module_modes.Pass) -> bool:
+        """Whether something goes backward through a pass, or in its loop, which looks at what it trains."""
+        loop, tracking = events.repeating(forward.loops)[-1], self.model.tracking
+        passed = trace.of(events.Backward)
+        is_learned = api.GradMode.OFF not in (forward.mode, forward.value.mode) and any(
+            forward.value in tracking.pass_through(backward.loss) for backward in passed
+        )
+        return is_learned or any(loop in backward.loops for backward in passed)
 
     def _functions_around(self, forward: module_modes.Pass, loop: events.Loop) -> Iterator[str]:
         """The names of the functions that a pass and its loop stand in."""
@@ -182,12 +190,6 @@ class EvaluationInTrainingMode(Rule):
 def _is_sampled(module: values.Value) -> bool:
     """Whether a module generates, by its name: what it gives in training mode may be meant."""
     return naming.GENERATOR.search(module.label) is not None
-
-
-def _trains_too(trace: program.Trace, forward: module_modes.Pass) -> bool:
-    """Whether the loop that repeats a pass trains as well: it looks at what it trains."""
-    loop = events.repeating(forward.loops)[-1]
-    return any(loop in backward.loops for backward in trace.of(events.Backward))
 
 
 def _is_for(switch: events.ModeSwitch, trained: list[module_modes.Pass]) -> bool:
