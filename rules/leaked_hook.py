@@ -120,7 +120,7 @@ class LeakedHook(Rule):
 
     def _is_own(self, module: values.Value, trace: program.Trace) -> bool:
         """Whether a module is one that the object of a `forward` keeps: one that is made there goes with the call."""
-        return trace.receiver is not None and self.model.module_modes.is_within(module, trace.receiver)
+        return trace.receiver is not None and self.model.parts.is_part(module, trace.receiver)
 
     def report_RepeatedHook(self, hook: RepeatedHook) -> None:
         call = self.model.tree.node(hook.site)

@@ -116,7 +116,7 @@ class Model:
     @cached_property
     def module_modes(self) -> ModuleModes:
         """Modules in training and in evaluation."""
-        return ModuleModes(self.program, self.tracking)
+        return ModuleModes(self.tracking, self.parts)
 
     @cached_property
     def training_layers(self) -> TrainingLayers:

@@ -78,10 +78,14 @@ def _made_of(whole: Value) -> set[Value]:
     stack = [whole]
     while stack:
         item = stack.pop()
+        inner: Iterable[Value] = ()
         if isinstance(item, Module) or (isinstance(item, Unknown) and item.origin == "object"):
-            given = {part for parent in item.parents for part in inputs_of(parent)} - found
-            found |= given
-            stack.extend(given)
+            inner = item.parents
+        elif isinstance(item, Container):
+            inner = item.elements()
+        given = {part for parent in inner for part in inputs_of(parent)} - found
+        found |= given
+        stack.extend(given)
     return found
 
 

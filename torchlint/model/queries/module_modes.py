@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Literal
 
 from torchlint.model.dataflow import Flow, pruned
 from torchlint.model.events import Backward, Call, Compute, Event, MayClear, ModeSwitch, repeating
 from torchlint.model.module_values import has_parameters, is_module
-from torchlint.model.program import Program, Trace
+from torchlint.model.parts import Parts
+from torchlint.model.program import Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, Tensor, Unknown, Value, meanings, resolved
 from torchlint.pytorch import naming
@@ -28,9 +28,9 @@ Known = ModeSwitch | Literal["as it was", "unknown"]
 class ModuleModes:
     """Answers about the modes of modules."""
 
-    def __init__(self, program: Program, tracking: Tracking) -> None:
-        self.program = program
+    def __init__(self, tracking: Tracking, parts: Parts) -> None:
         self.tracking = tracking
+        self.parts = parts
         self._arrivals: dict[Trace, dict[frozenset[ModeSwitch], dict[Event, Modes]]] = {}
 
     def passes(self, trace: Trace) -> Iterator[tuple[Pass, Value]]:
@@ -91,29 +91,11 @@ class ModuleModes:
         """Whether an unknown call gets hold of a module, and may switch its mode."""
         if naming.is_harmless_to_model(event.name) and not naming.SWITCHING_MODE.search(event.name):
             return False
-        return any(self.is_within(module, item) for item in map(resolved, event.handed))
+        return self.parts.part_of_any([resolved(item) for item in event.handed])(module)
 
     def covers(self, switch: ModeSwitch, module: Value) -> bool:
         """Whether a switch is one of a module, of what it is a part of, or of one of several of which it is one."""
-        return any(self.is_within(module, item) for item in (resolved(switch.module), *meanings(switch.module)))
-
-    def is_within(self, module: Value, other: Value) -> bool:
-        """Whether a module is another value, or an attribute or element of it, however deep."""
-        owner: Value | None = module
-        while owner is not None:
-            if owner is other or other in self._keepers.get(owner, ()):
-                return True
-            is_part = isinstance(owner, Unknown) and owner.origin in ("attribute", "element", "method")
-            owner = resolved(owner.parents[0]) if is_part and owner.parents else None
-        return False
-
-    @cached_property
-    def _keepers(self) -> dict[Value, set[Value]]:
-        """The objects in attributes of which `__init__` stores a value."""
-        found: dict[Value, set[Value]] = {}
-        for (owner, _), value in self.program.observations.stored.items():
-            found.setdefault(value, set()).add(owner)
-        return found
+        return self.parts.part_of_any([resolved(switch.module), *meanings(switch.module)])(module)
 
 
 def module_of(event: Pass) -> Value | None:
