@@ -7,7 +7,7 @@ import ast
 from torchlint import Model
 from torchlint.model.events import Loop
 from torchlint.model.lineage import ancestry
-from torchlint.model.module_values import is_forward
+from torchlint.model.module_values import given_to, is_forward
 from torchlint.model.values import Container, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.syntax.python_ast import dotted
 
@@ -16,7 +16,7 @@ def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
     """Whether a module made the tensor of what an iteration of the loop over a loader, or a list, yields, or of the
     batch that it cuts out: `x[i : i + 32]`."""
     graph = model.tracking.graph(value)
-    inputs = ancestry([item for made in graph if is_forward(made) for item in made.parents])
+    inputs = ancestry([item for made in graph if is_forward(made) for item in given_to(made)])
     over = resolved(loop.over) if loop.over is not None else None
     listed = _unpacked(over) if isinstance(over, Container) else set()
     if _goes_by_batches(model.tree.node(loop.site)):

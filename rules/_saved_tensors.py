@@ -21,6 +21,7 @@ from torchlint.model.module_values import called_like_module, has_parameters
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
+    Container,
     Module,
     Phi,
     Plain,
@@ -33,6 +34,9 @@ from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES, OPERATORS
 from torchlint.pytorch.naming import INFERENCE, TRAINING
 from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
+
+_SEVERAL = "tensors"
+"""The parameter of an operator that multiplies any number of tensors: `einsum`, `multi_dot`."""
 
 
 class SavedTensorChanged(NamedTuple):
@@ -191,6 +195,9 @@ class SavedTensors:
         known = OPERATORS.get(_form(operator, inputs))
         if known is None:
             return
+        if _SEVERAL in known.saves:
+            yield from self._saved_of_several(inputs[known.parameters.index(_SEVERAL) :])
+            return
         values = dict(zip(known.parameters, inputs, strict=False))
         for name, kept in known.saves.items():
             if name not in values or self.tracking.tracked(values[name]) is not Answer.YES:
@@ -200,6 +207,15 @@ class SavedTensors:
                     yield result, True
                 elif item in values and not (isinstance(saver, Mutate) and item == "self"):
                     yield values[item], False
+
+    def _saved_of_several(self, given: Iterable[Value]) -> Iterator[tuple[Value, bool]]:
+        """Of operands that are multiplied, one by one or in a list, each that the gradient of another one needs."""
+        lists = (item.elements() if isinstance(item, Container) else [item] for item in map(resolved, given))
+        operands = [item for several in lists for item in several]
+        tracked = [self.tracking.tracked(item) is Answer.YES for item in operands]
+        for number, item in enumerate(operands):
+            if any(tracked[:number] + tracked[number + 1 :]):
+                yield item, False
 
     def _saved_by_module(self, module: Value, inputs: tuple[Value, ...], result: Value) -> Iterator[tuple[Value, bool]]:
         module = resolved(module)

@@ -82,9 +82,16 @@ def is_forward(value: Value) -> bool:
         return value.op == "module"
     if not isinstance(value, Unknown) or value.callee is None or not called_like_module(value.callee):
         return False
-    owners = {resolved(item) for item in value.callee.parents}
-    given = (item for item in value.parents if resolved(item) not in owners)
-    return is_module(value.callee) is Answer.YES or not any(is_module(item) is Answer.YES for item in given)
+    return is_module(value.callee) is Answer.YES or not any(is_module(item) is Answer.YES for item in given_to(value))
+
+
+def given_to(forward: Value) -> list[Value]:
+    """What a module is given for an output, without the module itself."""
+    if isinstance(forward, Tensor):
+        return list(forward.parents[1:])
+    callee = forward.callee if isinstance(forward, Unknown) else None
+    owners = {resolved(item) for item in callee.parents} if callee is not None else set()
+    return [item for item in forward.parents if resolved(item) not in owners]
 
 
 def modules_of(graph: Iterable[Value]) -> Iterator[Value]:

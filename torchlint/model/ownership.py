@@ -189,6 +189,10 @@ class Ownership:
         target = resolved(target)
         if optimizer in _with_owners(target) or not set(inputs_of(target)).isdisjoint(inputs_of(optimizer)):
             return Answer.YES
+        options = list(inputs_of(target))
+        if len(options) > 1 and all(isinstance(option, Optimizer) for option in options):
+            answers = {self.clears(option, optimizer) for option in options}
+            return answers.pop() if len(answers) == 1 else Answer.UNKNOWN
         ours, known = self.held_by(optimizer)
         if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
             theirs, theirs_known = self.held_by(target)

@@ -201,15 +201,18 @@ def is_literal(node: ast.AST, value: bool | None) -> bool:
 
 
 def names_read(node: ast.AST) -> set[str]:
-    """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`."""
+    """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`, nor what it binds itself."""
     found: set[str] = set()
+    bound: set[str] = set()
     stack = [node]
     while stack:
         item = stack.pop()
         if isinstance(item, (ast.Name, ast.Attribute)):
             found.add(dotted(item))
+        elif isinstance(item, ast.comprehension):
+            bound.update(name.id for name in walk(item.target) if isinstance(name, ast.Name))
         stack.extend([item.value] if isinstance(item, ast.Attribute) else children(item))
-    return found
+    return {name for name in found if name.partition(".")[0] not in bound}
 
 
 def written_alike(first: ast.AST, second: ast.AST) -> bool:
