@@ -99,7 +99,8 @@ class EvaluationInTrainingMode(Rule):
         for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
             evaluated = [item for item in own if self._evaluates(item) and not self._trains_too(trace, item)]
             trained = [forward for forward in own if evaluated and self.model.module_modes.is_trained(trace, forward)]
-            kept = self.model.training_layers.lost(module) if trained and not _is_sampled(module) else None
+            is_learning = trained and not _is_sampled(module) and self._is_stepped_on(trace, module)
+            kept = self.model.training_layers.lost(module) if is_learning else None
             if kept is not None:
                 yield from self._of_module(trace, module, trained, evaluated, kept)
 
@@ -127,6 +128,14 @@ class EvaluationInTrainingMode(Rule):
                 yield EvaluatedInTraining(forward, self._name(forward), next(iter(switches), None), made, kept)
 
     # -- evaluations ----------------------------------------------------------------------------------
+
+    def _is_stepped_on(self, trace: program.Trace, module: values.Value) -> bool:
+        """Whether an optimizer may hold a module: one that only measures, as a perceptual loss does, stays as it is."""
+        for step in trace.of(events.Step):
+            held, is_known = self.model.ownership.held_by(values.resolved(step.optimizer))
+            if not is_known or self.model.ownership.overlap(held, {module}):
+                return True
+        return False
 
     def _evaluates(self, forward: module_modes.Pass) -> bool:
         """Whether a pass is repeated for an evaluation, by the names of functions or of data."""
