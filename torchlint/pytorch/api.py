@@ -76,6 +76,9 @@ MODE_DEPENDENT = {
 """Layers of `torch.nn` that compute something else in training than in evaluation: what they do in training only."""
 MODE_DEPENDENT_MODELS = ("torchvision.models.",)
 """Where models come from each of which holds such a layer."""
+MODELS_WITH_LOSSES = ("torchvision.models.detection.",)
+"""Those that give losses in training mode, results in evaluation mode: who wants a loss of validation data leaves them
+in training mode."""
 MODULE_EVIDENCE = (
     "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "eval",
     "train", "buffers", "load_state_dict", "register_forward_hook", "forward",

@@ -32,7 +32,7 @@ class TrainingLayers:
                 return None
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
         callee = module.callee if isinstance(module, Unknown) else None
-        is_known = isinstance(callee, External) and callee.name.startswith(api.MODE_DEPENDENT_MODELS)
+        is_known = isinstance(callee, External) and _is_mode_dependent(callee.name)
         return api.STATISTICS if is_known else None
 
     def _lost_by_parts(self, info: ClassInfo, done: set[ClassInfo]) -> str | None:
@@ -66,10 +66,15 @@ class TrainingLayers:
         if api.package(qualified) == "torch":
             lost = api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
             return None if lost == api.DROPOUT and _may_drop_nothing(call, info.definitions) else lost
-        if qualified.startswith(api.MODE_DEPENDENT_MODELS):
+        if _is_mode_dependent(qualified):
             return api.STATISTICS
         other = info.definitions.class_named(name)
         return self._lost_by_class(other, done) if other is not None and other not in done else None
+
+
+def _is_mode_dependent(name: str) -> bool:
+    """Whether what is called so gives models that hold such layers, and mean to be switched."""
+    return name.startswith(api.MODE_DEPENDENT_MODELS) and not name.startswith(api.MODELS_WITH_LOSSES)
 
 
 def _may_drop_nothing(call: ast.Call, inside: Definitions) -> bool:
