@@ -105,10 +105,11 @@ class OptimizerMissesParameters(Rule):
         """The modules that were made after an optimizer, in place of one that it holds, and are used in a loss."""
         called = {module for backward in _before(trace, step) for module in self._called(trace, backward)}
         new = [(module, module, self._target(module), False) for module in called]
-        for (owner, name), value in trace.heap.items():
-            target = self._target(value)
-            if owner in called and target.endswith(f".{name}") and _has(owner, name) and not _wraps(value, owner, name):
-                new.append((values.resolved(value), owner, target, True))
+        for (owner, name), stored in trace.heap.items():
+            for value in values.inputs_of(stored) if owner in called else ():
+                target = self._target(value)
+                if target.endswith(f".{name}") and _has(owner, name) and not _wraps(value, owner, name):
+                    new.append((values.resolved(value), owner, target, True))
         for module, whole, name, is_part in new:
             is_later = isinstance(module, values.Module) and optimizer.order < module.order < step.order
             if not is_later or not name or not module_values.has_parameters(module):
