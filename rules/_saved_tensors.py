@@ -195,7 +195,7 @@ class SavedTensors:
         known = OPERATORS.get(_form(operator, inputs))
         if known is None:
             return
-        if _SEVERAL in known.saves:
+        if known.saves.get(_SEVERAL):
             yield from self._saved_of_several(inputs[known.parameters.index(_SEVERAL) :])
             return
         values = dict(zip(known.parameters, inputs, strict=False))

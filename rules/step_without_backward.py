@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
-from torchlint.model import events, held_parameters, module_values, ownership, program, values
+from torchlint.model import dataflow, events, held_parameters, module_values, ownership, program, values
 from torchlint.pytorch import api, triggers
 
 
@@ -86,8 +86,12 @@ class StepWithoutBackward(Rule):
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""
         may_give_gradients = self.model.ownership.may_give_gradients
+        cleared = self._cleared_in(trace, optimizer)
         for step in trace.of(events.Step):
             if step.manual or values.resolved(step.optimizer) is not optimizer:
+                continue
+            if self._runs_for_nothing(trace, step, cleared.get(step, set()), optimizer):
+                yield EmptyStep(step, None)
                 continue
             giving = trace.of_kinds(*ownership.GIVING)
             if any(may_give_gradients(event, optimizer) for event in _earlier(giving, step)):
@@ -101,6 +105,40 @@ class StepWithoutBackward(Rule):
                     yield EmptyStep(step, None)
             elif isinstance(late, events.Backward) and late.path == step.path and late.loops[-1] is around:
                 yield EmptyStep(step, late)
+
+    def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> dict[events.Step, set[events.Clear | None]]:
+        """What cleared the gradients last on the paths to each step; None: nothing, or something gave some since."""
+        found: dict[events.Step, set[events.Clear | None]] = {}
+        ownership_ = self.model.ownership
+
+        def transfer(event: events.Event, states: frozenset[events.Clear | None]) -> frozenset[events.Clear | None]:
+            if isinstance(event, events.Step):
+                found.setdefault(event, set()).update(states)
+                return states
+            if isinstance(event, events.Clear):
+                is_sure = event.explicit and ownership_.clears(event.target, optimizer) is values.Answer.YES
+                return frozenset({event}) if is_sure else states
+            gives = isinstance(event, events.Backward) or ownership_.may_give_gradients(event, optimizer)
+            return frozenset({None}) if gives else states
+
+        kinds = (events.Step, events.Clear, *ownership.GIVING)
+        dataflow.Flow(transfer).run(dataflow.pruned(trace.items, kinds), frozenset({None}))
+        return found
+
+    def _runs_for_nothing(
+        self, trace: program.Trace, step: events.Step, cleared: set[events.Clear | None], optimizer: values.Value
+    ) -> bool:
+        """Whether gradients are cleared on all paths to a step, and a model runs in between, whose loss is not used."""
+        ours, known = self.model.ownership.held_by(optimizer)
+        passes = [
+            event.order
+            for event in trace.of_kinds(events.Compute, events.Call)
+            if module_values.is_forward(event.value) and self._uses(event.value, ours, known)
+        ]
+        return bool(cleared) and all(
+            clear is not None and clear.loops == step.loops and any(clear.order < at < step.order for at in passes)
+            for clear in cleared
+        )
 
     def _forward_before(
         self, step: events.Step, earlier: Iterator[events.Event], optimizer: values.Value
