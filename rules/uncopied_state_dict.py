@@ -1,0 +1,114 @@
+"""State dictionaries that are kept while the weights in them go on changing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule, edits
+from torchlint.pytorch import triggers
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from ._kept_state_dicts import KeptReference
+
+
+class UncopiedStateDict(Rule):
+    """Weights are kept by `state_dict()` without a copy, while training goes on.
+
+    ## What it does
+    Finds `model.state_dict()` in a training loop if the result is kept in a variable, an attribute or a dictionary
+    without a copy, an optimizer steps afterwards, and what was kept is then loaded, saved or returned. No copies of
+    the weights are `dict(...)`, `OrderedDict(...)`, `copy.copy(...)`, `.copy()` and a comprehension without `.clone()`.
+    Nothing is said if the weights are used before the next step, if they are copied anywhere on the way, if each
+    iteration makes a new model, or if `.cpu()` is called on the model or on its weights: that is a copy on a GPU.
+
+    ## Why is this bad?
+    `state_dict()` returns references to the parameters. Each later step changes what was kept, so "the best weights"
+    are those of the last step: the early stop or the best checkpoint has no effect, and nothing says so.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, criterion, epochs):
+        optimizer = torch.optim.Adam(model.parameters())
+        best_loss = float("inf")
+        for epoch in range(epochs):
+            total = 0.0
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = criterion(model(x), y)
+                loss.backward()
+                optimizer.step()
+                total += loss.item()
+            if total < best_loss:
+                best_loss = total
+                best_weights = model.state_dict()
+        model.load_state_dict(best_weights)
+    ```
+
+    Use instead:
+    ```python
+    import copy
+
+    import torch
+
+    def train(model, loader, criterion, epochs):
+        optimizer = torch.optim.Adam(model.parameters())
+        best_loss = float("inf")
+        for epoch in range(epochs):
+            total = 0.0
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = criterion(model(x), y)
+                loss.backward()
+                optimizer.step()
+                total += loss.item()
+            if total < best_loss:
+                best_loss = total
+                best_weights = copy.deepcopy(model.state_dict())
+        model.load_state_dict(best_weights)
+    ```
+
+    ## Fix safety
+    The fix is unsafe, since other weights are loaded or saved with it. It is offered where the file imports `copy`.
+
+    ## Known limits
+    Weights that are appended to a list are not followed, nor what is saved in the loop in which it is kept, nor a
+    training loop and an early stop that stand in different files.
+
+    ## References
+    - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
+    """
+
+    code = "TL116"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"state_dict",), triggers.STEP)
+
+    def ask(self) -> Iterator[KeptReference]:
+        from ._kept_state_dicts import KeptReferences
+
+        return KeptReferences(self.model).answers()
+
+    def report_KeptReference(self, kept: KeptReference) -> None:
+        self.report(
+            kept.site,
+            f"`{kept.place}` keeps the parameters of `{kept.model}` and no copy: later steps change what was kept",
+            related=[(kept.use, f"the weights of the last step are {kept.verb} here")],
+            help=f"keep `copy.deepcopy({kept.model}.state_dict())`",
+            fix=self._fix(kept.site),
+        )
+
+    def _fix(self, site: python_ast.Site) -> edits.Change | None:
+        call, written = self.model.tree.node(site), self.written(site)
+        if written is None or not isinstance(call, ast.Call):
+            return None
+        for name in ("copy.deepcopy", "deepcopy"):
+            is_imported = self.model.definitions.is_only_imported(name.partition(".")[0])
+            if is_imported and self.model.definitions.qualified(name, call) == "copy.deepcopy":
+                text = f"{name}({self.model.tree.code(site)})"
+                return edits.Change("keep a deep copy", [edits.Replace(written, text)])
+        return None
