@@ -22,7 +22,7 @@ _OWN_WAY = "parameters named_parameters modules named_modules state_dict _apply 
 """Methods by which a class sees to its parameters itself."""
 _BASE = LazyPattern(r"Base|Abstract|Mixin")
 _MADE = rb"(?:[\w.\x80-\xff]*\b_*[A-Z]\w*\s*\(|\((?=[^\n]{0,200}\b(?:torch|nn)\b))"
-_FIRST = rb"self\s*\.\s*\w+\s*(?::[^=\n]+)?=\s*[\[{(]\s*(?:\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?"
+_FIRST = rb"self\s*\.\s*\w+\s*(?::[^=\n]+)?=\s*[\[{(](?:\s|#[^\n]*\n)*(?:\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?"
 _FILLED = LazyPattern(_FIRST + _MADE)
 """A container of what looks like a call of a class becomes an attribute."""
 _BRACKET = LazyPattern(rb"[\[\](){},]")
