@@ -1,0 +1,268 @@
+"""Where state dictionaries are kept by reference, and what is done with them there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from torchlint import Model
+from torchlint.syntax.python_ast import FUNCTIONS, called_name, dotted, names_read, site_of, walk
+
+_SHALLOW = frozenset({"dict", "OrderedDict", "copy", "items"})
+"""Calls that give the same tensors as they are given."""
+DEEP = frozenset({"deepcopy", "clone", "copy_", "pickle", "dumps"})
+_READING = frozenset({"print", "len", "isinstance", "type", "id", "info", "debug"})
+"""Calls that leave what they are handed as it is."""
+_LOOKED_INTO = frozenset({"items", "values", "update", "pop", "popitem", "clear", "setdefault"})
+"""Methods of a dictionary with which its values may be replaced, one by one."""
+_SAME_TENSOR = frozenset({"detach", "data"})
+
+
+class Unclear(Exception):
+    """Something may copy what is kept, or replace it."""
+
+
+@dataclass
+class Store:
+    """A call of `state_dict()`, and the places that keep what it gives."""
+
+    node: ast.Call
+    loop: ast.AST
+    scope: ast.AST
+    places: list[str] = field(default_factory=list)
+    others: set[ast.AST] = field(default_factory=set)
+    """Other calls of `state_dict()` that are kept in the same places."""
+    uses: dict[ast.AST, str] = field(default_factory=dict)
+    aliases: set[ast.AST] = field(default_factory=set)
+    """The values of the statements that store it."""
+    is_one_of_many: bool = False
+    """Whether each iteration stores at an index of its own, and leaves there what the others have stored."""
+
+
+class StateDictPlaces:
+    """Finds the places that keep a state dictionary, by reading the program around the call."""
+
+    def __init__(self, model: Model) -> None:
+        self.tree = model.tree
+        self.definitions = model.definitions
+
+    def store(self, node: ast.Call, loop: ast.AST) -> Store | None:
+        """The places that keep a state dictionary, and their uses; None where it is kept nowhere."""
+        target, value = self._target(node)
+        place = _place(target)
+        if target is None or not place:
+            return None
+        store = Store(node, loop, self._scope(place, node))
+        if "." not in place and store.scope not in (self.tree.module, *self.tree.ancestors(loop)):
+            return None  # a variable of a function that the loop calls
+        if store.scope is self.tree.module and self.definitions.function_around(node) is not None:
+            return None
+        if value is not None:
+            store.aliases.add(value)
+        if isinstance(loop, (ast.For, ast.AsyncFor)) and isinstance(target, ast.Subscript):
+            store.is_one_of_many = not names_read(loop.target).isdisjoint(names_read(target.slice))
+        store.places.append(place)
+        for place in store.places:  # grows with the names that it is given
+            for mention in self._mentions(place, store.scope):
+                self._look_at(mention, place, store)
+        return store
+
+    def _scope(self, place: str, node: ast.AST) -> ast.AST:
+        """What holds all that is done with a place: the class of an attribute, the function of a variable."""
+        kinds: tuple[type[ast.AST], ...] = (ast.ClassDef,) if place.startswith("self.") else (*FUNCTIONS, ast.Lambda)
+        return next((item for item in self.tree.ancestors(node) if isinstance(item, kinds)), self.tree.module)
+
+    def _mentions(self, place: str, scope: ast.AST) -> Iterator[ast.expr]:
+        for item in walk(scope):
+            if isinstance(item, (ast.Global, ast.Nonlocal)) and place in item.names:
+                raise Unclear
+            if isinstance(item, (ast.Name, ast.Attribute)) and dotted(item) == place:
+                yield item
+
+    def _target(self, node: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
+        """What an expression is assigned to, perhaps in a dictionary or a shallow copy; and what is assigned."""
+        while True:
+            parent = self.tree.parent(node)
+            if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+                targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+                return (targets[0], node) if len(targets) == 1 and parent.value is node else (None, None)
+            if isinstance(parent, ast.Tuple):
+                return self._element_target(parent, node), node
+            wrapper = self._wrapper(node)
+            if wrapper is None:
+                return None, None
+            node = wrapper
+
+    def _element_target(self, values: ast.Tuple, node: ast.expr) -> ast.expr | None:
+        """`best` of `accuracy, best = x, model.state_dict()`."""
+        parent = self.tree.parent(values)
+        target = parent.targets[0] if isinstance(parent, ast.Assign) and parent.value is values else None
+        if not isinstance(target, ast.Tuple) or len(target.elts) != len(values.elts):
+            return None
+        return target.elts[values.elts.index(node)]
+
+    def _wrapper(self, node: ast.expr) -> ast.expr | None:
+        """The expression around another that holds the same tensors; None where there is none."""
+        parent = self.tree.parent(node)
+        around = self.tree.parent(parent) if parent is not None else None
+        if isinstance(parent, ast.Attribute) and isinstance(around, ast.Call) and around.func is parent:
+            return around if parent.attr in ("copy", "items") and not around.args else None
+        if isinstance(parent, ast.keyword) and isinstance(around, ast.Call):
+            return around if called_name(around) == "dict" else None
+        if isinstance(parent, ast.Call) and node in parent.args:
+            return parent if called_name(parent) in _SHALLOW else None
+        if isinstance(parent, ast.Dict):
+            return parent if node in parent.values else None
+        if isinstance(parent, ast.IfExp):
+            return parent if node is not parent.test else None
+        if isinstance(parent, ast.comprehension) and isinstance(around, ast.DictComp) and parent.iter is node:
+            return around if _keeps_tensors(around) else None
+        return None
+
+    # -- what is done with it -----------------------------------------------------------------------
+
+    def _look_at(self, mention: ast.expr, place: str, store: Store) -> None:
+        """Note a use or another name; raise where it is copied, or the place gets something else."""
+        node: ast.expr = mention
+        parent = self.tree.parent(node)
+        while isinstance(parent, ast.Subscript) and parent.value is node:
+            if not isinstance(parent.slice, ast.Constant) and not self._is_stored_at(parent, store):
+                raise Unclear
+            node, parent = parent, self.tree.parent(parent)
+        if isinstance(getattr(node, "ctx", None), ast.Del):
+            raise Unclear
+        if isinstance(getattr(node, "ctx", None), ast.Store):
+            self._look_at_store(node, place, store)
+            return
+        if isinstance(parent, ast.Attribute) and parent.attr in _LOOKED_INTO and self.is_in_loop(node, store):
+            raise Unclear
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension, ast.NamedExpr, ast.withitem)):
+            raise Unclear
+        self._follow(node, store)
+
+    def _follow(self, node: ast.expr, store: Store) -> None:
+        """Note what an expression that holds the kept tensors is used for."""
+        while True:
+            parent = self.tree.parent(node)
+            if isinstance(parent, ast.Call) and node in parent.args:
+                name = called_name(parent)
+                if name in DEEP and self.is_in_loop(node, store):
+                    raise Unclear
+                if name == "load_state_dict" and parent.args[0] is node:
+                    store.uses[parent] = "loaded"
+                elif self.definitions.named(parent.func) == "torch.save" and parent.args[0] is node:
+                    store.uses[parent] = "saved"
+                elif name in DEEP:
+                    node = parent
+                    continue
+                elif name not in _SHALLOW | _READING and self.is_in_loop(node, store):
+                    raise Unclear
+            elif isinstance(parent, ast.Return):
+                store.uses[parent] = "returned"
+            elif isinstance(parent, ast.Tuple) and isinstance(around := self.tree.parent(parent), ast.Return):
+                store.uses[around] = "returned"
+            wrapper = self._wrapper(node)
+            if wrapper is None:
+                break
+            node = wrapper
+        target, value = self._target(node)
+        name = _place(target)
+        if name and value is not None and name not in store.places:
+            if self._scope(name, node) is not store.scope:
+                raise Unclear
+            store.aliases.add(value)
+            store.places.append(name)
+        elif value is not None:
+            store.aliases.add(value)
+
+    def _look_at_store(self, target: ast.expr, place: str, store: Store) -> None:
+        value = self.value_for(target)
+        if value is None:
+            raise Unclear
+        if value in store.aliases:
+            return
+        references = [item for item in walk(value) if isinstance(item, ast.Call) and is_state_dict(item)]
+        kept = [item for item in references if self._target(item)[0] is target]
+        if isinstance(target, ast.Subscript) and not kept and not self._copies(value, place):
+            return  # another entry of a dictionary
+        if kept and not any(called_name(item) in DEEP for item in walk(value) if isinstance(item, ast.Call)):
+            store.others.update(kept)
+        elif not self._is_before(target, store):
+            raise Unclear
+
+    def _copies(self, value: ast.expr, place: str) -> bool:
+        calls = {called_name(item) for item in walk(value) if isinstance(item, ast.Call)}
+        return not calls.isdisjoint(DEEP) or place in names_read(value)
+
+    def value_for(self, target: ast.expr) -> ast.expr | None:
+        """What a statement assigns to a target; None where that is not written there."""
+        parent = self.tree.parent(target)
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+            return parent.value
+        around = self.tree.parent(parent) if parent is not None else None
+        if isinstance(parent, ast.Tuple) and isinstance(around, ast.Assign) and isinstance(around.value, ast.Tuple):
+            if len(parent.elts) == len(around.value.elts):
+                return around.value.elts[parent.elts.index(target)]
+        return None
+
+    def _is_before(self, target: ast.expr, store: Store) -> bool:
+        """Whether a place gets something before the loop begins: not in it, and not after it."""
+        function, around = (self.definitions.function_around(item) for item in (target, store.loop))
+        if function is around:
+            return site_of(target).line < site_of(store.loop).line
+        return function is not None and function.name == "__init__"
+
+    def _is_stored_at(self, subscript: ast.Subscript, store: Store) -> bool:
+        """Whether the state dictionary is stored at an index, as of a fold."""
+        return isinstance(subscript.ctx, ast.Store) and self.value_for(subscript) in store.aliases
+
+    def is_in_loop(self, node: ast.AST, store: Store) -> bool:
+        """Whether a node is run in the loop, as far as its name or place says."""
+        if store.loop in self.tree.ancestors(node):
+            return True
+        function = self.definitions.function_around(node)
+        if function is self.definitions.function_around(store.loop):
+            return False
+        return function is None or function.node in self.run_in(store.loop, store.node)
+
+    def run_in(self, loop: ast.AST, node: ast.AST) -> list[ast.AST]:
+        """A loop, the function around a node in it, and the functions of the file that these call, by their names."""
+        around = self.definitions.function_around(node)
+        is_within = around is self.definitions.function_around(loop)
+        found = [loop] if around is None or is_within else [loop, around.node]
+        for region in found:  # grows with what is called there
+            names = {called_name(item) for item in walk(region) if isinstance(item, ast.Call)}
+            called = [function for name in sorted(names) for function in self._functions.get(name, ())]
+            found += [function for function in dict.fromkeys(called) if function not in found]
+        return found
+
+    @cached_property
+    def _functions(self) -> dict[str, list[ast.AST]]:
+        found: dict[str, list[ast.AST]] = {}
+        for info in self.definitions.functions.values():
+            found.setdefault(info.name, []).append(info.node)
+        return found
+
+
+def is_state_dict(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "state_dict" and not call.args
+
+
+def _place(target: ast.expr | None) -> str:
+    """The variable or attribute that a target is, or is an entry of."""
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    return dotted(target)
+
+
+def _keeps_tensors(comprehension: ast.DictComp) -> bool:
+    """`{k: v for k, v in ...}`, `{k: v.detach() for k, v in ...}`."""
+    names = names_read(comprehension.generators[0].target)
+    value: ast.expr = comprehension.value
+    while isinstance(value, (ast.Call, ast.Attribute)):
+        if isinstance(value, ast.Attribute) and value.attr not in _SAME_TENSOR:
+            return False
+        value = value.func if isinstance(value, ast.Call) else value.value
+    return isinstance(value, ast.Name) and value.id in names
