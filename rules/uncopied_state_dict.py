@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule, edits, prefilter
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
@@ -85,8 +85,11 @@ class UncopiedStateDict(Rule):
 
     code = "TL116"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"state_dict",), triggers.STEP)
+
+    @classmethod
+    def is_worth_a_parse(cls, data: bytes) -> bool:
+        return prefilter.goes_backward(data) or prefilter.optimizes(data)
 
     def ask(self) -> Iterator[KeptReference]:
         from ._kept_state_dicts import KeptReferences
