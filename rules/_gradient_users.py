@@ -26,6 +26,24 @@ def speaks_of_gradients(node: ast.AST) -> bool:
     return any(naming.DIFFERENTIATING.search(name) for name in _names(node))
 
 
+def stands_without_gradients(node: ast.AST, tree: python_ast.PythonTree) -> bool:
+    """Whether a node stands in a block, or in a function with a decorator, that may switch gradients off, by names."""
+    for item in tree.ancestors(node):
+        contexts: list[ast.expr] = []
+        if isinstance(item, (ast.With, ast.AsyncWith)):
+            contexts = [part.context_expr for part in item.items]
+        elif isinstance(item, python_ast.FUNCTIONS):
+            contexts = item.decorator_list
+        if any(naming.SWITCHES_GRADIENTS.search(_last_name(context)) for context in contexts):
+            return True
+    return False
+
+
+def _last_name(context: ast.expr) -> str:
+    called = context.func if isinstance(context, ast.Call) else context
+    return python_ast.dotted(called).rpartition(".")[2]
+
+
 def decides_what_requires_grad(model: Model) -> bool:
     """Whether a file says of parameters or inputs that they require gradients, or do not, or has models that take
     gradients themselves, or imports networks that freeze themselves."""

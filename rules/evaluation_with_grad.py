@@ -13,7 +13,7 @@ from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
-from ._gradient_users import decides_what_requires_grad, speaks_of_gradients
+from ._gradient_users import decides_what_requires_grad, speaks_of_gradients, stands_without_gradients
 
 _SWITCHING = (b"no_grad", b"inference_mode", b"set_grad_enabled")
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
@@ -212,18 +212,9 @@ class EvaluationWithGrad(Rule):
         inherited = (item.definitions.tree for item in bases if isinstance(item, definitions.ClassInfo))
         elsewhere = {tree for tree in (*others, *inherited) if tree is not self.model.tree}
         calls = [call for tree in (*own, *elsewhere) for call in tree.of_type(ast.Call)]
-        return any(self._is_without_gradients(call) for call in calls if python_ast.called_name(call) == name)
-
-    def _is_without_gradients(self, node: ast.AST) -> bool:
-        for item in self.model.tree.ancestors(node):
-            contexts: list[ast.expr] = []
-            if isinstance(item, (ast.With, ast.AsyncWith)):
-                contexts = [part.context_expr for part in item.items]
-            elif isinstance(item, python_ast.FUNCTIONS):
-                contexts = item.decorator_list
-            if any(naming.SWITCHES_GRADIENTS.search(_last_name(context)) for context in contexts):
-                return True
-        return False
+        return any(
+            stands_without_gradients(call, self.model.tree) for call in calls if python_ast.called_name(call) == name
+        )
 
     def _measures(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
         """Whether something is measured: by the name of a function, or since each pass is given the same."""
@@ -325,11 +316,6 @@ def _is_training(event: events.Event) -> bool:
     if isinstance(event, events.ModeSwitch):
         return event.training is not False
     return isinstance(event, (events.Backward, events.Grad, events.GradRead, events.Step, events.Clear, events.Yield))
-
-
-def _last_name(context: ast.expr) -> str:
-    called = context.func if isinstance(context, ast.Call) else context
-    return python_ast.dotted(called).rpartition(".")[2]
 
 
 def _unwrapped(node: ast.expr) -> ast.expr:

@@ -12,6 +12,8 @@ from torchlint.model import events, values
 from torchlint.model.queries import changed_api, version_guards
 from torchlint.pytorch import changes, losses
 
+from ._gradient_users import stands_without_gradients
+
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
@@ -99,7 +101,7 @@ class RemovedApi(Rule):
     def ask(self) -> Iterator[changed_api.Use | ElementOfNumber | MaskOfBytes]:
         known = [change for change in changes.REMOVALS if change.since <= self.model.torch.highest]
         for use in changed_api.ChangedApi(self.model.definitions, known).uses():
-            if not (use.change.keyword == "volatile" and _is_false(use.keyword)):
+            if not (use.change.keyword == "volatile" and self._is_in_vain(use.keyword)):
                 yield use
         names = {change.name for change in known}
         code = self.model.tree.source.code
@@ -107,6 +109,13 @@ class RemovedApi(Rule):
             yield from self._elements_of_numbers()
         if "Tensor.masked_fill" in names and _may_mask(code):
             yield from self._masks_of_bytes()
+
+    def _is_in_vain(self, volatile: ast.keyword | None) -> bool:
+        """Whether `volatile` is False, or gradients are switched off around it."""
+        if volatile is None:
+            return False
+        is_false = isinstance(volatile.value, ast.Constant) and volatile.value.value is False
+        return is_false or stands_without_gradients(volatile, self.model.tree)
 
     def _elements_of_numbers(self) -> Iterator[ElementOfNumber]:
         from ._single_numbers import SingleNumbers
@@ -224,10 +233,6 @@ _EFFECT = {
     changes.Status.RAISES: "raises an error",
     changes.Status.IGNORED: "does nothing",
 }
-
-
-def _is_false(keyword: ast.keyword | None) -> bool:
-    return keyword is not None and isinstance(keyword.value, ast.Constant) and keyword.value.value is False
 
 
 def _masked(event: events.Event) -> tuple[str, values.Value | None]:
