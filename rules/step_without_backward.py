@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -86,11 +87,11 @@ class StepWithoutBackward(Rule):
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""
         may_give_gradients = self.model.ownership.may_give_gradients
-        cleared = self._cleared_in(trace, optimizer)
+        cleared, runs = self._cleared_in(trace, optimizer), self._runs(trace, optimizer)
         for step in trace.of(events.Step):
             if step.manual or values.resolved(step.optimizer) is not optimizer:
                 continue
-            if self._runs_for_nothing(trace, step, cleared.get(step, set()), optimizer):
+            if _runs_for_nothing(step, cleared.get(step, set()), runs):
                 yield EmptyStep(step, None)
                 continue
             giving = trace.of_kinds(*ownership.GIVING)
@@ -125,20 +126,15 @@ class StepWithoutBackward(Rule):
         dataflow.Flow(transfer).run(dataflow.pruned(trace.items, kinds), frozenset({None}))
         return found
 
-    def _runs_for_nothing(
-        self, trace: program.Trace, step: events.Step, cleared: set[events.Clear | None], optimizer: values.Value
-    ) -> bool:
-        """Whether gradients are cleared on all paths to a step, and a model runs in between, whose loss is not used."""
+    def _runs(self, trace: program.Trace, optimizer: values.Value) -> list[int]:
+        """When the modules run that an optimizer may hold, in order."""
         ours, known = self.model.ownership.held_by(optimizer)
-        passes = [
+        passes = trace.of_kinds(events.Compute, events.Call)
+        return [
             event.order
-            for event in trace.of_kinds(events.Compute, events.Call)
+            for event in passes
             if module_values.is_forward(event.value) and self._uses(event.value, ours, known)
         ]
-        return bool(cleared) and all(
-            clear is not None and clear.loops == step.loops and any(clear.order < at < step.order for at in passes)
-            for clear in cleared
-        )
 
     def _forward_before(
         self, step: events.Step, earlier: Iterator[events.Event], optimizer: values.Value
@@ -174,6 +170,16 @@ class StepWithoutBackward(Rule):
             related=[(empty.backward.site, "the gradients are computed here")],
             help="step after the `backward`",
         )
+
+
+def _runs_for_nothing(step: events.Step, cleared: set[events.Clear | None], runs: list[int]) -> bool:
+    """Whether gradients are cleared on all paths to a step, and a model runs in between, whose loss is not used."""
+    return bool(cleared) and all(
+        clear is not None
+        and clear.loops == step.loops
+        and bisect_right(runs, clear.order) < bisect_right(runs, step.order)
+        for clear in cleared
+    )
 
 
 def _loop_with_pass(step: events.Step, trace: program.Trace) -> events.Loop | None:
