@@ -110,16 +110,16 @@ class StepWithoutBackward(Rule):
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> dict[events.Step, set[events.Clear | None]]:
         """What cleared the gradients last on the paths to each step; None: nothing, or something gave some since."""
         found: dict[events.Step, set[events.Clear | None]] = {}
-        ownership_ = self.model.ownership
+        owned = self.model.ownership
 
         def transfer(event: events.Event, states: frozenset[events.Clear | None]) -> frozenset[events.Clear | None]:
             if isinstance(event, events.Step):
                 found.setdefault(event, set()).update(states)
                 return states
-            if isinstance(event, events.Clear):
-                is_sure = event.explicit and ownership_.clears(event.target, optimizer) is values.Answer.YES
-                return frozenset({event}) if is_sure else states
-            gives = isinstance(event, events.Backward) or ownership_.may_give_gradients(event, optimizer)
+            if isinstance(event, events.Clear) and event.explicit:
+                if owned.clears(event.target, optimizer) is values.Answer.YES:
+                    return frozenset({event})
+            gives = isinstance(event, events.Backward) or owned.may_give_gradients(event, optimizer)
             return frozenset({None}) if gives else states
 
         kinds = (events.Step, events.Clear, *ownership.GIVING)
