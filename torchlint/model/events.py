@@ -184,7 +184,7 @@ class Mutate(Event):
 
 @dataclass(eq=False, repr=False)
 class Read(Event):
-    """A name that holds a value is read again."""
+    """A name that holds a value which is changed somewhere is read again; other values are read without an event."""
 
     value: Value
     name: str
@@ -219,7 +219,7 @@ class ModeSwitch(Event):
 
 @dataclass(eq=False, repr=False)
 class Returned(Event):
-    """A value leaves the function under analysis."""
+    """A value leaves the function that a trace begins with; what is returned to a caller that is seen is none."""
 
     value: Value
 
