@@ -6,7 +6,7 @@ import ast
 
 from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
 from torchlint.model.program import Program
-from torchlint.model.values import External, Module, Unknown, Value, resolved
+from torchlint.model.values import External, Module, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api
 from torchlint.syntax.python_ast import called_name, dotted, walk
 
@@ -18,8 +18,9 @@ class TrainingLayers:
         self._program = program
 
     def lost(self, module: Value) -> str | None:
-        """What a layer of a module surely does in training only; None where nothing is known of one."""
-        return self._lost(module, set())
+        """What a layer of a module, or of each that it may be, surely does in training only; None: nothing is known."""
+        found = [self._lost(option, set()) for option in inputs_of(module)]
+        return found[0] if all(found) else None
 
     def _lost(self, module: Value, done: set[ClassInfo]) -> str | None:
         if isinstance(module, Module):
