@@ -81,14 +81,14 @@ def test_the_nearest_project_is_linted(tmp_path: Path, verify: Callable[..., Any
     assert paths == [("elsewhere.py", "not-reached"), (str(Path("src", "script.py")), "confirmed")]
 
 
-@pytest.mark.parametrize(("select", "preview", "found"), [((), True, 1), (("TL105",), False, 1), ((), False, 0)])
+@pytest.mark.parametrize(("select", "preview", "found"), [((), True, 1), (("TL505",), False, 1), ((), False, 0)])
 def test_previews_are_verified_where_they_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, select: tuple[str, ...], preview: bool, found: int
 ) -> None:
-    shutil.copy(ROOT / "fixtures" / "nonscalar_backward" / "bad.py", tmp_path / "train.py")
+    shutil.copy(ROOT / "fixtures" / "loss_without_activation" / "bad.py", tmp_path / "train.py")
     monkeypatch.chdir(tmp_path)
     subjects = _linted(tmp_path, select, preview, False)
-    assert any(subject.finding.name == "nonscalar-backward" for subject in subjects) == bool(found)
+    assert any(subject.finding.name == "loss-without-activation" for subject in subjects) == bool(found)
 
 
 def test_findings_of_a_file_keep_their_order_and_need_no_libcst(tmp_path: Path, training: str) -> None:
