@@ -13,8 +13,9 @@ from torchlint.pytorch import api, naming, triggers
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
 
+from ._leaf_losses import RESCALING, leaf_of
+
 _CUTS = frozenset({"detach", "data", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE
-_RESCALING = frozenset("scale to cuda cpu float double half clone mean sum add sub mul div neg squeeze view".split())
 
 
 class LeafLoss(NamedTuple):
@@ -88,7 +89,7 @@ class BrokenGraph(Rule):
     def ask(self) -> Iterator[LeafLoss | CutLoss]:
         for trace in self.model.program.traces:
             for backward in trace.of(events.Backward) if not self.model.program.tests(trace) else ():
-                leaf = _leaf_of(backward.loss)
+                leaf = leaf_of(backward.loss)
                 found = self._leaf_loss(trace, backward, leaf) if leaf else self._cut_loss(trace, backward)
                 if found is not None:
                     yield found
@@ -173,7 +174,7 @@ class BrokenGraph(Rule):
                 isinstance(module, values.Module) and module.info is None and not module_values.has_parameters(module)
             )
             return value.parents[1:] if is_known else None
-        return value.parents if value.op in OPERATORS or value.op in _RESCALING else None
+        return value.parents if value.op in OPERATORS or value.op in RESCALING else None
 
     def _is_cut(self, value: values.Value) -> bool:
         """Whether a value is a number, or a tensor without a graph, that was taken out of another one."""
@@ -233,17 +234,6 @@ class BrokenGraph(Rule):
         node = self.model.tree.node(backward.site)
         name = dotted(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
         return f"`{name}`" if name else "the loss"
-
-
-def _leaf_of(loss: values.Value) -> values.Tensor | None:
-    """The leaf that a loss is, perhaps scaled or moved."""
-    loss = values.resolved(loss)
-    while isinstance(loss, values.Tensor) and not loss.leaf and loss.op in _RESCALING:
-        others = [values.resolved(item) for item in loss.parents[1:]]
-        if not loss.parents or not all(isinstance(item, values.Plain) for item in others):
-            return None
-        loss = values.resolved(loss.parents[0])
-    return loss if isinstance(loss, values.Tensor) and loss.leaf and loss.op == "leaf" else None
 
 
 def _is_literal(value: values.Value) -> bool:

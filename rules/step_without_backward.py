@@ -10,6 +10,8 @@ from torchlint import Category, Rule, prefilter
 from torchlint.model import dataflow, events, held_parameters, module_values, ownership, program, values
 from torchlint.pytorch import api, triggers
 
+from ._leaf_losses import leaf_of
+
 
 class EmptyStep(NamedTuple):
     """`step` comes before any `backward`; one follows it in the same iteration, or (None) there is none."""
@@ -100,12 +102,17 @@ class StepWithoutBackward(Rule):
             around = _loop_with_pass(step, trace)
             later = (event for event in giving if event.order > step.order and around in event.loops)
             late = next((event for event in later if may_give_gradients(event, optimizer)), None)
-            if late is None:
+            if late is None and not self._is_cut_before(trace, step):
                 passes = _earlier(trace.of_kinds(events.Compute, events.Call), step)
                 if self._forward_before(step, passes, optimizer) is not None:
                     yield EmptyStep(step, None)
             elif isinstance(late, events.Backward) and late.path == step.path and late.loops[-1] is around:
                 yield EmptyStep(step, late)
+
+    def _is_cut_before(self, trace: program.Trace, step: events.Step) -> bool:
+        """Whether a backward of the iteration has a loss without a graph: that is the defect, then, not the step."""
+        passes = (item for item in trace.of(events.Backward) if item.order < step.order and item.loops == step.loops)
+        return any(leaf_of(item.loss) is not None for item in passes if not events.exclusive(item.path, step.path))
 
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> dict[events.Step, set[events.Clear | None]]:
         """What cleared the gradients last on the paths to each step; None: nothing, or something gave some since."""
