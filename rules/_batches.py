@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 
 from torchlint import Model
 from torchlint.model.events import Loop
+from torchlint.model.lineage import ancestry, made_of
 from torchlint.model.module_values import given_to, is_forward, is_module_like
 from torchlint.model.values import Container, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.syntax.python_ast import dotted
@@ -16,7 +16,7 @@ def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
     """Whether a module made the tensor of what an iteration of the loop over a loader, or a list, yields, or of the
     batch that it cuts out: `x[i : i + 32]`."""
     graph = model.tracking.graph(value)
-    inputs = _made_of(item for made in graph if is_forward(made) for item in given_to(made))
+    inputs = ancestry((item for made in graph if is_forward(made) for item in given_to(made)), _without_makers)
     over = resolved(loop.over) if loop.over is not None else None
     listed = _unpacked(over) if isinstance(over, Container) else set()
     if _goes_by_batches(model.tree.node(loop.site)):
@@ -26,19 +26,11 @@ def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
     )
 
 
-def _made_of(given: Iterable[Value]) -> set[Value]:
-    """Values and all that they were made from, but for the modules that made them."""
-    found: set[Value] = set()
-    stack = list(given)
-    while stack:
-        value = stack.pop()
-        if value not in found:
-            found.add(value)
-            makes = value.callee.parents if isinstance(value, Unknown) and value.callee is not None else ()
-            makers = {resolved(item) for item in makes if is_module_like(item)}
-            inner = value.elements() if isinstance(value, Container) else value.parents
-            stack.extend(item for item in inner if resolved(item) not in makers)
-    return found
+def _without_makers(value: Value) -> list[Value]:
+    """What a value was made from, but for the module that made it."""
+    makes = value.callee.parents if isinstance(value, Unknown) and value.callee is not None else ()
+    makers = {resolved(item) for item in makes if is_module_like(item)}
+    return [item for item in made_of(value) if resolved(item) not in makers]
 
 
 def _goes_by_batches(node: ast.AST) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import dataflow, events
+from torchlint.model.lineage import ancestry, made_of, with_owners
 from torchlint.model.module_values import is_module_like
 from torchlint.model.program import Trace
 from torchlint.model.values import (
@@ -17,7 +18,6 @@ from torchlint.model.values import (
     Optimizer,
     Parameters,
     Phi,
-    Unknown,
     Utility,
     Value,
     inputs_of,
@@ -97,7 +97,7 @@ class KeptReferences:
 
     def _training_loop(self, trace: Trace, call: events.Call, owner: Value) -> events.Loop | None:
         """The innermost loop around a call in which an optimizer steps on a model that is older than its iterations."""
-        made_in = {loop for item in inputs_of(_whole(owner)) for loop in item.loops}
+        made_in = {loop for item in inputs_of(with_owners(owner)[-1]) for loop in item.loops}
         for depth in range(len(call.loops), 0, -1):
             loop = call.loops[depth - 1]
             if not loop.implicit and loop not in made_in:
@@ -111,10 +111,10 @@ class KeptReferences:
         owners = set(inputs_of(owner))
         if any(isinstance(item, (Optimizer, Utility)) or item in self.model.ownership.stepped for item in owners):
             return False
-        if self.model.ownership.overlap(held, owners) or not owners.isdisjoint(_given(step.optimizer)):
+        if self.model.ownership.overlap(held, owners) or not owners.isdisjoint(ancestry([step.optimizer], _handed)):
             return True
         is_made_here = complete or held or isinstance(resolved(step.optimizer), Optimizer)
-        is_aside = any(_ASIDE.search(item.label.lower()) for item in (owner, _whole(owner)))
+        is_aside = any(_ASIDE.search(item.label.lower()) for item in (owner, with_owners(owner)[-1]))
         return not is_made_here and is_module_like(owner) and not is_aside
 
     def _is_another_each_time(self, call: ast.AST | None, loop: ast.AST) -> bool:
@@ -187,28 +187,9 @@ class KeptReferences:
         return function is not around or site_of(use).line > site_of(store.loop).line
 
 
-def _given(optimizer: Value) -> set[Value]:
-    """What the parameters that an optimizer was made with are of, whatever that is."""
-    found: set[Value] = set()
-    stack = [optimizer]
-    while stack:
-        item = stack.pop()
-        if item not in found:
-            found.add(item)
-            if isinstance(item, (Optimizer, Parameters, Phi)):
-                stack.extend(item.parents)
-            elif isinstance(item, Container):
-                stack.extend(item.elements())
-    return found
-
-
-def _whole(value: Value) -> Value:
-    """What a value is an attribute of: `self` of `self.model.encoder`."""
-    seen: set[Value] = set()
-    while isinstance(value, Unknown) and value.origin == "attribute" and value.parents and value not in seen:
-        seen.add(value)
-        value = resolved(value.parents[0])
-    return value
+def _handed(value: Value) -> Iterable[Value]:
+    """What the parameters that an optimizer was made with come from, whatever that is."""
+    return made_of(value) if isinstance(value, (Optimizer, Parameters, Phi, Container)) else ()
 
 
 def _is_named(method: ast.expr, names: set[str]) -> bool:

@@ -132,11 +132,13 @@ class DiscardedResult(Rule):
 
     def _is_computed(self, value: values.Value) -> bool:
         """Whether a value is a result of arithmetic, or of what is called a network, or taken from one."""
-        value = values.resolved(value)
+        value, seen = values.resolved(value), set[values.Value]()
+        while isinstance(value, values.Tensor) and value.parents and value not in seen:
+            if value.op == "module" or isinstance(self._node(value), ast.BinOp):
+                return True
+            seen.add(value)
+            value = values.resolved(value.parents[0])
         node = self._node(value)
-        if isinstance(value, values.Tensor):
-            is_made = value.op == "module" or isinstance(node, ast.BinOp)
-            return is_made or (bool(value.parents) and self._is_computed(value.parents[0]))
         return isinstance(value, values.Unknown) and node is not None and _comes_from_a_network(node)
 
     def _is_tensor(self, value: values.Value, seen: frozenset[values.Value] = frozenset()) -> bool:

@@ -89,11 +89,13 @@ class StepWithoutBackward(Rule):
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""
         may_give_gradients = self.model.ownership.may_give_gradients
-        cleared, runs = self._cleared_in(trace, optimizer), self._runs(trace, optimizer)
+        arrivals = self._cleared_in(trace, optimizer).items()
+        cleared = {step: paths for step, paths in arrivals if None not in paths}
+        runs = self._runs(trace, optimizer) if cleared else []
         for step in trace.of(events.Step):
             if step.manual or values.resolved(step.optimizer) is not optimizer:
                 continue
-            if _runs_for_nothing(step, cleared.get(step, set()), runs):
+            if step in cleared and _runs_for_nothing(step, cleared[step], runs):
                 yield EmptyStep(step, None)
                 continue
             giving = trace.of_kinds(*ownership.GIVING)
@@ -181,7 +183,7 @@ class StepWithoutBackward(Rule):
 
 def _runs_for_nothing(step: events.Step, cleared: set[events.Clear | None], runs: list[int]) -> bool:
     """Whether gradients are cleared on all paths to a step, and a model runs in between, whose loss is not used."""
-    return bool(cleared) and all(
+    return all(
         clear is not None
         and clear.loops == step.loops
         and bisect_right(runs, clear.order) < bisect_right(runs, step.order)

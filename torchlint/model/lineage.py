@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from torchlint.model.events import Path
 from torchlint.model.values import Container, Phi, Tensor, Unknown, Value, resolved
@@ -31,15 +31,30 @@ def graph_inputs(value: Tensor) -> tuple[Value, ...]:
     return value.parents[:1] if value.op == "to" or value.op.endswith("_as") else value.parents
 
 
-def ancestry(values: list[Value]) -> set[Value]:
-    """Values and all that they were made from, detached or not."""
+def made_of(value: Value) -> Iterable[Value]:
+    """What a value was made from at once: its operands, or what is in it."""
+    return value.elements() if isinstance(value, Container) else value.parents
+
+
+def ancestry(values: Iterable[Value], through: Callable[[Value], Iterable[Value]] = made_of) -> set[Value]:
+    """Values and all that they were made from, detached or not; `through` says of each what it comes from."""
     found: set[Value] = set()
     stack = list(values)
     while stack:
         value = stack.pop()
         if value not in found:
             found.add(value)
-            stack.extend(value.elements() if isinstance(value, Container) else value.parents)
+            stack.extend(through(value))
+    return found
+
+
+def with_owners(value: Value) -> list[Value]:
+    """A value, what it is an attribute of, and what that is: an optimizer may hold the one that does the work."""
+    found: list[Value] = []
+    while value not in found:  # `node = node.next` is an attribute of itself
+        found.append(value)
+        if isinstance(value, Unknown) and value.origin == "attribute" and value.parents:
+            value = resolved(value.parents[0])
     return found
 
 

@@ -23,7 +23,7 @@ from torchlint.model.events import (
     Yield,
 )
 from torchlint.model.held_parameters import parameters_of, sources_of
-from torchlint.model.lineage import ancestry
+from torchlint.model.lineage import ancestry, with_owners
 from torchlint.model.module_values import called_like_module, has_parameters, is_forward, is_module, is_module_like
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
@@ -187,7 +187,7 @@ class Ownership:
         if target is None:
             return Answer.UNKNOWN
         target = resolved(target)
-        if optimizer in _with_owners(target) or not set(inputs_of(target)).isdisjoint(inputs_of(optimizer)):
+        if optimizer in with_owners(target) or not set(inputs_of(target)).isdisjoint(inputs_of(optimizer)):
             return Answer.YES
         options = list(inputs_of(target))
         if len(options) > 1 and all(isinstance(option, Optimizer) for option in options):
@@ -257,7 +257,7 @@ class Ownership:
                 for part in item.elements()
                 if not isinstance(part, (Container, Phi))
             )
-        if optimizer in _with_owners(item):
+        if optimizer in with_owners(item):
             return not naming.is_harmless_to_optimizer(event.name)
         if isinstance(item, Parameters):
             clears = naming.is_clearing(event.name)
@@ -299,16 +299,6 @@ class Ownership:
         """Whether a module is in both sets, or holds or is held by one in the other."""
         is_part = partial(self._parts.is_part, derived=True)
         return any(is_part(a, b) or is_part(b, a) for a in first for b in second)
-
-
-def _with_owners(value: Value) -> list[Value]:
-    """A value, what it is an attribute of, and what that is: an optimizer may hold the one that does the work."""
-    found: list[Value] = []
-    while value not in found:  # `node = node.next` is an attribute of itself
-        found.append(value)
-        if isinstance(value, Unknown) and value.origin == "attribute" and value.parents:
-            value = resolved(value.parents[0])
-    return found
 
 
 def _modules_in(handed: Iterable[Value]) -> list[Value]:

@@ -266,17 +266,18 @@ class Tracking:
     def _tracked_inside(self, returned: Value, whole: Value) -> Answer:
         """Whether what a `forward` returns carries a graph, where it is given what it is in this call."""
         answer = self.tracked(returned)
-        given = whole.given if isinstance(whole, Tensor) else {}
+        if answer is not Answer.UNKNOWN or not isinstance(whole, Tensor):
+            return answer
         stack, seen = [resolved(returned)], set[Value]()
-        while stack and answer is Answer.UNKNOWN:
+        while stack:
             value = stack.pop()
-            if isinstance(value, Unknown) and value.origin == "parameter" and value.label in given:
-                answer = self.tracked(given[value.label])
-                answer = Answer.YES if answer is Answer.YES else Answer.UNKNOWN
+            if isinstance(value, Unknown) and value.origin == "parameter" and value.label in whole.given:
+                if self.tracked(whole.given[value.label]) is Answer.YES:
+                    return Answer.YES
             elif isinstance(value, Tensor) and value not in seen and self.tracked(value) is not Answer.NO:
                 stack += map(resolved, graph_inputs(value))
             seen.add(value)
-        return answer
+        return Answer.UNKNOWN
 
     def _module_tracks(self, value: Tensor) -> Answer:
         """The output of a module: of its parameters, or of its input where it has none."""

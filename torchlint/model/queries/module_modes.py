@@ -31,6 +31,7 @@ class ModuleModes:
     def __init__(self, tracking: Tracking, parts: Parts) -> None:
         self.tracking = tracking
         self.parts = parts
+        self._covered: dict[tuple[ModeSwitch, Value], bool] = {}
         self._arrivals: dict[Trace, dict[frozenset[ModeSwitch], dict[Event, Modes]]] = {}
 
     def passes(self, trace: Trace) -> Iterator[tuple[Pass, Value]]:
@@ -95,7 +96,11 @@ class ModuleModes:
 
     def covers(self, switch: ModeSwitch, module: Value) -> bool:
         """Whether a switch is one of a module, of what it is a part of, or of one of several of which it is one."""
-        return self.parts.part_of_any([resolved(switch.module), *meanings(switch.module)])(module)
+        key = switch, module
+        if key not in self._covered:
+            switched = [resolved(switch.module), *meanings(switch.module)]
+            self._covered[key] = self.parts.part_of_any(switched)(module)
+        return self._covered[key]
 
 
 def module_of(event: Pass) -> Value | None:

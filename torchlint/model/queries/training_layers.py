@@ -20,7 +20,7 @@ class TrainingLayers:
     def lost(self, module: Value) -> str | None:
         """What a layer of a module, or of each that it may be, surely does in training only; None: nothing is known."""
         found = [self._lost(option, set()) for option in inputs_of(module)]
-        return found[0] if all(found) else None
+        return found[0] if found and all(found) else None
 
     def _lost(self, module: Value, done: set[ClassInfo]) -> str | None:
         if isinstance(module, Module):
