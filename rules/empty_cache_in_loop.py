@@ -41,8 +41,8 @@ class EmptyCacheInLoop(Rule):
     yields.
     Nothing is said where an iteration is a job of its own: an epoch, a fold, an episode with its update, a request,
     a file, a text that is generated, a model that takes its turn, a probe of how large a batch may be. Nor is it of a
-    function that measures memory, or of a test (`test_...` in a file of tests), which may want the same memory each
-    time.
+    function that measures memory, of a test (`test_...` in a file of tests), which may want the same memory each
+    time, or right after a `del`, with which the author gives memory back on purpose.
 
     ## Why is this bad?
     It hands cached blocks back to the driver, which waits for the GPU, and the next iteration has to allocate
@@ -100,7 +100,7 @@ class EmptyCacheInLoop(Rule):
             if self.model.program.tests(trace):
                 continue
             for event in trace.of(events.EmptyCache):
-                if self._is_optional(event):
+                if self._is_optional(event) or self._is_after_del(event):
                     continue
                 loops = events.repeating(event.loops)
                 emptied = self._in_loop(trace, event, loops[-1]) if loops else self._per_batch(trace, event)
@@ -115,6 +115,12 @@ class EmptyCacheInLoop(Rule):
             if isinstance(node, ast.If) and arm == 0 and not self._off(node).isdisjoint(_required(node.test)):
                 return True
         return False
+
+    def _is_after_del(self, event: events.EmptyCache) -> bool:
+        """Whether tensors are deleted right before, garbage collected or not: who writes that wants their memory."""
+        before = self.model.tree.before(self.model.tree.node(event.site))
+        rest = (node for node in reversed(before) if not _collects_garbage(node))
+        return isinstance(next(rest, None), ast.Delete)
 
     def _off(self, node: ast.AST) -> set[str]:
         """The parameters around a node that are False by default."""
@@ -199,6 +205,14 @@ class EmptyCacheInLoop(Rule):
         if self.nodes is None or call is None or not self.nodes.tree.stands_alone(call):
             return None
         return edits.Change("delete the call", [edits.Delete(call)], Safety.SAFE if safe else Safety.UNSAFE)
+
+
+def _collects_garbage(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and python_ast.dotted(node.value.func) == "gc.collect"
+    )
 
 
 def _required(test: ast.expr) -> set[str]:
