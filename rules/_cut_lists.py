@@ -7,12 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from torchlint.model.definitions import Definitions
-from torchlint.syntax.python_ast import dotted, walk
+from torchlint.syntax.python_ast import FUNCTIONS, children, dotted
 
 
 @dataclass
 class _Changes:
-    """By last names how often something is bound to them, and of which a part is deleted or set."""
+    """By last names how often something is bound to them, and of which a part is deleted or set.
+
+    What binds an attribute outside of `__init__` may do so again.
+    """
 
     bound: Counter[str] = field(default_factory=Counter)
     cut: set[str] = field(default_factory=set)
@@ -44,10 +47,15 @@ def makes_list(statement: ast.AST, name: str) -> bool:
 
 def _changes(root: ast.AST) -> _Changes:
     found = _Changes()
-    for node in walk(root):
+    stack = [(root, True)]
+    while stack:
+        node, is_once = stack.pop()
         for target in node.targets if isinstance(node, (ast.Assign, ast.Delete)) else ():
             for item in target.elts if isinstance(target, ast.Tuple) else (target,):
-                found.bound[dotted(item).rpartition(".")[2]] += 1
+                is_again = isinstance(item, ast.Attribute) and not is_once
+                found.bound[dotted(item).rpartition(".")[2]] += 1 + is_again
                 if isinstance(item, ast.Subscript):
                     found.cut.add(dotted(item.value).rpartition(".")[2])
+        inner = node.name == "__init__" if isinstance(node, FUNCTIONS) else is_once
+        stack.extend((child, inner) for child in children(node))
     return found

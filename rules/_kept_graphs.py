@@ -298,7 +298,16 @@ class KeptGraphs:
         if loop is None or loop not in used.loops or keep.how != "append":
             return False
         is_list = isinstance(container, Container) and container.kind == "list"
-        return is_list and not self._cut_lists.is_cut(keep.name, self.program.tree.node(keep.site))
+        node = self.program.tree.node(keep.site)
+        return is_list and not any(
+            self._cut_lists.is_cut(name, node) for name in (keep.name, *self._holders(container))
+        )
+
+    def _holders(self, container: Value) -> Iterator[str]:
+        """The attributes under which objects are kept that hold a container: `rollout` of `self.rollout.log_probs`."""
+        for owner in self.model.parts.holders(container):
+            for heap in (self.program.observations.stored, *(trace.heap for trace in self.program.traces)):
+                yield from (f"self.{name}" for (_, name), value in heap.items() if owner in inputs_of(value))
 
     def _continues(self, keep: Keep, outputs: Value) -> bool:
         """Whether the sum itself, at any iteration, is in the graph of a pass."""

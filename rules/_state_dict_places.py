@@ -127,6 +127,8 @@ class StateDictPlaces:
         """Note a use or another name; raise where it is copied, or the place gets something else."""
         node: ast.expr = mention
         parent = self.tree.parent(node)
+        if self._is_bound_anew(mention, place, store):
+            return
         while isinstance(parent, ast.Subscript) and parent.value is node:
             if not isinstance(parent.slice, ast.Constant) and not self._is_stored_at(parent, store):
                 raise Unclear
@@ -141,6 +143,17 @@ class StateDictPlaces:
         if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension, ast.NamedExpr, ast.withitem)):
             raise Unclear
         self._follow(node, store)
+
+    def _is_bound_anew(self, mention: ast.expr, place: str, store: Store) -> bool:
+        """Whether a name is read behind the loop, and gets something else between."""
+        statement = self.tree.statement(mention)
+        if self.is_in_loop(mention, store) or isinstance(getattr(mention, "ctx", None), ast.Store):
+            return False
+        around = [statement, *(item for item in self.tree.ancestors(statement) if isinstance(item, ast.stmt))]
+        before = (item for inner in around for item in self.tree.before(inner) if not isinstance(inner, FUNCTIONS))
+        assigned = (item for item in before if isinstance(item, ast.Assign) and item.lineno > store.node.lineno)
+        behind = (item for item in assigned if not self.is_in_loop(item, store))
+        return any(dotted(target) == place for item in behind for target in item.targets)
 
     def _follow(self, node: ast.expr, store: Store) -> None:
         """Note what an expression that holds the kept tensors is used for."""

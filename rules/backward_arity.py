@@ -136,7 +136,9 @@ class BackwardArity(Rule):
         values = [_elements(node.value, function) for node in returns]
         if inputs is None or any(value is None for value in values):
             return
-        required = max(len(inputs) - len(function.forward.node.args.defaults), self._most_given(function.info.name))
+        least, most = len(inputs) - len(function.forward.node.args.defaults), self._most_given(function.info.name)
+        is_answered = any(len(value or []) >= most for value in values)  # each return may answer another call
+        required = least if is_answered else max(least, most)
         for node, value in zip(returns, values, strict=True):
             given = value or []
             extra, own = given[len(inputs) :], given[: len(inputs)]
@@ -177,7 +179,7 @@ class BackwardArity(Rule):
             return None
         applied = any(node.attr == "apply" for node in tree.of_type(ast.Attribute))
         calls = (call for call in tree.of_type(ast.Call) if isinstance(call.func, ast.Name) and call.func.id == name)
-        made = next(calls, None)
+        made = next((call for call in calls if not isinstance(tree.parent(call), ast.Attribute)), None)
         if applied or made is None:
             return None
         return OldStyle(python_ast.site_of(method.node), name, method.name, python_ast.site_of(made))

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
-from torchlint.model.queries import clipping
+from torchlint.model.queries import clipping, conditions
 from torchlint.pytorch import naming, triggers
 
 UNSCALED, UNSURE = "unscaled", "unsure"
@@ -126,6 +126,9 @@ class ClipBeforeUnscale(Rule):
             states = arrivals[optimizer][clip]
             scaled = [state for state in states if isinstance(state, events.Backward)]
             if not scaled or not states.isdisjoint((UNSCALED, UNSURE)):
+                return
+            program = self.model.program
+            if any(conditions.contradict(program, clip.path, item.path) for item in (*scaled, step)):
                 return
             first = min(scaled, key=lambda backward: backward.order)
             found.append(ScaledClip(clip, first, step, self._is_simple(trace, clip, step)))

@@ -20,7 +20,9 @@ _MODE = LazyPattern(
     r"train|eval|infer|test|determin|mc(_|$)|monte|(^|[._])gen(_|$|erat)|(?<!down)(?<!up)sampl", re.IGNORECASE
 )
 """Names of conditions and rates that know the mode."""
-_ON_PURPOSE = LazyPattern(r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet)")
+_ON_PURPOSE = LazyPattern(
+    r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet|(^|_)train(ing)?_|(^|_)loss(es)?(_|$))"
+)
 """Names of classes and methods that drop in evaluation, too (as the prenet of Tacotron), or only in training."""
 _CALL = rb"(?<!self\.)\bdropout[123]?d?[\s)]*\("
 _WRITTEN_CALL = LazyPattern(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
@@ -135,8 +137,8 @@ class DropoutIgnoresMode(Rule):
         names = python_ast.names_read(rate)
         if any(_MODE.search(name) for name in names):
             return True
-        owner = method.owner
-        if owner is not None and ({"train", "eval"} & owner.methods.keys() or self._is_off(rate, owner)):
+        owner, last = method.owner, {name.rpartition(".")[2] for name in names}
+        if owner is not None and ({"train", "eval", *last} & owner.methods.keys() or self._is_off(rate, owner)):
             return True
         return any(isinstance(node, ast.Name) and node.id in self._bound_in(method) for node in ast.walk(rate))
 
@@ -235,18 +237,35 @@ class DropoutIgnoresMode(Rule):
             if (
                 isinstance(item, (ast.If, ast.IfExp, ast.While))
                 and inner is not item.test
-                and _is_about_mode(item.test)
+                and self._is_about_mode(item.test, method)
             ):
                 return True
-            if isinstance(item, ast.BoolOp) and any(_is_about_mode(value) for value in item.values):
+            if isinstance(item, ast.BoolOp) and any(self._is_about_mode(value, method) for value in item.values):
                 return True
             if item is method.node:
                 break
             inner = item
         if method not in self._leaving:
-            ifs = (item for item in ast.walk(method.node) if isinstance(item, ast.If) and _leaves(item))
-            self._leaving[method] = min((item.lineno for item in ifs), default=0)
+            nodes = (item for item in ast.walk(method.node) if isinstance(item, (ast.If, ast.Assert)) and _leaves(item))
+            tests = (item for item in nodes if self._is_about_mode(item.test, method))
+            self._leaving[method] = min((item.lineno for item in tests), default=0)
         return 0 < self._leaving[method] < python_ast.site_of(node).line
+
+    def _is_about_mode(self, test: ast.expr, method: definitions.FunctionInfo) -> bool:
+        """Whether a condition reads the mode, at once or by a name that the method gives it."""
+        return any(_MODE.search(name) for name in python_ast.names_read(test) | self._read_by(test, method))
+
+    def _read_by(self, test: ast.expr, method: definitions.FunctionInfo) -> set[str]:
+        """What the values of the method's own names read that a condition reads."""
+        stores = [
+            node
+            for name in ast.walk(test)
+            if isinstance(name, ast.Name)
+            for node in self._variables_of(method).get(name.id, ())
+            if isinstance(node.ctx, ast.Store)
+        ]
+        assigned = [node for store in stores if isinstance(node := self.model.tree.parent(store), ast.Assign)]
+        return {name for node in assigned for name in python_ast.names_read(node.value)}
 
     @cached_property
     def _leaving(self) -> dict[definitions.FunctionInfo, int]:
@@ -286,20 +305,16 @@ class DropoutIgnoresMode(Rule):
         )
 
 
-def _leaves(item: ast.If) -> bool:
-    """Whether it is a condition on the mode with an arm that leaves the function."""
-    return _is_about_mode(item.test) and any(
-        isinstance(last, (ast.Return, ast.Raise)) for last in (item.body[-1], *item.orelse[-1:])
-    )
+def _leaves(item: ast.If | ast.Assert) -> bool:
+    """Whether a condition leaves the function, in one arm or where it does not hold."""
+    if isinstance(item, ast.Assert):
+        return True
+    return any(isinstance(last, (ast.Return, ast.Raise)) for last in (item.body[-1], *item.orelse[-1:]))
 
 
 def _has_stars(call: ast.Call) -> bool:
     """Whether some arguments of a call stand behind `*` or `**`."""
     return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
-
-
-def _is_about_mode(test: ast.expr) -> bool:
-    return any(_MODE.search(name) for name in python_ast.names_read(test))
 
 
 def _as_call(node: ast.AST) -> ast.Call:

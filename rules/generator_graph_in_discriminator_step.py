@@ -120,7 +120,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         self, trace: program.Trace, backward: events.Backward, optimizers: list[values.Value]
     ) -> Iterator[UnusedPass]:
         """The calls of one network in a loss that lead on into another one."""
-        step = self._stepped_after(trace, backward)
+        step = self._stepped_after(trace, backward) if not backward.given_inputs else None
         graph = self.model.tracking.pass_through(backward.loss, carried=False) if step is not None else set()
         for scored in sorted(graph, key=lambda item: item.order):
             judge = _module_called(scored)

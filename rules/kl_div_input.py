@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits
-from torchlint.model import values
+from torchlint.model import module_values, values
 from torchlint.model.queries import losses
 from torchlint.syntax import python_ast
 
@@ -86,6 +86,8 @@ class KlDivInput(Rule):
     def _takes_logarithms(self, loss: values.Tensor) -> bool:
         """Whether the call, or the one that makes the module, may say that the target is one of logarithms."""
         module = values.resolved(loss.parents[0]) if loss.op == "module" else None
+        if module is not None and not module_values.is_as_made(module):
+            return True
         calls = [self.model.tree.node(value.site) for value in (loss, module) if value is not None and value.site]
         for call in calls:
             keywords = call.keywords if isinstance(call, ast.Call) else []

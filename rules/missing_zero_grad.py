@@ -81,10 +81,13 @@ class MissingZeroGrad(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[StaleGradients | StalePart]:
+        from . import _handed_clearings as handed_clearings
         from ._clearing_words import ClearingWords
         from ._stale_gradients import GradientsBetweenSteps
         from ._stale_parts import StaleParts
 
+        if handed_clearings.any_in(self.model):
+            return
         gradients = GradientsBetweenSteps(self.model)
         self._words = ClearingWords(self.model, gradients)
         found = list(gradients.stale())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _MOVES = frozenset({"to", "cuda", "double", "half", "bfloat16", "xpu", "npu"})
-_STAYS = LazyPattern(r"cpu|float32|torch\.float$")
+_STAYS = LazyPattern(r"cpu|float32|torch\.float$|get_default_dtype")
 """Where a new tensor is already, or what it is."""
 _HANDING_ON = LazyPattern(r"_like$|^(?:as_tensor|asarray|load|from_dlpack)$")
 """What makes a tensor where another one is, or was."""
@@ -107,6 +107,10 @@ class ParameterLostByMove(Rule):
         if any(_STAYS.search(ast.unparse(item)) for item in python_ast.arguments(move)):
             return True
         inside = [node for item in python_ast.arguments(made) for node in ast.walk(item) if isinstance(node, ast.Call)]
+        types = [item.value for call in (made, *inside) for item in call.keywords if item.arg == "dtype"]
+        given = python_ast.arguments(move)
+        if len(given) == 1 and any(python_ast.written_alike(given[0], own) for own in types):
+            return True
         return any(item.arg in ("device", None) for call in (made, *inside) for item in call.keywords) or any(
             python_ast.called_name(call) in _MOVES for call in inside
         )

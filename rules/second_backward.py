@@ -105,7 +105,8 @@ class SecondBackward(Rule):
         tree = self.model.tree
         node = tree.node(backward.site)
         given = isinstance(node, ast.Call) and bool(node.args) and dotted(node.func) != "torch.autograd.backward"
-        return (given and backward.framework is None) or any(isinstance(item, ast.Try) for item in tree.ancestors(node))
+        given = (given or backward.given_inputs) and backward.framework is None
+        return given or any(isinstance(item, ast.Try) for item in tree.ancestors(node))
 
     def _freed(
         self, trace: program.Trace, second: events.Backward, earlier: list[events.Backward]
@@ -114,7 +115,9 @@ class SecondBackward(Rule):
         for first in earlier:
             always = first.path == second.path[: len(first.path)] and not events.apart(first, second)
             if always and first.loops == second.loops and _frees(first):
-                shared = self._savers(first.loss) & self._savers(second.loss)
+                shared = {
+                    item for item in self._savers(first.loss) & self._savers(second.loss) if _is_one(item, second)
+                }
                 is_same = values.resolved(first.loss) is values.resolved(second.loss)
                 if not shared and is_same and second.framework is None:
                     shared = self.model.sure_graphs.computed(trace, second)
@@ -130,7 +133,7 @@ class SecondBackward(Rule):
         drawn_from = lineage.ancestry([loop.over]) if loop.over is not None else set()
         if not drawn_from.isdisjoint(self.model.sure_graphs.of(backward.loss)):
             return None  # each iteration goes backward from another one
-        older = [item for item in self._savers(backward.loss) if loop not in item.loops]
+        older = [item for item in self._savers(backward.loss) if loop not in item.loops and _is_one(item, backward)]
         return RepeatedBackward(backward, loop, max(older, key=lambda item: item.order)) if older else None
 
     def _is_statement(self, loop: events.Loop) -> bool:
@@ -185,6 +188,11 @@ class SecondBackward(Rule):
             return None
         code = f"({names[0]} + {names[1]}).backward()"
         return edits.Change("go backward once", [edits.Delete(written[0]), edits.Replace(written[1], code)])
+
+
+def _is_one(made: values.Value, backward: events.Backward) -> bool:
+    """Whether something is made once for a backward pass, not once for each of a list: `[net(x) for x in batches]`."""
+    return made.loops == backward.loops[: len(made.loops)]
 
 
 def _frees(backward: events.Backward) -> bool:

@@ -130,8 +130,10 @@ class UnregisteredModule(Rule):
 
     def _registers(self, info: definitions.ClassInfo) -> bool:
         """Whether a class registers something by hand."""
-        calls = (node for node in ast.walk(info.node) if isinstance(node, ast.Call))
-        names = {python_ast.called_name(call) for call in calls}
+        nodes = list(ast.walk(info.node))
+        if any(isinstance(node, ast.Attribute) and node.attr in ("_modules", "_parameters") for node in nodes):
+            return True
+        names = {python_ast.called_name(node) for node in nodes if isinstance(node, ast.Call)}
         return bool(names & {"add_module", "register_module", "register_parameter", "setattr", "__setattr__", "update"})
 
     def _containers(self, info: definitions.ClassInfo) -> Iterator[PlainContainer]:

@@ -56,6 +56,8 @@ class Backward(Event):
     """The accelerator, engine or module of Lightning that is told to make it."""
     given_gradient: bool = False
     """Whether it is told how the values of the loss count."""
+    given_inputs: bool = False
+    """Whether it is told for which tensors gradients are wanted: it goes no further than these."""
 
     @property
     def outputs(self) -> Value:

@@ -11,6 +11,7 @@ from torchlint.model.values import (
     Container,
     External,
     Function,
+    Instance,
     Module,
     Optimizer,
     Phi,
@@ -24,6 +25,11 @@ from torchlint.model.values import (
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
 
+_CHANGING = (
+    "__setattr__", "__setitem__", "append", "extend", "insert", "add_module", "pop", "register_module",
+    "register_forward_hook", "register_forward_pre_hook",
+)  # fmt: skip
+
 
 def is_module(value: Value) -> Answer:
     """Whether a value is an `nn.Module`: by class, by use as one, or by what it was made from."""
@@ -33,7 +39,14 @@ def is_module(value: Value) -> Answer:
     if isinstance(value, Phi):
         answers = {is_module(item) for item in value.parents if item is not value and not isinstance(item, Phi)}
         return Answer.YES if answers == {Answer.YES} else Answer.UNKNOWN
+    if isinstance(value, Instance) and any(
+        value.has_use(name) and value.info.method(name) is None for name in api.MODULE_EVIDENCE
+    ):
+        return Answer.YES  # of a base that is not known
     if isinstance(value, Unknown):
+        made_by = value.callee
+        if isinstance(made_by, External) and api.package(made_by.name) in api.PLAIN_PACKAGES:
+            return Answer.NO
         if value.has_use(*api.MODULE_EVIDENCE):
             return Answer.YES
         if value.label and naming.MODULE.search(value.label):
@@ -67,6 +80,12 @@ def has_parameters(module: Value) -> bool:
             return any(has_parameters(item) for item in module.parents) or not module.parents
         return name not in MODULES_WITHOUT_PARAMETERS
     return not (isinstance(module, Module) and module.info is not None and is_parameterless(module.info))
+
+
+def is_as_made(module: Value) -> bool:
+    """Whether a module does what it was made to do, as far as one can tell: nothing is put into it later, no attribute
+    is set, and no hook gives another result."""
+    return not module.has_use(*_CHANGING)
 
 
 def called_like_module(callee: Value) -> bool:

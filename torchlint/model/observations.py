@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.events import Loop
+from torchlint.model.events import Clear, Loop, ModeSwitch
 from torchlint.model.values import Function, Module, Tensor, Unknown, Utility, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
@@ -54,6 +54,8 @@ class Observations:
     """The module that opens a `Sequential` and overwrites its argument, by its result."""
     suspended: dict[Value, tuple[GradMode, Site]] = field(default_factory=dict)
     """Generators that yield inside a block which switches gradients: the mode that their consumer is in, and where."""
+    yielding: dict[Site, list[Clear | ModeSwitch]] = field(default_factory=dict)
+    """What generators clear, and which modes they switch, by the site of the call that makes them."""
     checkpoints: list[Unknown] = field(default_factory=list)
     """Results of calls that checkpoint activations."""
     direct_forwards: list[tuple[Site, Value]] = field(default_factory=list)

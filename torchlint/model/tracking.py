@@ -289,9 +289,17 @@ class Tracking:
             return Answer.NO
         if _is_of_unknown_class(module) and self._adds_no_graph(module, value.parents[1:]):
             return Answer.NO
-        if self._frozen.may_be(resolved(module)):
+        if self._frozen.may_be(resolved(module)) or (returned is not None and self._is_by_frozen(returned)):
             return self._through_frozen(value.parents[1:])
         return Answer.YES if isinstance(module, (Module, Unknown)) else Answer.UNKNOWN
+
+    def _is_by_frozen(self, returned: Value) -> bool:
+        """Whether what a `forward` returns has a graph only where what it is given has one: parts that may be frozen
+        compute it."""
+        if self.tracked(returned) is not Answer.UNKNOWN:
+            return False
+        made = [item for item in self.graph(returned) if isinstance(item, Tensor) and item.op == "module"]
+        return bool(made) and all(map(self._is_of_frozen, made))
 
     def _through_frozen(self, given: Iterable[Value]) -> Answer:
         """The output of a module that may be frozen has a graph for certain if what it is given has one."""

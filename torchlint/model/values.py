@@ -344,6 +344,10 @@ class Module(Value):
         self.info = info
         self.inplace = inplace
 
+    def made_again(self, node: Origin) -> Module:
+        """Another module that is made in the same way."""
+        return Module(node, self.name, self.parents, self.info, self.inplace)
+
 
 class Optimizer(Value):
     """A `torch.optim.Optimizer`, perhaps of a class of this module (`info`); `parents` hold its parameters."""
@@ -354,6 +358,10 @@ class Optimizer(Value):
         super().__init__(node, parents)
         self.name = name
         self.info = info
+
+    def made_again(self, node: Origin) -> Optimizer:
+        """Another optimizer that is made in the same way."""
+        return Optimizer(node, self.name, self.parents, self.info)
 
 
 class Parameters(Value):

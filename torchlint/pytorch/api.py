@@ -164,7 +164,8 @@ LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
 DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet".split())
 # Packages whose functions return no tensor.
 PLAIN_PACKAGES = frozenset(
-    "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc".split()
+    "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc "
+    "onnxruntime tensorflow keras jax xgboost lightgbm".split()
 )
 PASSING_BUILTINS = frozenset(["list", "tuple", "iter", "reversed", "sorted", "next"])
 PROGRESS = frozenset(

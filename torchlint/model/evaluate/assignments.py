@@ -11,7 +11,20 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.lineage import ancestry
-from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, inputs_of, meanings, resolved
+from torchlint.model.values import (
+    Container,
+    Function,
+    Module,
+    Optimizer,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    meanings,
+    resolved,
+)
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import called_name, dotted, names_read, site_of, written_alike
@@ -80,7 +93,7 @@ class Assignments(Part):
         owner, name = resolved(self.expressions.value(target.value)), target.attr
         self.observations.attribute_owners[site_of(target)] = owner
         if name == "grad":
-            self.state.emit(Clear(site_of(target), None, explicit=False, of=owner))
+            self.clear_gradient(target, owner)
         elif name == "data":
             return
         elif name == "requires_grad":
@@ -91,6 +104,13 @@ class Assignments(Part):
         else:
             self.state.name_value(value, name)
             self.state.heap[owner, name] = value
+            is_inner = isinstance(resolved(value), (Module, Function))
+            if isinstance(owner, Module) and dotted(target.value) != "self" and (owner.info is None or is_inner):
+                owner.used_as("__setattr__")
+
+    def clear_gradient(self, node: ast.AST, owner: Value) -> None:
+        """The gradient of one tensor is set, or deleted."""
+        self.state.emit(Clear(site_of(node), None, explicit=False, of=owner))
 
     def _rebind_leaf(self, target: ast.expr, owner: Value) -> None:
         leaf = self.state.stamp(Tensor(target, "leaf", (owner,), base=owner, leaf=True))
@@ -118,10 +138,14 @@ class Assignments(Part):
             return self.tensors.compute(
                 element.op, element.parents, target
             )  # one of several alike, each with its own storage
+        if _is_unnamed_comprehension(value) and isinstance(element, (Module, Optimizer)):
+            return self.state.stamp(element.made_again(target))  # each with its own parameters
         return element
 
     def _assign_element(self, target: ast.Subscript, value: Value) -> None:
         owner = resolved(self.expressions.value(target.value))
+        if isinstance(owner, Module):
+            owner.used_as("__setitem__")
         index = self.elements.index(target)
         key = key_of(index)
         if isinstance(owner, Container):
@@ -266,6 +290,12 @@ class Assignments(Part):
         gradient = owner.part("grad")
         if gradient is not None and gradient in ancestry([value]):
             self.state.emit(Step(site_of(node), owner, name, manual=True))
+
+
+def _is_unnamed_comprehension(value: Value) -> bool:
+    """Whether a value is what `a, b = (make(x) for x in given)` takes apart, and nothing else is made of it."""
+    is_comprehension = value.site is not None and value.site.kind in ("GeneratorExp", "ListComp")
+    return isinstance(value, Container) and is_comprehension and not value.label
 
 
 def _are_tensors(owner: Value) -> bool:

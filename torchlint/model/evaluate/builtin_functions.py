@@ -82,6 +82,12 @@ class BuiltinFunctions(Part):
     def _call_list(self, arguments: Arguments, node: ast.Call) -> Value | None:
         return self.state.stamp(Container(node, "list")) if not arguments.all() else None
 
+    def _call_setattr(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        owner, name = (resolved(item) for item in (*arguments.positional, Plain(node), Plain(node))[:2])
+        if isinstance(name, Plain) and name.constant == "grad":
+            self.assignments.clear_gradient(node, owner)
+        return None
+
     def _call_super(self, arguments: Arguments, node: ast.Call) -> Value | None:
         return self.state.stamp(Unknown(node, "super", (), "super"))
 

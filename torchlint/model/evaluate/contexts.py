@@ -6,15 +6,28 @@ import ast
 from collections.abc import Callable
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.arguments import Arguments, MethodHandler
 from torchlint.model.evaluate.part import Part
-from torchlint.model.values import Function, Instance, Plain, Unknown, Value, resolved
+from torchlint.model.values import Context, Function, Instance, Plain, Unknown, Value, resolved
 from torchlint.model.wrappers import wrapped_mode, yields_of
 from torchlint.syntax.python_ast import walk
 
 
 class Contexts(Part):
     """Enters and leaves context managers."""
+
+    def handlers(self) -> dict[str, MethodHandler]:
+        return {"enter_context": self._enter_one_more, "__enter__": self._enter_by_hand}
+
+    def _enter_one_more(self, stack: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        """`stack.enter_context(torch.no_grad())`: the block goes on in this mode."""
+        context = resolved(arguments.positional[0]) if arguments.positional else stack
+        return self._enter_by_hand(context, arguments, node)
+
+    def _enter_by_hand(self, context: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        if isinstance(context, Context) and self.state.entered_from:
+            self.state.mode = context.mode
+        return None
 
     def manage(self, item: ast.withitem, block: Callable[[], None]) -> bool:
         """Run a block inside of a generator that is made for it; whether the item names one that can be followed."""

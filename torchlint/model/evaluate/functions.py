@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from torchlint.model.definitions import ClassInfo, FunctionInfo, all_parameters, defaults_of
 from torchlint.model.evaluate.arguments import Arguments, Flags
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Backward, Clear, Inlined, Item, Step, events_in, without_yields
+from torchlint.model.events import Backward, Clear, Inlined, Item, ModeSwitch, Step, events_in, without_yields
 from torchlint.model.state import MAX_ELSEWHERE, Snapshot
 from torchlint.model.values import (
     Container,
@@ -86,6 +86,8 @@ class Functions(Part):
             self.observations.suspended[result] = frame.yields[0]
         if info.definitions is not caller.definitions and self._is_vague(result, start):
             result = state.stamp(Unknown(node, "call", arguments.all(), "", External(node, info.name), state.mode))
+        if info.is_generator and (done := [item for item in events_in(items) if isinstance(item, (Clear, ModeSwitch))]):
+            self.observations.yielding[site_of(node)] = done
         if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):
             items = without_yields(items)  # whoever takes what it makes does so here
         if items:

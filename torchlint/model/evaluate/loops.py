@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from torchlint.model.evaluate.leaving import leaves_only_by_its_end, may_repeat
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Loop
+from torchlint.model.events import Loop, MayClear, ModeSwitch
 from torchlint.model.state import LoopScope
 from torchlint.model.values import Container, Instance, Parameters, Phi, Unknown, Value, resolved
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import is_literal, site_of
+from torchlint.syntax.python_ast import is_literal, site_of, walk
 
 MAX_OBJECTS = 8
 """Objects in a list for each of which the body of a loop is interpreted."""
@@ -30,11 +30,23 @@ class Loops(Part):
             return
 
         def begin() -> None:
+            self._resume(node.iter)
             self.assignments.assign_target(node.target, self.elements.iterate(iterable, node))
 
         with self.state.block():
             self.state.mode, _ = self.observations.suspended.get(iterable, (self.state.mode, None))
             self._loop(node, begin, iterable, certain=holds_parameters(iterable))
+
+    def _resume(self, iterable: ast.expr) -> None:
+        """What a generator of the program may do before it yields once more."""
+        yielding = self.observations.yielding
+        calls = (node for node in walk(iterable) if isinstance(node, ast.Call)) if yielding else ()
+        for call in calls:
+            for event in yielding.get(site_of(call), ()):
+                if isinstance(event, ModeSwitch):
+                    self.state.emit(MayClear(event.site, "train", (event.module,)))
+                elif (handed := event.of or event.target) is not None:
+                    self.state.emit(MayClear(event.site, "zero_grad", (handed,)))
 
     def _run_each(self, node: ast.For | ast.AsyncFor, objects: Sequence[Value]) -> None:
         """Run the body for each of a few objects in turn: callbacks, hooks."""

@@ -37,6 +37,7 @@ class Methods(Part):
             **self.training.handlers(),
             **self.frameworks.handlers(),
             **self.containers.handlers(),
+            **self.contexts.handlers(),
             **dict.fromkeys(api.PLAIN_METHODS, self._plain_result),
         }
         """What to do at a call of a method of this name; None as its answer: nothing special."""

@@ -71,8 +71,8 @@ class Modules(Part):
         info = callee.info if isinstance(callee, Module) else None
         mode = self.state.mode
         if info is not None:
-            forward = info.method("forward")
-            mode = (self.functions.decorated_mode(forward) if forward is not None else None) or mode
+            methods = [method for name in ("__call__", "forward") if (method := info.method(name)) is not None]
+            mode = next(filter(None, map(self.functions.decorated_mode, methods)), mode)
         given = arguments.all() if info is not None else arguments.all_from("input")
         result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))
         if info is not None and (known := self._forward(info, arguments)) is not None:

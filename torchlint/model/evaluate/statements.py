@@ -173,6 +173,8 @@ class Statements(Part):
             for item in target.elts if isinstance(target, ast.Tuple) else [target]:
                 if isinstance(item, ast.Subscript):
                     self._del_elements(item)
+                elif isinstance(item, ast.Attribute) and item.attr == "grad":
+                    self.assignments.clear_gradient(item, resolved(self.expressions.value(item.value)))
                 else:
                     self.state.frame.locals.pop(dotted(item), None)
 

@@ -87,8 +87,18 @@ class Training(Part):
         by_framework = called_attribute(node) == "manual_backward" or (
             bound is of_engine and self.frameworks.is_engine(receiver)
         )
-        self.emit_backward(bound.get("loss") or receiver, bound, node, receiver if by_framework else None)
+        loss = bound.get("loss") or self._as_carried(receiver, node)
+        self.emit_backward(loss, bound, node, receiver if by_framework else None)
         return Plain(node, None)
+
+    def _as_carried(self, receiver: Value, node: ast.Call) -> Value:
+        """What a method is called of, as the loop around carries it on: the end of an iteration may give another."""
+        owner, found = node.func.value if isinstance(node.func, ast.Attribute) else None, None
+        if isinstance(owner, ast.Name):
+            found = self.names.lookup(owner.id)
+        elif isinstance(owner, ast.Attribute):
+            found = self.state.heap.get((resolved(self.expressions.value(owner.value)), owner.attr))
+        return found if isinstance(found, Phi) and resolved(found) is receiver else receiver
 
     def _is_result_kept(self, node: ast.Call) -> bool:
         """Whether a call's result gets a name: that of PyTorch's `backward` is None."""
@@ -109,7 +119,8 @@ class Training(Part):
     def emit_backward(self, loss: Value, bound: Bound[Value], node: ast.AST, framework: Value | None = None) -> None:
         """A backward pass through `loss`, that a framework is told to make perhaps."""
         retain, create = flag(bound, "retain_graph"), flag(bound, "create_graph")
-        self.state.emit(Backward(site_of(node), loss, retain, create, framework, bound.get("gradient") is not None))
+        gradient, inputs = (bound.get(name) is not None for name in ("gradient", "inputs"))
+        self.state.emit(Backward(site_of(node), loss, retain, create, framework, gradient, inputs))
         self.observations.backwards.append(loss)
 
     def _step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:

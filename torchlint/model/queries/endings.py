@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.events import Branch, Compute
+from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
 from torchlint.model.queries import losses
 from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
@@ -145,7 +146,7 @@ class _Search:
 
     def _of_module(self, module: Value, call: Tensor | None, seen: frozenset[Value]) -> Site | None:
         """Where a module ends so; `call` is its result, where it is the module called."""
-        if not isinstance(module, Module):
+        if not isinstance(module, Module) or not is_as_made(module):
             return None
         if module.info is not None:
             returned = call.body if call is not None else self._program.returned_by(module.info)
@@ -161,6 +162,8 @@ class _Search:
         """Where one of several outputs of a module is made."""
         whole = output.parents[0]
         key, body = whole.key_of(output), whole.body if isinstance(whole, Tensor) else None
+        if isinstance(whole, Tensor) and not is_as_made(resolved(whole.parents[0])):
+            return None
         returned = list(inputs_of(body)) if body is not None else []
         if not isinstance(key, int) or not all(_has_element(item, key) for item in returned):
             return None

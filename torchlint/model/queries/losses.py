@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.model.module_values import is_as_made
 from torchlint.model.values import Module, Tensor, Value, resolved
 from torchlint.pytorch import losses
 from torchlint.syntax.python_ast import PythonTree
@@ -32,6 +33,8 @@ def is_mean(value: Value, tree: PythonTree) -> bool:
     if function not in losses.AVERAGED or not isinstance(value, Tensor):
         return False
     module = resolved(value.parents[0]) if value.op == "module" else None
+    if module is not None and not is_as_made(module):
+        return False
     site = module.site if module is not None else value.site
     call = tree.node(site)
     if not isinstance(call, ast.Call) or any(isinstance(item, ast.Starred) for item in call.args):

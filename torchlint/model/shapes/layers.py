@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from torchlint.model.module_values import is_as_made
 from torchlint.model.shapes import rearranging
 from torchlint.model.shapes.arithmetic import text
 from torchlint.model.shapes.case import Operation, Stop
@@ -69,8 +70,7 @@ def _stand_in(call: Operation, layer: Module) -> Tensor:
 def written_layers(call: Operation, module: Module) -> list[Value] | None:
     """The modules of a `Sequential`, if they are all written in its call and nothing changes them."""
     made = call.case.observations.calls.get(module)
-    is_changed = module.has_use("append", "extend", "insert", "add_module", "pop", "register_module")
-    if made is None or made[1].starred or made[1].keywords or is_changed or module.site is None:
+    if made is None or made[1].starred or made[1].keywords or not is_as_made(module) or module.site is None:
         return None
     node = call.case.program.tree.node(module.site)
     if len(getattr(node, "args", ())) != len(made[1].positional):

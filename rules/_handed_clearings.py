@@ -1,0 +1,74 @@
+"""Clearings that something else is handed, and may call at any time: `stack.callback(optimizer.zero_grad)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint import Model
+from torchlint.model.definitions import FunctionInfo
+from torchlint.syntax.python_ast import PythonTree, called_name, is_literal, walk
+
+_METHODS = frozenset({"zero_grad"})
+_TRAINING = frozenset({"backward", "step", "manual_backward"})
+
+
+def any_in(model: Model) -> bool:
+    """Whether a file hands on what clears gradients, wraps functions in it, or keeps gradients as views of its own."""
+    tree = model.tree
+    if any(_is_handed_on(node, tree) for node in tree.of_type(ast.Attribute) if node.attr in _METHODS):
+        return True
+    if any(map(_keeps_views, tree.of_type(ast.Assign))):
+        return True
+    clearing = {info.name: info for info in model.definitions.functions.values() if _only_clears(info)}
+    if not clearing:
+        return False
+    if any(_is_setter(info) or _is_wrapper(info) for info in clearing.values()):
+        return True
+    return any(_is_handed_on(node, tree) for node in _named(tree, frozenset(clearing)))
+
+
+def _named(tree: PythonTree, names: frozenset[str]) -> Iterator[ast.expr]:
+    yield from (node for node in tree.of_type(ast.Name) if node.id in names)
+    yield from (node for node in tree.of_type(ast.Attribute) if node.attr in names)
+
+
+def _is_handed_on(node: ast.expr, tree: PythonTree) -> bool:
+    """Whether what is read is neither called there, nor a statement of its own (a call without brackets)."""
+    parent = tree.parent(node)
+    if not isinstance(getattr(node, "ctx", None), ast.Load) or isinstance(parent, (ast.Expr, ast.Attribute)):
+        return False
+    return not (isinstance(parent, ast.Call) and parent.func is node)
+
+
+def _only_clears(info: FunctionInfo) -> bool:
+    """Whether a function clears gradients, and does not train: not a closure for `step`."""
+    calls = {called_name(node) for node in walk(info.node) if isinstance(node, ast.Call)}
+    if calls & _TRAINING:
+        return False
+    stores = (node for node in walk(info.node) if isinstance(node, ast.Assign) and is_literal(node.value, None))
+    return bool(calls & _METHODS) or any(_is_gradient(target) for node in stores for target in node.targets)
+
+
+def _is_gradient(target: ast.expr) -> bool:
+    return isinstance(target, ast.Attribute) and target.attr == "grad"
+
+
+def _is_setter(info: FunctionInfo) -> bool:
+    """Whether an assignment calls a function: `@loss.setter`."""
+    decorators = getattr(info.node, "decorator_list", ())
+    return any(isinstance(item, ast.Attribute) and item.attr == "setter" for item in decorators)
+
+
+def _is_wrapper(info: FunctionInfo) -> bool:
+    """Whether a function is the inner one of a decorator, which it returns."""
+    outer = info.enclosing
+    returned = (node.value for node in walk(outer.node) if isinstance(node, ast.Return)) if outer is not None else ()
+    return any(isinstance(item, ast.Name) and item.id == info.name for item in returned)
+
+
+def _keeps_views(node: ast.Assign) -> bool:
+    """`p.grad = buffer[start:end].view_as(p)`: who fills the buffer with zeros clears the gradient."""
+    if not any(map(_is_gradient, node.targets)):
+        return False
+    return any(isinstance(item, ast.Slice) for item in walk(node.value))
