@@ -19,6 +19,8 @@ class _Changes:
 
     bound: Counter[str] = field(default_factory=Counter)
     cut: set[str] = field(default_factory=set)
+    begins_anew: bool = False
+    """Whether objects call their own `__init__` once more."""
 
 
 class CutLists:
@@ -35,7 +37,8 @@ class CutLists:
         if root not in self._known:
             self._known[root] = _changes(root)
         last = name.rpartition(".")[2]
-        return self._known[root].bound[last] > 1 or last in self._known[root].cut
+        known = self._known[root]
+        return known.bound[last] > (not known.begins_anew) or last in known.cut
 
 
 def makes_list(statement: ast.AST, name: str) -> bool:
@@ -56,6 +59,7 @@ def _changes(root: ast.AST) -> _Changes:
                 found.bound[dotted(item).rpartition(".")[2]] += 1 + is_again
                 if isinstance(item, ast.Subscript):
                     found.cut.add(dotted(item.value).rpartition(".")[2])
+        found.begins_anew |= isinstance(node, ast.Call) and dotted(node.func) == "self.__init__"
         inner = node.name == "__init__" if isinstance(node, FUNCTIONS) else is_once
         stack.extend((child, inner) for child in children(node))
     return found

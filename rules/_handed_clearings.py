@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torchlint import Model
 from torchlint.model.definitions import FunctionInfo
-from torchlint.syntax.python_ast import PythonTree, called_name, is_literal, walk
+from torchlint.syntax.python_ast import PythonTree, called_name, dotted, is_literal, walk
 
 _METHODS = frozenset({"zero_grad"})
 _TRAINING = frozenset({"backward", "step", "manual_backward"})
@@ -18,12 +18,12 @@ def any_in(model: Model) -> bool:
     tree = model.tree
     if any(_is_handed_on(node, tree) for node in tree.of_type(ast.Attribute) if node.attr in _METHODS):
         return True
-    if any(map(_keeps_views, tree.of_type(ast.Assign))):
+    if any(map(_keeps_views, tree.of_type(ast.Assign))) or any(map(_is_unbound, tree.of_type(ast.Call))):
         return True
     clearing = {info.name: info for info in model.definitions.functions.values() if _only_clears(info)}
     if not clearing:
         return False
-    if any(_is_setter(info) or _is_wrapper(info) for info in clearing.values()):
+    if any(_is_called_by_others(info) or _is_wrapper(info) for info in clearing.values()):
         return True
     return any(_is_handed_on(node, tree) for node in _named(tree, frozenset(clearing)))
 
@@ -54,8 +54,10 @@ def _is_gradient(target: ast.expr) -> bool:
     return isinstance(target, ast.Attribute) and target.attr == "grad"
 
 
-def _is_setter(info: FunctionInfo) -> bool:
-    """Whether an assignment calls a function: `@loss.setter`."""
+def _is_called_by_others(info: FunctionInfo) -> bool:
+    """Whether an assignment calls a function, `@loss.setter`, or each forward pass."""
+    if info.is_method and info.name in ("forward", "__call__"):
+        return True
     decorators = getattr(info.node, "decorator_list", ())
     return any(isinstance(item, ast.Attribute) and item.attr == "setter" for item in decorators)
 
@@ -65,6 +67,11 @@ def _is_wrapper(info: FunctionInfo) -> bool:
     outer = info.enclosing
     returned = (node.value for node in walk(outer.node) if isinstance(node, ast.Return)) if outer is not None else ()
     return any(isinstance(item, ast.Name) and item.id == info.name for item in returned)
+
+
+def _is_unbound(call: ast.Call) -> bool:
+    """`nn.Module.zero_grad(net)`."""
+    return dotted(call.func).endswith("Module.zero_grad")
 
 
 def _keeps_views(node: ast.Assign) -> bool:

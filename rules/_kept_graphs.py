@@ -28,6 +28,7 @@ from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
 from ._batches import is_made_from_data, repeats
+from ._bounds import Bounds
 from ._cut_lists import CutLists, makes_list
 
 
@@ -73,6 +74,7 @@ class KeptGraphs:
         self.tracking = model.tracking
         self._users: dict[Value, dict[Value, list[Tensor]]] = {}
         self._cut_lists = CutLists(model.definitions)
+        self._bounds = Bounds(model.tree)
 
     def answers(self) -> Iterator[KeptGraph]:
         """Every place where a graph is kept and never used again: once, where a sum is an entry of a dictionary."""
@@ -132,6 +134,7 @@ class KeptGraphs:
             or self._is_made_anew_with_steps(keep, loop, trace)
             or _is_replaced_once_full(keep, container, trace)
             or self._may_be_reset(keep, loop, trace)
+            or self._bounds.are_set(keep, loop)
         ):
             return None
         backward = self._backward_through(keep, loop, trace)

@@ -59,6 +59,8 @@ class StateDictPlaces:
             return None  # a variable of a function that the loop calls
         if store.scope is self.tree.module and self.definitions.function_around(node) is not None:
             return None
+        if isinstance(loop, ast.While) and place in names_read(loop.test):
+            return None  # what is kept ends the loop
         if value is not None:
             store.aliases.add(value)
         if isinstance(loop, (ast.For, ast.AsyncFor)) and isinstance(target, ast.Subscript):

@@ -13,6 +13,9 @@ from torchlint.model import events, program, values
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
+_CHOOSING = frozenset({"signal", "set_defaults", "add_signal_handler"})
+"""What is given functions that somebody may ask for."""
+
 
 class AnomalyLeftOn(NamedTuple):
     """Anomaly detection is on, and nothing in the program decides whether."""
@@ -95,11 +98,34 @@ class AnomalyDetectionLeftOn(Rule):
             return False  # it comes after the training
         if any(other.on is not True for other in later) or self._covers_one_step(switch, trace):
             return False
+        if self._is_asked_for(switch) or self._is_block_on_condition(switch):
+            return False
         depth = len(switch.calls)
         if not any(backward.calls[:depth] == switch.calls for backward in trace.of(events.Backward)):
             return not switch.path
         inner = switch.path[len(switch.call_path) :]
         return all(self._decides_about_training(branch, arm) for branch, arm in inner)
+
+    def _is_asked_for(self, switch: events.Anomaly) -> bool:
+        """Whether it stands in a function that measures, that a signal calls, or that is one of several commands."""
+        function = self.model.definitions.method_around(self.model.tree.node(switch.site))
+        if function is None:
+            return False
+        calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.called_name(call) in _CHOOSING)
+        given = {python_ast.dotted(item) for call in calls for item in python_ast.arguments(call)}
+        return function.name in given or bool(naming.MEASURING.search(function.name))
+
+    def _is_block_on_condition(self, switch: events.Anomaly) -> bool:
+        """`with detect_anomaly():` under an `if` about what was computed: what failed runs once more."""
+        tree = self.model.tree
+        node = tree.node(switch.site)
+        function = self.model.definitions.function_around(node)
+        if function is None or not isinstance(tree.parent(node), ast.withitem):
+            return False
+        computed = self.model.definitions.names_assigned([function.node])
+        tests = [item.test for item in tree.ancestors(node) if isinstance(item, ast.If)]
+        asked = any(isinstance(item, ast.Call) for test in tests for item in python_ast.walk(test))
+        return asked or any(not computed.isdisjoint(python_ast.names_read(test)) for test in tests)
 
     def _decides_about_training(self, branch: object, arm: int) -> bool:
         """Whether a condition is about training as such: one arm trains, no other does, and its name is no flag's."""
@@ -147,6 +173,8 @@ class AnomalyDetectionLeftOn(Rule):
             if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
                 continue
             for item in call.keywords:
+                if any(item.arg == "fast_dev_run" for item in call.keywords):
+                    continue
                 if item.arg == "detect_anomaly" and python_ast.is_literal(item.value, True):
                     if not self._in_test(call) and not self._is_conditional(call):
                         yield AnomalyLeftOn(python_ast.site_of(item))

@@ -159,7 +159,7 @@ class BrokenGraph(Rule):
         if isinstance(value, values.Plain):
             return () if value.is_literal or self._is_number(value) else None
         if isinstance(value, values.Container):
-            return tuple(value.elements())
+            return tuple(value.elements()) or None  # what is empty here is filled elsewhere
         if isinstance(value, values.Unknown):
             return () if self._is_batch(value) else None
         if not isinstance(value, values.Tensor) or value.leaf or self._is_made_without_gradients(value):

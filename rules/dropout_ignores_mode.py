@@ -21,7 +21,7 @@ _MODE = LazyPattern(
 )
 """Names of conditions and rates that know the mode."""
 _ON_PURPOSE = LazyPattern(
-    r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet|(^|_)train(ing)?_|(^|_)loss(es)?(_|$))"
+    r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet|(^|_)train(ing)?(_|$)|(^|_)loss(es)?(_|$))"
 )
 """Names of classes and methods that drop in evaluation, too (as the prenet of Tacotron), or only in training."""
 _CALL = rb"(?<!self\.)\bdropout[123]?d?[\s)]*\("
@@ -210,11 +210,12 @@ class DropoutIgnoresMode(Rule):
             _MODE.search(name) for item in given for name in python_ast.names_read(item)
         )
 
-    def _knows_mode(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
+    def _knows_mode(self, call: ast.AST, method: definitions.FunctionInfo) -> bool:
         """Whether a call happens in one mode only, or its method is called so."""
         if self._is_guarded(call, method):
             return True
         if method not in self._guarded_callers:
+            self._guarded_callers[method] = False  # meanwhile, for methods that call each other
             self._guarded_callers[method] = self._is_called_guarded(method)
         return self._guarded_callers[method]
 
@@ -228,7 +229,7 @@ class DropoutIgnoresMode(Rule):
         nodes = ast.walk(method.owner.node) if method.owner is not None else iter(())
         calls = [node for node in nodes if isinstance(node, ast.Call) and python_ast.dotted(node.func) in own]
         callers = [(node, self.model.definitions.method_around(node)) for node in calls]
-        return bool(callers) and all(found is not None and self._is_guarded(node, found) for node, found in callers)
+        return bool(callers) and all(found is not None and self._knows_mode(node, found) for node, found in callers)
 
     def _is_guarded(self, node: ast.AST, method: definitions.FunctionInfo) -> bool:
         """Whether a condition on the mode stands around a node, or one before it leaves the method."""
@@ -239,6 +240,8 @@ class DropoutIgnoresMode(Rule):
                 and inner is not item.test
                 and self._is_about_mode(item.test, method)
             ):
+                return True
+            if isinstance(item, ast.Match) and self._is_about_mode(item.subject, method):
                 return True
             if isinstance(item, ast.BoolOp) and any(self._is_about_mode(value, method) for value in item.values):
                 return True
@@ -252,8 +255,12 @@ class DropoutIgnoresMode(Rule):
         return 0 < self._leaving[method] < python_ast.site_of(node).line
 
     def _is_about_mode(self, test: ast.expr, method: definitions.FunctionInfo) -> bool:
-        """Whether a condition reads the mode, at once or by a name that the method gives it."""
-        return any(_MODE.search(name) for name in python_ast.names_read(test) | self._read_by(test, method))
+        """Whether a condition reads the mode: at once, by a name that the method gives it, or by another method."""
+        read = python_ast.names_read(test) | self._read_by(test, method)
+        methods = method.owner.methods if method.owner is not None else {}
+        asked = [methods[last] for name in read if (last := name.rpartition(".")[2]) in methods and "." in name]
+        inner = {name for item in asked for name in python_ast.names_read(item.node)}
+        return any(_MODE.search(name) for name in read | inner)
 
     def _read_by(self, test: ast.expr, method: definitions.FunctionInfo) -> set[str]:
         """What the values of the method's own names read that a condition reads."""
@@ -309,7 +316,7 @@ def _leaves(item: ast.If | ast.Assert) -> bool:
     """Whether a condition leaves the function, in one arm or where it does not hold."""
     if isinstance(item, ast.Assert):
         return True
-    return any(isinstance(last, (ast.Return, ast.Raise)) for last in (item.body[-1], *item.orelse[-1:]))
+    return any(isinstance(last, python_ast.LEAVING) for last in (item.body[-1], *item.orelse[-1:]))
 
 
 def _has_stars(call: ast.Call) -> bool:

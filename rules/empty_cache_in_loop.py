@@ -137,7 +137,8 @@ class EmptyCacheInLoop(Rule):
         if self._measures(self._function(loop.site), beside) or iteration.generates:
             return None
         trained = [work for work in iteration.training if _in_step_with(event, work)]
-        inferred = len(event.path) == len(loop.path) and iteration.inference
+        is_every = len(event.path) == len(loop.path) and not any(_goes_on(*item) for item in event.passed)
+        inferred = is_every and iteration.inference
         if not trained and not inferred:
             return None
         per_update = bool(trained) and _is_per_update(event, iteration.inside)
@@ -234,7 +235,7 @@ def _skipped(event: events.Event, work: events.Event) -> events.Path:
 
 def _goes_on(branch: object, arm: int) -> bool:
     return isinstance(branch, events.Branch) and any(
-        isinstance(item, events.Exit) and item.kind == "continue" for item in branch.arms[arm]
+        isinstance(item, events.Exit) and item.kind in ("continue", "return") for item in branch.arms[arm]
     )
 
 

@@ -160,11 +160,17 @@ class EvaluationWithGrad(Rule):
         inside = [event for event in trace.events if loop in event.loops]
         if (
             any(map(_is_training, inside))
+            or any(map(self._differentiates, inside))
             or speaks_of_gradients(self.model.tree.node(loop.site))
             or self._escapes(trace, loop, inside)
         ):
             return False
         return not (self._fails_with_gradients(loop, inside) or self._has_callers_without_gradients(trace))
+
+    def _differentiates(self, event: events.Event) -> bool:
+        """Whether a call of what nobody knows is one that takes gradients, by its name: `compute_grad_cam(model)`."""
+        call = self.model.tree.node(event.site) if isinstance(event, events.Call) else None
+        return isinstance(call, ast.Call) and bool(naming.DIFFERENTIATING.search(python_ast.called_name(call)))
 
     def _has_graph(self, forward: module_modes.Pass) -> bool:
         is_on = forward.mode is api.GradMode.ON and forward.value.mode is api.GradMode.ON

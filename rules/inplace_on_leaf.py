@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -94,9 +95,21 @@ class InplaceOnLeaf(Rule):
         """Leaves that require grad, changed in place while gradients are on."""
         for trace in self.model.program.traces:
             for mutate in trace.of(events.Mutate):
+                if self._is_asked_before(mutate):
+                    continue
                 leaf = self._leaf(mutate) if mutate.mode is api.GradMode.ON else None
                 if leaf is not None and self._surely_on(trace, leaf, mutate):
                     yield LeafChanged(mutate, not isinstance(leaf, values.Tensor) or leaf.op == "parameter")
+
+    def _is_asked_before(self, mutate: events.Mutate) -> bool:
+        """Whether a condition asks whether a parameter requires a gradient, and leaves those out that do."""
+        for branch, _ in (*mutate.path, *mutate.passed):
+            node = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
+            if isinstance(node, ast.If) and any(
+                name.endswith("requires_grad") for name in python_ast.names_read(node.test)
+            ):
+                return True
+        return False
 
     def _modes_of_calls(self, name: str) -> set[api.GradMode]:
         """The grad modes in which methods of a name are called that could not be followed."""

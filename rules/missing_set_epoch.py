@@ -104,8 +104,29 @@ class MissingSetEpoch(Rule):
             ]
             if sampler is None or sampler.site is None or not epochs or self._evaluates(loader, sampler):
                 continue
+            if self._is_told_otherwise(sampler) or not self._comes_again(epochs[0]):
+                continue
             if not sampler.has_use("set_epoch") and self._leaving.isdisjoint({loader, sampler}):
                 yield SameOrder(sampler.site, epochs[0].site)
+
+    def _is_told_otherwise(self, sampler: values.Unknown) -> bool:
+        """Whether the program sets the epoch, or the seed, itself: `sampler.epoch = epoch`."""
+        nodes = (node for node in self.model.tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
+        return any(node.attr in ("epoch", "seed") and sampler.label in python_ast.dotted(node.value) for node in nodes)
+
+    def _comes_again(self, epochs: events.Loop) -> bool:
+        """Whether a loop is one of epochs: no `range(1)`, and not one that only evaluates."""
+        node = self.model.tree.node(epochs.site)
+        over = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
+        given = over.args if isinstance(over, ast.Call) and python_ast.called_name(over) == "range" else []
+        if len(given) == 1 and isinstance(given[0], ast.Constant) and given[0].value == 1:
+            return False
+        kinds = events.Backward, events.Step, events.ModeSwitch
+        inside = [
+            item for trace in self.model.program.traces for item in trace.of_kinds(*kinds) if epochs in item.loops
+        ]
+        switches = [item for item in inside if isinstance(item, events.ModeSwitch)]
+        return len(switches) < len(inside) or all(item.training is not False for item in switches)
 
     def _evaluates(self, loader: values.Utility, sampler: values.Unknown) -> bool:
         """Whether names say that the data are not trained on: then their order does not matter."""

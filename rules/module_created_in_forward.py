@@ -24,6 +24,10 @@ _OTHER_TRAINING = frozenset("backward grad step".split())
 """Calls that say that what is made here is optimized here."""
 
 
+def _is_meta(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "meta"
+
+
 class MadeInForward(NamedTuple):
     """A layer or parameter is made and used in a `forward`; it owns "weights" or "statistics", or is a "parameter"."""
 
@@ -133,6 +137,8 @@ class ModuleCreatedInForward(Rule):
             if self._is_fresh(call) and not _trains(function) and self._is_operand(call, function):
                 yield MadeInForward(python_ast.site_of(call), last, "parameter", function.name)
             return
+        if any(item.arg == "device" and _is_meta(item.value) for item in call.keywords):
+            return  # it computes a shape
         owned = stateful_modules.owned(last, call)
         whole = self._in_sequential(call)
         if owned and self._is_called(moved_modules.moved(whole, self.model.tree), function):

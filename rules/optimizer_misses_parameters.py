@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -112,6 +112,8 @@ class OptimizerMissesParameters(Rule):
                     new.append((values.resolved(value), owner, target, True))
         for module, whole, name, is_part in new:
             is_later = isinstance(module, values.Module) and optimizer.order < module.order < step.order
+            if not module_values.is_as_made(module) or self._takes_in(module, optimizer):
+                continue
             if not is_later or not name or not module_values.has_parameters(module):
                 continue
             misses = self._holds(optimizer, whole) if is_part else self._had_before(optimizer, module)
@@ -135,6 +137,11 @@ class OptimizerMissesParameters(Rule):
                 and self.model.sure_graphs.is_trained_call(item)
             ):
                 yield values.resolved(item.callee)
+
+    def _takes_in(self, module: values.Value, optimizer: values.Optimizer) -> bool:
+        """Whether a module is made with what is older than an optimizer: `Sequential(Dropout(), head)`."""
+        given = lineage.ancestry([module], through=_made_with) - {module}
+        return any(0 < item.order < optimizer.order for item in given if module_values.is_module_like(item))
 
     def _holds(self, optimizer: values.Value, module: values.Value) -> bool:
         return self.model.ownership.holds(optimizer, module) is values.Answer.YES
@@ -254,6 +261,11 @@ def _wraps(value: values.Value, owner: values.Value, name: str) -> bool:
         *(item for parent in parents if isinstance(parent, values.Container) for item in parent.elements()),
     ]
     return any(isinstance(item, values.Unknown) and item.label == name and owner in item.parents for item in given)
+
+
+def _made_with(value: values.Value) -> Iterable[values.Value]:
+    """What a module, or a list of such, is made with."""
+    return lineage.made_of(value) if isinstance(value, (values.Module, values.Container)) else ()
 
 
 def _runs(event: events.Compute, module: values.Value) -> bool:

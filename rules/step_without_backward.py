@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -79,12 +80,19 @@ class StepWithoutBackward(Rule):
 
     def ask(self) -> Iterator[EmptyStep]:
         """Steps that no backward precedes: with one below in the same loop (late), or with none at all."""
-        for trace in self.model.program.traces:
+        for trace in self.model.program.traces if not self._hands_backward_on() else ():
             if trace.called:
                 continue
             for optimizer in self.model.ownership.optimizers(trace):
                 if held_parameters.surely_optimizer(optimizer):
                     yield from self._empty_in(trace, optimizer)
+
+    def _hands_backward_on(self) -> bool:
+        """Whether the file hands on a method that goes backward, for others to call: `measure(loss.backward)`."""
+        tree = self.model.tree
+        called = {call.func for call in tree.of_type(ast.Call)}
+        methods = (node for node in tree.of_type(ast.Attribute) if node.attr == "backward")
+        return any(node not in called and not tree.stands_alone(node) for node in methods)
 
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""

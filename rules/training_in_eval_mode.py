@@ -99,7 +99,7 @@ class TrainingInEvalMode(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[TrainedInEvaluation]:
-        if self.model.is_test:
+        if self.model.is_test or self._hands_switches_on():
             return
         for trace in self.model.program.traces:
             evaluations = [switch for switch in trace.of(events.ModeSwitch) if switch.training is False]
@@ -112,9 +112,20 @@ class TrainingInEvalMode(Rule):
         for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
             lost = self.model.training_layers.lost(module)
             trained = [forward for forward in own if lost is not None and is_trained(forward)]
-            if lost is not None and trained:
+            if lost is not None and trained and not self.model.frozen.may_be(module):
                 untrained = [item for item in self._passes_within(passes, module) if not is_trained(item)]
                 yield from self._of_module(trace, module, trained, untrained, lost)
+
+    def _hands_switches_on(self) -> bool:
+        """Whether the file hands on a method that switches to training: `stack.callback(model.train)`."""
+        tree = self.model.tree
+        methods = [node for node in tree.of_type(ast.Attribute) if node.attr == "train"]
+        called = {call.func for call in tree.of_type(ast.Call)}
+        return any(
+            isinstance(node.ctx, ast.Load) and node not in called and not tree.stands_alone(node)
+            for node in methods
+            if not isinstance(tree.parent(node), (ast.Attribute, ast.Subscript))
+        )
 
     def _passes_within(
         self, passes: dict[values.Value, list[module_modes.Pass]], module: values.Value
@@ -139,16 +150,38 @@ class TrainingInEvalMode(Rule):
                 if isinstance(switch, str) or switch.training is not False:
                     continue
                 loop = _common_loop(switch, forward)
+                if any(isinstance(item, events.Loop) and item.implicit for item in module.loops):
+                    continue  # one of several that are made alike, each of which takes its turn
                 if loop is None or loop in module.loops or self._trains_again(trace, loop, module):
+                    continue
+                if self._is_last(switch, loop):
                     continue
                 if any(self._follows(trace, other, switch, module) for other in untrained):
                     yield TrainedInEvaluation(switch, forward, loop, self._name(switch), lost)
 
     def _trains_again(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
         """Whether the loop switches the module back, if only on a condition."""
-        switches = (switch for switch in trace.of(events.ModeSwitch) if loop in switch.loops)
+        switches = [item for item in trace.of(events.ModeSwitch) if loop in item.loops and item.training is not False]
+        is_part = self.model.parts.part_of_any([module])
         covers = self.model.module_modes.covers
-        return any(switch.training is not False and covers(switch, module) for switch in switches)
+        return any(covers(switch, module) or is_part(values.resolved(switch.module)) for switch in switches)
+
+    def _is_last(self, switch: events.ModeSwitch, loop: events.Loop) -> bool:
+        """Whether a condition lets a switch happen only in the last iteration, or tells the loop to end."""
+        node = self.model.tree.node(loop.site)
+        asked = python_ast.names_read(node.test) if isinstance(node, ast.While) else set()
+        counted = python_ast.names_read(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else set()
+        for branch, _ in switch.path[len(loop.path) :]:
+            condition = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
+            if not isinstance(condition, ast.If):
+                continue
+            is_one = isinstance(condition.test, ast.Compare) and isinstance(condition.test.ops[0], ast.Eq)
+            counts = not any(isinstance(item, ast.Mod) for item in ast.walk(condition.test))
+            if is_one and counts and not counted.isdisjoint(python_ast.names_read(condition.test)):
+                return True
+            if not asked.isdisjoint(self.model.definitions.names_assigned(condition.body)):
+                return True
+        return False
 
     def _follows(
         self, trace: program.Trace, forward: module_modes.Pass, switch: events.ModeSwitch, module: values.Value

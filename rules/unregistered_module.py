@@ -38,6 +38,10 @@ _RETURNED = LazyPattern(rb"return\s*[\[{(]\s*" + _MADE)
 _RETURNED_NAME = LazyPattern(rb"return\s+(\w+)[ \t]*(?=[\r\n#;]|$)")
 
 
+_REGISTERING = frozenset({"append", "insert", "Sequential", "add_module", "register_module", "setattr", "extend"})
+"""What registers a module that it is given, or puts it where it is."""
+
+
 class PlainContainer(NamedTuple):
     """The container at `site`, an attribute `name` of a module, holds parameters that the module does not know."""
 
@@ -329,6 +333,32 @@ def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
         elif isinstance(node, ast.Call) and python_ast.called_name(node) not in _COUNTING:
             given = (item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(node))
             yield from (item.attr for item in given if isinstance(item, ast.Attribute))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Attribute):
+            yield node.value.attr
+        elif isinstance(node, (ast.For, ast.comprehension)):
+            yield from _given_one_by_one(node, info)
+
+
+def _given_one_by_one(loop: ast.For | ast.comprehension, info: definitions.ClassInfo) -> Iterator[str]:
+    """The attribute of which each element goes elsewhere: `net.append(layer)`, `by_name[i] = head`, an optimizer."""
+    over = [item.attr for item in ast.walk(loop.iter) if isinstance(item, ast.Attribute)]
+    names = {item.id for item in ast.walk(loop.target) if isinstance(item, ast.Name)}
+    if not over or not names:
+        return
+    for node in ast.walk(loop if isinstance(loop, ast.For) else info.node):
+        given = _given_away(node)
+        if any(isinstance(item, ast.Name) and item.id in names for item in given):
+            yield from over
+            return
+
+
+def _given_away(node: ast.AST) -> list[ast.expr]:
+    """What a node registers, stores under a key, or reads the parameters of."""
+    if isinstance(node, ast.Call):
+        return python_ast.arguments(node) if python_ast.called_name(node) in _REGISTERING else []
+    if isinstance(node, ast.Assign):
+        return [node.value] if any(isinstance(item, ast.Subscript) for item in node.targets) else []
+    return [node.value] if isinstance(node, ast.Attribute) and node.attr == "parameters" else []
 
 
 def _inside(value: values.Value) -> list[values.Value]:

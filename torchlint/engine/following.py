@@ -71,7 +71,7 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     """
     if b"import" not in code:
         return None
-    is_test = naming.is_test(search.inside_top)
+    is_test = naming.is_test(search.inside_top, code)
     if prefilter.goes_backward(code) or prefilter.optimizes(code):
         return b"" if is_test else b"\n".join(search.imported(code).values())
     if is_test:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -85,7 +85,8 @@ class _Walk:
             _dispatch(self.tree, visitors, self.crashes)
         owned = _Owned(modules, selection)
         reports = [(type(rule), report) for rule in rules for report in rule.reports]
-        found = self._located([item for item in reports if not owned.by_other_file(*item)], suppressions)
+        once = _told_once(reports)
+        found = self._located([item for item in once if not owned.by_other_file(*item)], suppressions)
         if modules is not None:
             modules.close()
         return found
@@ -181,6 +182,16 @@ class _Walk:
                 path = beside(self.source.path, self.search.way_to(tree.source.path))
                 span = tree.span(site)
                 yield Elsewhere(path, span, _in_utf16(tree.source, span), text)
+
+
+def _told_once(reports: Iterable[tuple[type[Rule], Report]]) -> list[tuple[type[Rule], Report]]:
+    """Reports without those of what happens at one place of another file, at a second call that leads there."""
+    found: dict[object, tuple[type[Rule], Report]] = {}
+    for number, (rule, report) in enumerate(reports):
+        inner = report.place.inner if isinstance(report.place, Site) else None
+        key = (rule, inner.tree.source.path, inner.site, report.message) if inner is not None else number
+        found.setdefault(key, (rule, report))
+    return list(found.values())
 
 
 class _Owned:

@@ -52,10 +52,10 @@ class Model:
         self._bases = bases
         self._calls = calls
 
-    @property
+    @cached_property
     def is_test(self) -> bool:
         """Whether the file is a test: some habits are right there."""
-        return is_test(self.tree.source.path)
+        return is_test(self.tree.source.path, self.tree.source.code)
 
     @cached_property
     def definitions(self) -> Definitions:

@@ -137,10 +137,10 @@ class Program:
         self.called_names = self._called_names()
         self.traces = list(self._interpret())
 
-    @property
+    @cached_property
     def is_test(self) -> bool:
         """Whether the file is a test: some habits are right there."""
-        return is_test(self.tree.source.path)
+        return is_test(self.tree.source.path, self.tree.source.code)
 
     @cached_property
     def changed(self) -> set[Value]:

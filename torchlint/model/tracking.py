@@ -11,6 +11,7 @@ from torchlint.model.module_values import (
     has_parameters,
     is_forward,
     is_module,
+    modules_of,
     returned_by,
     returned_part,
 )
@@ -298,8 +299,8 @@ class Tracking:
         compute it."""
         if self.tracked(returned) is not Answer.UNKNOWN:
             return False
-        made = [item for item in self.graph(returned) if isinstance(item, Tensor) and item.op == "module"]
-        return bool(made) and all(map(self._is_of_frozen, made))
+        called = set(modules_of(self.graph(returned)))
+        return bool(called) and all(map(self._frozen.may_be, called))
 
     def _through_frozen(self, given: Iterable[Value]) -> Answer:
         """The output of a module that may be frozen has a graph for certain if what it is given has one."""

@@ -241,9 +241,16 @@ MEASURING = _any_of(
 MEMORY_FIGURE = _any_of(r"(?:^|_)(?:mem|memory|vram|gpu)_?(?:usage|used|stats|info|allocated|reserved) nvmlDevice")
 """Calls that read how much memory is in use."""
 
-_TEST_PATH = LazyPattern(r"(^|[/\\])(tests?|testing)([/\\]|_)|(^|[/\\])(test_[^/\\]*|[^/\\]*_test|conftest)\.py$")
+_TEST_FOLDER = LazyPattern(r"(^|[/\\])(tests?|testing)(_[^/\\]*)?[/\\]|(^|[/\\])conftest\.py$")
+_TEST_FILE = LazyPattern(r"(^|[/\\])(tests?_[^/\\]*|[^/\\]*_test)\.py$")
+_TESTS = LazyPattern(rb"(?m)^[ \t]*(?:def[ \t]+test|class[ \t]+Test|(?:import|from)[ \t]+(?:unittest|pytest)\b)")
 
 
-def is_test(path: str) -> bool:
-    """Whether a path is that of a test, where some habits are right, and which calls all sorts of things."""
-    return _TEST_PATH.search(path) is not None
+def is_test(path: str, code: bytes) -> bool:
+    """Whether a file is a test, where some habits are right, and which calls all sorts of things.
+
+    `test_model.py` alone may be the script that evaluates a model: a test defines tests.
+    """
+    if _TEST_FOLDER.search(path) is not None:
+        return True
+    return _TEST_FILE.search(path) is not None and _TESTS.search(code) is not None

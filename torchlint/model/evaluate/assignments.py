@@ -104,8 +104,7 @@ class Assignments(Part):
         else:
             self.state.name_value(value, name)
             self.state.heap[owner, name] = value
-            is_inner = isinstance(resolved(value), (Module, Function))
-            if isinstance(owner, Module) and dotted(target.value) != "self" and (owner.info is None or is_inner):
+            if isinstance(owner, Module) and dotted(target.value) != "self" and _may_change(owner, resolved(value)):
                 owner.used_as("__setattr__")
 
     def clear_gradient(self, node: ast.AST, owner: Value) -> None:
@@ -290,6 +289,13 @@ class Assignments(Part):
         gradient = owner.part("grad")
         if gradient is not None and gradient in ancestry([value]):
             self.state.emit(Step(site_of(node), owner, name, manual=True))
+
+
+def _may_change(module: Module, given: Value) -> bool:
+    """Whether a module may do something else with an attribute that it is given: not with its own, changed in place."""
+    if module.info is not None:
+        return isinstance(given, (Module, Function))
+    return not isinstance(given, Tensor) or given.leaf
 
 
 def _is_unnamed_comprehension(value: Value) -> bool:

@@ -20,6 +20,7 @@ class BuiltinFunctions(Part):
             "enumerate": self._call_enumerate, "zip": self._call_zip, "map": self._call_map,
             "dict": self._call_dict, "list": self._call_list, "set": self._call_list,
             "super": self._call_super, "getattr": self._call_getattr,
+            "setattr": self._call_setattr,
         }  # fmt: skip
 
     def call(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
@@ -86,6 +87,7 @@ class BuiltinFunctions(Part):
         owner, name = (resolved(item) for item in (*arguments.positional, Plain(node), Plain(node))[:2])
         if isinstance(name, Plain) and name.constant == "grad":
             self.assignments.clear_gradient(node, owner)
+            return Plain(node, None)
         return None
 
     def _call_super(self, arguments: Arguments, node: ast.Call) -> Value | None:

@@ -132,7 +132,7 @@ class Expressions(Part):
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
         state, names = self.state, dict(self.state.frame.locals)
         first = self.value(node.generators[0].iter)
-        if isinstance(node, ast.ListComp) and (options := self._for_each_option(node, first)):
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and (options := self._for_each_option(node, first)):
             return state.stamp(Container(node, "list", tuple(options)))
         loop = Loop(site_of(node), [], depth=len(state.position.calls))
         with state.loop(loop):
@@ -148,11 +148,17 @@ class Expressions(Part):
         state.add(loop)
         return state.stamp(Container(node, _KINDS[type(node)], (value,)))
 
-    def _for_each_option(self, node: ast.ListComp, options: Value) -> list[Value]:
-        """What is made for each of a few texts or dictionaries: `[build(name) for name in ("clip", "log")]`."""
+    def _for_each_option(self, node: ast.ListComp | ast.GeneratorExp, options: Value) -> list[Value]:
+        """What is made for each of a few texts or dictionaries: `[build(name) for name in ("clip", "log")]`.
+
+        For each of a few of anything, where each gets a name: `a, b = (SGD(net.parameters()) for net in (one, two))`.
+        """
         items = few_in(options) if len(node.generators) == 1 and not node.generators[0].ifs else []
+        parent = self.definitions.tree.parent(node)
+        is_named = isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Tuple)
+        is_list = isinstance(node, ast.ListComp) and all(map(_is_option, items))
         names, made = dict(self.state.frame.locals), []
-        for item in items if all(map(_is_option, items)) else ():
+        for item in items if is_named or is_list else ():
             self.assignments.assign_target(node.generators[0].target, item)
             made.append(self.value(node.elt))
         self.state.frame.locals = names

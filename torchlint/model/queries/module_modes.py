@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from torchlint.model.dataflow import Flow, pruned
-from torchlint.model.events import Backward, Call, Compute, Event, MayClear, ModeSwitch, repeating
+from torchlint.model.events import Backward, Call, Compute, Event, MayClear, ModeSwitch, Step, repeating
 from torchlint.model.module_values import has_parameters, is_module
 from torchlint.model.parts import Parts
 from torchlint.model.program import Trace
@@ -49,7 +49,9 @@ class ModuleModes:
         return found
 
     def is_trained(self, trace: Trace, forward: Pass) -> bool:
-        """Whether a backward that is repeated goes through a forward pass."""
+        """Whether a backward that is repeated goes through a forward pass, and something may step on what it gives."""
+        if not trace.of(Step) and not any(item.framework is not None for item in trace.of(Backward)):
+            return False  # gradients of what the model is given, as for an attack
         passed = (backward for backward in trace.of(Backward) if repeating(backward.loops))
         return any(forward.value in self.tracking.pass_through(backward.loss, carried=False) for backward in passed)
 

@@ -25,11 +25,13 @@ _EXPECTING = frozenset(
 
 def is_guarded(tree: PythonTree, node: ast.AST) -> bool:
     """Whether a node runs with some releases only, or what it raises is expected."""
-    below = node
+    below, flags = node, _flags(tree)
     for around in tree.ancestors(node):
         if isinstance(around, ast.ExceptHandler) or (isinstance(around, TRIES) and _may_fail(around)):
             return True
-        if isinstance(around, (ast.If, ast.IfExp, ast.While)) and _asks_for_version(around.test):
+        if isinstance(around, (ast.If, ast.IfExp, ast.While)) and (
+            _asks_for_version(around.test) or not flags.isdisjoint(_last_names(around.test))
+        ):
             return True
         if isinstance(around, (ast.With, ast.AsyncWith)) and any(_expects(item.context_expr) for item in around.items):
             return True
@@ -41,6 +43,17 @@ def is_guarded(tree: PythonTree, node: ast.AST) -> bool:
             return True
         below = around
     return False
+
+
+def _flags(tree: PythonTree) -> set[str]:
+    """What gets the answer to such a question: `OLD = torch.__version__ < "1.8"`, `self.legacy = not hasattr(...)`."""
+    assigned = (node for node in tree.of_type(ast.Assign) if _asks_for_version(node.value))
+    return {name for node in assigned for target in node.targets for name in _last_names(target)}
+
+
+def _last_names(node: ast.AST) -> set[str]:
+    named = (dotted(item) for item in walk(node) if isinstance(item, (ast.Name, ast.Attribute)))
+    return {name.rpartition(".")[2] for name in named if name} - {"self", "cls"}
 
 
 def has_other_form(tree: PythonTree, call: ast.Call, keyword: str) -> bool:
