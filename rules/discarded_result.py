@@ -36,6 +36,9 @@ _FEW = 2
 _CELL = LazyPattern(r"^# ?(?:%%|In\[)", re.MULTILINE)
 
 
+_CLOCK = LazyPattern(r"^time\.(?:perf_counter|time|monotonic|process_time)(?:_ns)?$")
+
+
 class Discarded(NamedTuple):
     """The result of a method of a tensor, which leaves the tensor what it is, is used by nobody."""
 
@@ -212,6 +215,8 @@ class DiscardedResult(Rule):
 
     def _is_meant(self, call: ast.Call) -> bool:
         """Whether a statement is there for what it shows, raises or costs: in a cell, a `try`, a `with` of its own."""
+        if self._is_timed(call) or self._is_of_this_file(call):
+            return True
         tree, inner = self.model.tree, self.model.tree.statement(call)
         for item in tree.ancestors(inner):
             if isinstance(item, (*python_ast.FUNCTIONS, ast.ClassDef)):
@@ -221,6 +226,21 @@ class DiscardedResult(Rule):
             if isinstance(item, ast.With) and any(self._is_about_effects(each.context_expr) for each in item.items):
                 return True
         return self._is_shown(call)
+
+    def _is_timed(self, call: ast.Call) -> bool:
+        """Whether the function reads a clock, or a new tensor is moved: for the time of it, or to wake the device."""
+        made = call.func.value if isinstance(call.func, ast.Attribute) else None
+        name = self.model.definitions.named(made.func) if isinstance(made, ast.Call) else ""
+        if name.startswith("torch.") and name.rpartition(".")[2] in api.CREATORS:
+            return True
+        around = self.model.definitions.function_around(call)
+        calls = (node for node in python_ast.walk(around.node) if isinstance(node, ast.Call)) if around else ()
+        return any(_CLOCK.search(self.model.definitions.named(node.func)) for node in calls)
+
+    def _is_of_this_file(self, call: ast.Call) -> bool:
+        """Whether a class of the file has a method of that name, which may change its object."""
+        name = python_ast.called_name(call)
+        return any(name in info.methods for info in self.model.definitions.classes.values())
 
     def _is_about_effects(self, context: ast.expr) -> bool:
         """Whether a context is about what its block raises or costs: `pytest.raises(...)`, a profiler, a clock."""

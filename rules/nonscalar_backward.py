@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, lineage, tracking, values
+from torchlint.model import events, lineage, module_values, tracking, values
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
 
@@ -98,6 +98,9 @@ class NonscalarBackward(Rule):
             for node in self.model.tree.of_type(ast.Assign)
             if "batch" in self.model.tree.code(site_of(node.targets[0])).lower()
         ]
+        made = (call for call in self.model.tree.of_type(ast.Call) if called_name(call) == "DataLoader")
+        if any(len(call.args) == 1 and not call.keywords for call in made):
+            return True
         return any(_is(node.value, 1) for node in (*named, *assigned))
 
     def _may_be_size(self, node: ast.keyword) -> bool:
@@ -128,17 +131,23 @@ class NonscalarBackward(Rule):
             seen.add(value)
             if self._keeps_samples(value):
                 return value.site if self._is_of_batch(value) else None
-            if value.op in _ELEMENTWISE:
+            if value.op in _ELEMENTWISE and not self._is_python_sum(value):
                 stack.extend(map(values.resolved, value.parents))
         return None
+
+    def _is_python_sum(self, value: values.Tensor) -> bool:
+        """`sum(loss)`, which goes through the first dimension."""
+        node = self.model.tree.node(value.site)
+        return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sum"
 
     def _keeps_samples(self, value: values.Tensor) -> bool:
         """Whether a value is made by a loss that is told to reduce nothing."""
         if value.op in tracking.LOSSES:
             return self._says_none(value.site)
         module = values.resolved(value.parents[0]) if value.op == "module" else None
-        is_loss = isinstance(module, values.Module) and module.info is None and module.name.endswith("Loss")
-        return is_loss and module is not None and self._says_none(module.site)
+        if not isinstance(module, values.Module) or module.info is not None or not module_values.is_as_made(module):
+            return False
+        return module.name.endswith("Loss") and self._says_none(module.site)
 
     def _says_none(self, site: Site | None) -> bool:
         node = self.model.tree.node(site)

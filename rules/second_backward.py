@@ -10,7 +10,11 @@ from torchlint import Category, Rule, edits, prefilter
 from torchlint.model import events, lineage, program, values
 from torchlint.model.queries import losses
 from torchlint.pytorch import triggers
-from torchlint.syntax.python_ast import dotted
+from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import called_name, dotted
+
+_TAKING = frozenset({"pop", "popleft", "next", "get"})
+"""What takes another element each time."""
 
 
 class FreedGraph(NamedTuple):
@@ -133,8 +137,31 @@ class SecondBackward(Rule):
         drawn_from = lineage.ancestry([loop.over]) if loop.over is not None else set()
         if not drawn_from.isdisjoint(self.model.sure_graphs.of(backward.loss)):
             return None  # each iteration goes backward from another one
+        if self._is_another(backward, loop):
+            return None
         older = [item for item in self._savers(backward.loss) if loop not in item.loops and _is_one(item, backward)]
         return RepeatedBackward(backward, loop, max(older, key=lambda item: item.order)) if older else None
+
+    def _is_another(self, backward: events.Backward, loop: events.Loop) -> bool:
+        """Whether what goes backward may be another in the next iteration: what it is made of is bound again behind it,
+        by another method, or taken out of something."""
+        tree, body = self.model.tree, self.model.tree.own_node(loop.site)
+        statement = tree.own_node(backward.site)
+        if body is None or statement is None:
+            return False
+        names, assigned = python_ast.names_read(statement), list[ast.Assign]()
+        binding = [node for node in ast.walk(body) if isinstance(node, ast.Assign)]
+        for node in reversed(binding):
+            if not names.isdisjoint(map(dotted, node.targets)):
+                assigned.append(node)
+                names |= python_ast.names_read(node.value)
+        calls = (item for node in assigned for item in ast.walk(node.value) if isinstance(item, ast.Call))
+        if any(called_name(call) in _TAKING for call in calls):
+            return True
+        if any(node.lineno > backward.site.line for node in assigned):
+            return True
+        stored = {dotted(node) for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store)}
+        return not names.isdisjoint(stored)
 
     def _is_statement(self, loop: events.Loop) -> bool:
         """Whether a loop is written as one: a comprehension goes backward from what it goes over."""

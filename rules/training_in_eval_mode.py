@@ -150,7 +150,7 @@ class TrainingInEvalMode(Rule):
                 if isinstance(switch, str) or switch.training is not False:
                     continue
                 loop = _common_loop(switch, forward)
-                if any(isinstance(item, events.Loop) and item.implicit for item in module.loops):
+                if module.loops != forward.loops[: len(module.loops)]:
                     continue  # one of several that are made alike, each of which takes its turn
                 if loop is None or loop in module.loops or self._trains_again(trace, loop, module):
                     continue
@@ -177,7 +177,7 @@ class TrainingInEvalMode(Rule):
                 continue
             is_one = isinstance(condition.test, ast.Compare) and isinstance(condition.test.ops[0], ast.Eq)
             counts = not any(isinstance(item, ast.Mod) for item in ast.walk(condition.test))
-            if is_one and counts and not counted.isdisjoint(python_ast.names_read(condition.test)):
+            if is_one and counts and not (counted | asked).isdisjoint(python_ast.names_read(condition.test)):
                 return True
             if not asked.isdisjoint(self.model.definitions.names_assigned(condition.body)):
                 return True

@@ -22,7 +22,8 @@ _OWN_WAY = "parameters named_parameters modules named_modules state_dict _apply 
 """Methods by which a class sees to its parameters itself."""
 _BASE = LazyPattern(r"Base|Abstract|Mixin")
 _MADE = rb"(?:[\w.\x80-\xff]*\b_*[A-Z]\w*\s*\(|\((?=[^\n]{0,200}\b(?:torch|nn)\b))"
-_FIRST = rb"self\s*\.\s*\w+\s*(?::[^=\n]+)?=\s*[\[{(](?:\s|#[^\n]*\n)*(?:\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?"
+_ITEM = rb"\s*[\[{(](?:\s|#[^\n]*\n)*(?:\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?"
+_FIRST = rb"self\s*\.\s*\w+\s*(?::[^=\n]+)?=" + _ITEM
 _FILLED = LazyPattern(_FIRST + _MADE)
 """A container of what looks like a call of a class becomes an attribute."""
 _BRACKET = LazyPattern(rb"[\[\](){},]")
@@ -30,10 +31,13 @@ _FILLED_BY = LazyPattern(_FIRST + rb"(\w+)\s*\(")
 """One of what something else makes: a function of the file?"""
 _ADDED = LazyPattern(rb"append\s*\(\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]*\]\s*=\s*" + _MADE)
 _EMPTY = LazyPattern(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*(\[\s*\]|\{\s*\}|list\s*\(\s*\)|dict\s*\(\s*\))")
-_LOCAL = LazyPattern(rb"(?m)^[ \t]+(\w+)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()")
+_LOCAL = LazyPattern(rb"(?m)^[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()")
+_LOCAL_FILLED = LazyPattern(rb"(?m)^[ \t]+(\w+)[ \t]*=" + _ITEM + _MADE)
+_ADDED_BY = LazyPattern(rb"append\s*\(\s*(\w+)\s*\(")
 _KEPT = LazyPattern(rb"self\s*\.\s*\w+\s*=\s*(\w+)[ \t]*(?=[\r\n#;]|$)")
 _CALLED = LazyPattern(rb"self\s*\.\s*\w+\s*=\s*(?:self\s*\.\s*)?(\w+)\s*\(")
 _DEFINED = LazyPattern(rb"\bdef\s+(\w+)")
+_NAME = LazyPattern(rb"\w+")
 _RETURNED = LazyPattern(rb"return\s*[\[{(]\s*" + _MADE)
 _RETURNED_NAME = LazyPattern(rb"return\s+(\w+)[ \t]*(?=[\r\n#;]|$)")
 
@@ -119,7 +123,10 @@ class UnregisteredModule(Rule):
         if (is_called and _RETURNED.search(data)) or not _names(_FILLED_BY, data).isdisjoint(defined):
             return True
         kept = _names(_KEPT, data) | (_names(_RETURNED_NAME, data) if is_called else set())
-        return bool(kept) and _ADDED.search(data) is not None and not kept.isdisjoint(_names(_LOCAL, data))
+        if not kept.isdisjoint(_names(_LOCAL_FILLED, data)):
+            return True
+        is_added = _ADDED.search(data) is not None or not _names(_ADDED_BY, data).isdisjoint(defined)
+        return is_added and not kept.isdisjoint(name for found in _names(_LOCAL, data) for name in _NAME.findall(found))
 
     def ask(self) -> Iterator[PlainContainer]:
         for info in self.model.definitions.classes.values():
