@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from dataclasses import dataclass, field
 
-from torchlint.model.definitions import Definitions
+from torchlint.model.program import Program
 from torchlint.syntax.python_ast import FUNCTIONS, children, dotted
 
 
@@ -26,14 +26,15 @@ class _Changes:
 class CutLists:
     """Asks by last names, `saved` of `model.saved`; each function is looked through once."""
 
-    def __init__(self, definitions: Definitions) -> None:
-        self._definitions = definitions
+    def __init__(self, program: Program) -> None:
+        self._program = program
         self._known: dict[ast.AST, _Changes] = {}
 
     def is_cut(self, name: str, at: ast.AST) -> bool:
         """Whether what has this last name is made more than once, or cut: a local name, in the function around."""
-        function = self._definitions.function_around(at) if "." not in name else None
-        root = function.node if function is not None else self._definitions.tree.module
+        definitions = self._program.definitions_of(at)
+        function = definitions.function_around(at) if "." not in name else None
+        root = function.node if function is not None else definitions.tree.module
         if root not in self._known:
             self._known[root] = _changes(root)
         last = name.rpartition(".")[2]

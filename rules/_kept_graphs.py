@@ -73,7 +73,7 @@ class KeptGraphs:
         self.program = model.program
         self.tracking = model.tracking
         self._users: dict[Value, dict[Value, list[Tensor]]] = {}
-        self._cut_lists = CutLists(model.definitions)
+        self._cut_lists = CutLists(model.program)
         self._bounds = Bounds(model.tree)
 
     def answers(self) -> Iterator[KeptGraph]:

@@ -177,9 +177,12 @@ class Definitions:
                         method.owner.assigned.setdefault(attribute.attr, set()).add(method.name)
 
     def function_around(self, node: ast.AST) -> FunctionInfo | None:
-        """The innermost function that holds a node (not the node itself)."""
-        if elsewhere_of(node) is not elsewhere_of(self.tree.module):
-            return None
+        """The innermost function that holds a node (not the node itself), of this module or one that it imports."""
+        elsewhere = elsewhere_of(node)
+        if elsewhere is not elsewhere_of(self.tree.module):
+            tree = elsewhere.tree if elsewhere is not None else None
+            others = self.others.followed() if self.others is not None else ()
+            return next((item.function_around(node) for item in others if item.tree is tree), None)
         below = [node]
         found: FunctionInfo | None = None
         for item in self.tree.ancestors(node):

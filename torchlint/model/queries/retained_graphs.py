@@ -164,6 +164,8 @@ class RetainedGraphs:
                 return True
             if self._is_result(item) and self.tracking.tracked(item) is Answer.YES:
                 return True
+            if _is_of_a_forward(item) and self.tracking.tracked(item) is not Answer.NO:
+                return True
         return False
 
     def _holds_graph(self, module: Value) -> bool:
@@ -212,6 +214,11 @@ class RetainedGraphs:
             return phi in self.tracking.graph(value)
         call = result_of_call(value)
         return call is not None and call in self.tracking.backpropagated and phi in call.parents
+
+
+def _is_of_a_forward(item: Value) -> bool:
+    """Whether a value is what a method `forward` of something unknown gives: it may have a graph."""
+    return isinstance(item, Unknown) and item.callee is not None and item.callee.label == "forward"
 
 
 def _goes_backward(handed: Value) -> bool:

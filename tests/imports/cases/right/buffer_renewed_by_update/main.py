@@ -1,0 +1,5 @@
+from agent import Agent
+
+agent = Agent()
+agent.train()
+assert not agent.log_probs
