@@ -130,6 +130,10 @@ class ClipBeforeUnscale(Rule):
             program = self.model.program
             if any(conditions.contradict(program, clip.path, item.path) for item in (*scaled, step)):
                 return
+            passes = (item for item in trace.of(events.Backward, clip.loops) if item.order < clip.order)
+            before = [item for item in passes if item.path == clip.path[: len(item.path)]]
+            if before and max(before, key=lambda backward: backward.order) not in scaled:
+                return  # what is clipped comes from another pass
             first = min(scaled, key=lambda backward: backward.order)
             found.append(ScaledClip(clip, first, step, self._is_simple(trace, clip, step)))
         yield from found[:1]

@@ -8,10 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import dataflow, events, held_parameters, module_values, ownership, program, values
 from torchlint.pytorch import api, triggers
 
 from ._leaf_losses import leaf_of
+
+_ASKED = LazyPattern(r"backprop|backward$")
 
 
 class EmptyStep(NamedTuple):
@@ -88,8 +91,11 @@ class StepWithoutBackward(Rule):
                     yield from self._empty_in(trace, optimizer)
 
     def _hands_backward_on(self) -> bool:
-        """Whether the file hands on a method that goes backward, for others to call: `measure(loss.backward)`."""
+        """Whether the file hands on a method that goes backward, for others to call, `measure(loss.backward)`, or asks
+        a model to do so: `model(x, replay_backprop=True)`."""
         tree = self.model.tree
+        if any(item.arg is not None and _ASKED.search(item.arg) for item in tree.of_type(ast.keyword)):
+            return True
         called = {call.func for call in tree.of_type(ast.Call)}
         methods = (node for node in tree.of_type(ast.Attribute) if node.attr == "backward")
         return any(node not in called and not tree.stands_alone(node) for node in methods)

@@ -97,10 +97,10 @@ class Assignments(Part):
         elif name == "data":
             return
         elif name == "requires_grad":
-            if is_true(value):
-                self._rebind_leaf(target.value, owner)
-            else:
+            if not is_true(value):
                 self.observations.frozen.add(owner)
+            elif not isinstance(owner, Module):  # to which it means nothing
+                self._rebind_leaf(target.value, owner)
         else:
             self.state.name_value(value, name)
             self.state.heap[owner, name] = value
