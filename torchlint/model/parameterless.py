@@ -1,4 +1,4 @@
-"""Classes of modules that surely have no parameters: most losses that people write, and wrappers of formulas."""
+"""Classes of modules that surely have no parameters, most losses and wrappers of formulas; and buffers of others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from torchlint.model.definitions import ClassInfo
+from torchlint.model.values import Unknown, class_of, resolved
 from torchlint.pytorch import naming
 from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
 from torchlint.syntax.python_ast import called_name, dotted, walk
@@ -68,3 +69,17 @@ def _gives_plain(call: ast.Call, info: ClassInfo) -> bool:
     if name.startswith(("torch.nn.", "torchvision.")):
         return name.rpartition(".")[2] in MODULES_WITHOUT_PARAMETERS
     return name.startswith(("torch.", "math.", "numpy."))
+
+
+def is_buffer(attribute: Unknown) -> bool:
+    """Whether an attribute is what `register_buffer` has made one of its class."""
+    info = class_of(resolved(attribute.parents[0])) if attribute.parents else None
+    return info is not None and attribute.label in _buffers(info)
+
+
+@lru_cache(maxsize=256)
+def _buffers(info: ClassInfo) -> frozenset[str]:
+    """The names of the buffers that a class registers."""
+    calls = (node for node in walk(info.node) if isinstance(node, ast.Call) and called_name(node) == "register_buffer")
+    names = (call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant))
+    return frozenset(name for name in names if isinstance(name, str))

@@ -15,6 +15,7 @@ from torchlint.model.module_values import (
     returned_by,
     returned_part,
 )
+from torchlint.model.parameterless import is_buffer
 from torchlint.model.values import (
     Answer,
     Container,
@@ -269,16 +270,19 @@ class Tracking:
         answer = self.tracked(returned)
         if answer is not Answer.UNKNOWN or not isinstance(whole, Tensor):
             return answer
-        stack, seen = [resolved(returned)], set[Value]()
+        stack, seen, answers = [resolved(returned)], set[Value](), {Answer.NO}
         while stack:
             value = stack.pop()
-            if isinstance(value, Unknown) and value.origin == "parameter" and value.label in whole.given:
-                if self.tracked(whole.given[value.label]) is Answer.YES:
-                    return Answer.YES
-            elif isinstance(value, Tensor) and value not in seen and self.tracked(value) is not Answer.NO:
-                stack += map(resolved, graph_inputs(value))
+            if value in seen:
+                continue
             seen.add(value)
-        return Answer.UNKNOWN
+            if isinstance(value, Unknown) and value.origin == "parameter" and value.label in whole.given:
+                answers.add(self.tracked(whole.given[value.label]))
+            elif self.tracked(value) is not Answer.NO:
+                inputs = graph_inputs(value) if isinstance(value, Tensor) and value.op != "module" else ()
+                stack += map(resolved, inputs)
+                answers |= set() if inputs else {Answer.UNKNOWN}
+        return Answer.YES if Answer.YES in answers else Answer.UNKNOWN if Answer.UNKNOWN in answers else Answer.NO
 
     def _module_tracks(self, value: Tensor) -> Answer:
         """The output of a module: of its parameters, or of its input where it has none."""
@@ -318,7 +322,7 @@ class Tracking:
             return Answer.YES
         if call is not None and _counts(call):
             return Answer.NO
-        if value.origin == "grad":
+        if value.origin == "grad" or (value.origin == "attribute" and is_buffer(value)):
             return Answer.NO
         if value.origin == "iteration":
             return Answer.UNKNOWN if self._is_of_what_was_kept(value) else Answer.NO

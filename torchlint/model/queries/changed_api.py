@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from torchlint.model.definitions import Definitions
+from torchlint.model.definitions import Definitions, defaults_of
 from torchlint.model.queries import names
 from torchlint.model.queries.version_guards import has_other_form, is_guarded
 from torchlint.model.scopes import imported_by
@@ -76,8 +76,18 @@ class ChangedApi:
             name = self._qualified(call.func) if self._may_name_change(call.func) else ""
             for change in self._changes(name):
                 keyword = next((item for item in call.keywords if item.arg == change.keyword), None)
-                if change.name not in self._missing and _applies(change, call, keyword):
+                if change.name in self._missing or self._hands_none_on(call, keyword):
+                    continue
+                if _applies(change, call, keyword):
                     yield Use(change, name, call, keyword)
+
+    def _hands_none_on(self, call: ast.Call, keyword: ast.keyword | None) -> bool:
+        """Whether an argument is a parameter of the function around that is None by default, as if it were not given."""
+        function = self._definitions.function_around(call) if keyword is not None else None
+        if function is None or keyword is None or not isinstance(keyword.value, ast.Name):
+            return False
+        default = defaults_of(function.node).get(keyword.value.id)
+        return isinstance(default, ast.Constant) and default.value is None
 
     def _may_name_change(self, node: ast.expr) -> bool:
         """Whether the last part of a name allows it to be one of these: it is the same in the qualified name."""
