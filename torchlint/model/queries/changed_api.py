@@ -82,7 +82,7 @@ class ChangedApi:
                     yield Use(change, name, call, keyword)
 
     def _hands_none_on(self, call: ast.Call, keyword: ast.keyword | None) -> bool:
-        """Whether an argument is a parameter of the function around that is None by default, as if it were not given."""
+        """Whether an argument is a parameter of the function around, None by default: as if it were not given."""
         function = self._definitions.function_around(call) if keyword is not None else None
         if function is None or keyword is None or not isinstance(keyword.value, ast.Name):
             return False
