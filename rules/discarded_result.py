@@ -131,7 +131,8 @@ class DiscardedResult(Rule):
 
     def _has(self, receiver: values.Value, call: ast.Call) -> bool:
         """Whether a receiver has the method of PyTorch that is called: a tensor, or what is computed, for `detach`."""
-        return self._is_tensor(receiver) or (python_ast.called_name(call) == "detach" and self._is_computed(receiver))
+        may_be_computed = python_ast.called_name(call) == "detach" and not self._is_of_this_file(call)
+        return self._is_tensor(receiver) or (may_be_computed and self._is_computed(receiver))
 
     def _is_computed(self, value: values.Value) -> bool:
         """Whether a value is a result of arithmetic, or of what is called a network, or taken from one."""
@@ -215,7 +216,7 @@ class DiscardedResult(Rule):
 
     def _is_meant(self, call: ast.Call) -> bool:
         """Whether a statement is there for what it shows, raises or costs: in a cell, a `try`, a `with` of its own."""
-        if self._is_timed(call) or self._is_of_this_file(call):
+        if self._is_timed(call):
             return True
         tree, inner = self.model.tree, self.model.tree.statement(call)
         for item in tree.ancestors(inner):

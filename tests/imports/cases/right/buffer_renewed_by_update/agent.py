@@ -3,22 +3,31 @@ from torch import nn
 from torch.distributions import Categorical
 
 
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return torch.softmax(self.layer(x), dim=1)
+
+
 class Agent:
-    def __init__(self, episodes=3):
+    def __init__(self, env, episodes=3):
+        self.env = env
         self.episodes = episodes
-        self.policy = nn.Linear(3, 2)
+        self.policy = Policy()
         self.optimizer = torch.optim.Adam(self.policy.parameters())
         self.log_probs = []
 
     def act(self, state):
-        dist = Categorical(logits=self.policy.forward(state))
+        dist = Categorical(self.policy.forward(torch.as_tensor(state)))
         action = dist.sample()
         self.log_probs.append(dist.log_prob(action))
         return action.item()
 
-    def update(self):
+    def update(self, returns):
         losses = []
-        returns = torch.ones(len(self.log_probs))
         for log_prob, value in zip(self.log_probs, returns):
             losses.append(-log_prob * value)
         self.optimizer.zero_grad()
@@ -29,10 +38,11 @@ class Agent:
 
     def train(self):
         for _ in range(self.episodes):
-            steps = 0
-            while steps < 5:
-                self.act(torch.randn(1, 3))
-                steps += 1
-            self.update()
-            if steps > 100:
-                break
+            state = self.env.reset()
+            done = False
+            rewards = []
+            while not done:
+                action = self.act(state)
+                state, reward, done = self.env.step(action)
+                rewards.append(reward)
+            self.update(torch.tensor(rewards))
