@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from torchlint.model.events import Branch, Keep, Loop
 from torchlint.syntax.python_ast import PythonTree, dotted, names_read, walk
 
+_TAKING = frozenset({"pop", "popitem"})
+
 
 class Bounds:
     """Asks whether a program bounds what it keeps, as it is written around the place."""
 
     def __init__(self, tree: PythonTree) -> None:
         self.tree = tree
+        self._known: dict[ast.AST, set[str]] = {}
 
     def are_set(self, keep: Keep, loop: Loop | None) -> bool:
         """Whether a loop never leaves more than a few of what it keeps at a place."""
@@ -27,8 +30,9 @@ class Bounds:
         counted = names_read(body.target) if isinstance(body, (ast.For, ast.AsyncFor)) else set()
         if any(_is_about_few(test, keep.name, counted) for test in self._conditions(keep, loop)):
             return True
-        owner = _root(node)
-        return any(_is_window(item, keep.name) or (owner and _takes_out(item, owner)) for item in walk(body))
+        if body not in self._known:
+            self._known[body] = _bounded(body)
+        return keep.name in self._known[body] or _root(node) in self._known[body]
 
     def _conditions(self, keep: Keep, loop: Loop) -> Iterator[ast.expr]:
         for branch, arm in keep.path[len(loop.path) :]:
@@ -47,18 +51,17 @@ def _is_about_few(test: ast.expr, name: str, counted: set[str]) -> bool:
     return isinstance(left, ast.Call) and dotted(left.func) == "len" and [dotted(item) for item in left.args] == [name]
 
 
-def _is_window(node: ast.AST, name: str) -> bool:
-    """`recent = recent[-n:]`."""
-    if not isinstance(node, ast.Assign) or not any(dotted(target) == name for target in node.targets):
-        return False
-    parts = (item for item in walk(node.value) if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Slice))
-    return any(dotted(item.value) == name for item in parts)
-
-
-def _takes_out(node: ast.AST, owner: str) -> bool:
-    """`groups.pop(key)`, where lists are entries of `groups`."""
-    method = node.func if isinstance(node, ast.Call) else None
-    return isinstance(method, ast.Attribute) and method.attr in ("pop", "popitem") and dotted(method.value) == owner
+def _bounded(body: ast.AST) -> set[str]:
+    """The lists that a loop cuts, `recent = recent[-n:]`, and what it takes entries out of, `groups.pop(key)`."""
+    found: set[str] = set()
+    for node in walk(body):
+        if isinstance(node, ast.Assign):
+            cuts = (item for item in walk(node.value) if isinstance(item, ast.Subscript))
+            cut = {dotted(item.value) for item in cuts if isinstance(item.slice, ast.Slice)}
+            found |= cut & set(map(dotted, node.targets))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TAKING:
+            found.add(dotted(node.func.value))
+    return found - {""}
 
 
 def _root(node: ast.AST) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Model
@@ -309,8 +310,17 @@ class KeptGraphs:
     def _holders(self, container: Value) -> Iterator[str]:
         """The attributes under which objects are kept that hold a container: `rollout` of `self.rollout.log_probs`."""
         for owner in self.model.parts.holders(container):
-            for heap in (self.program.observations.stored, *(trace.heap for trace in self.program.traces)):
-                yield from (f"self.{name}" for (_, name), value in heap.items() if owner in inputs_of(value))
+            yield from self._names_of.get(owner, ())
+
+    @cached_property
+    def _names_of(self) -> dict[Value, set[str]]:
+        """The attributes that have a value, wherever."""
+        found: dict[Value, set[str]] = {}
+        for heap in (self.program.observations.stored, *(trace.heap for trace in self.program.traces)):
+            for (_, name), value in heap.items():
+                for item in inputs_of(value):
+                    found.setdefault(item, set()).add(f"self.{name}")
+        return found
 
     def _continues(self, keep: Keep, outputs: Value) -> bool:
         """Whether the sum itself, at any iteration, is in the graph of a pass."""

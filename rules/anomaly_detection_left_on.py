@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import libcst as cst
@@ -111,9 +112,13 @@ class AnomalyDetectionLeftOn(Rule):
         function = self.model.definitions.method_around(self.model.tree.node(switch.site))
         if function is None:
             return False
+        return function.name in self._chosen or bool(naming.MEASURING.search(function.name))
+
+    @cached_property
+    def _chosen(self) -> set[str]:
+        """The functions that are given to what somebody chooses from."""
         calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.called_name(call) in _CHOOSING)
-        given = {python_ast.dotted(item) for call in calls for item in python_ast.arguments(call)}
-        return function.name in given or bool(naming.MEASURING.search(function.name))
+        return {python_ast.dotted(item) for call in calls for item in python_ast.arguments(call)}
 
     def _is_block_on_condition(self, switch: events.Anomaly) -> bool:
         """`with detect_anomaly():` under an `if` about what was computed: what failed runs once more."""

@@ -234,9 +234,15 @@ class DiscardedResult(Rule):
         name = self.model.definitions.named(made.func) if isinstance(made, ast.Call) else ""
         if name.startswith("torch.") and name.rpartition(".")[2] in api.CREATORS:
             return True
-        around = self.model.definitions.function_around(call)
-        calls = (node for node in python_ast.walk(around.node) if isinstance(node, ast.Call)) if around else ()
-        return any(_CLOCK.search(self.model.definitions.named(node.func)) for node in calls)
+        return self.model.definitions.function_around(call) in self._timing
+
+    @cached_property
+    def _timing(self) -> set[object]:
+        """The functions that read a clock."""
+        own = self.model.definitions
+        calls = self.model.tree.of_type(ast.Call)
+        found: set[object] = {own.function_around(call) for call in calls if _CLOCK.search(own.named(call.func))}
+        return found - {None}
 
     def _is_of_this_file(self, call: ast.Call) -> bool:
         """Whether a class of the file has a method of that name, which may change its object."""

@@ -259,8 +259,17 @@ class DropoutIgnoresMode(Rule):
         read = python_ast.names_read(test) | self._read_by(test, method)
         methods = method.owner.methods if method.owner is not None else {}
         asked = [methods[last] for name in read if (last := name.rpartition(".")[2]) in methods and "." in name]
-        inner = {name for item in asked for name in python_ast.names_read(item.node)}
-        return any(_MODE.search(name) for name in read | inner)
+        return any(map(_MODE.search, read)) or any(map(self._reads_mode, asked))
+
+    def _reads_mode(self, method: definitions.FunctionInfo) -> bool:
+        if method not in self._reading:
+            self._reading[method] = any(map(_MODE.search, python_ast.names_read(method.node)))
+        return self._reading[method]
+
+    @cached_property
+    def _reading(self) -> dict[definitions.FunctionInfo, bool]:
+        """Whether each method reads the mode."""
+        return {}
 
     def _read_by(self, test: ast.expr, method: definitions.FunctionInfo) -> set[str]:
         """What the values of the method's own names read that a condition reads."""

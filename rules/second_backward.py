@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
@@ -149,19 +150,31 @@ class SecondBackward(Rule):
         statement = tree.own_node(backward.site)
         if body is None or statement is None:
             return False
-        names, assigned = python_ast.names_read(statement), list[ast.Assign]()
-        binding = [node for node in ast.walk(body) if isinstance(node, ast.Assign)]
-        for node in reversed(binding):
-            if not names.isdisjoint(map(dotted, node.targets)):
-                assigned.append(node)
-                names |= python_ast.names_read(node.value)
+        if body not in self._assigned:
+            self._assigned[body] = _assigned_in(body)
+        todo, names, assigned = list(python_ast.names_read(statement)), set[str](), list[ast.Assign]()
+        while todo:
+            name = todo.pop()
+            new = self._assigned[body].get(name, []) if name not in names else []
+            names.add(name)
+            assigned += new
+            todo += [other for node in new for other in python_ast.names_read(node.value)]
         calls = (item for node in assigned for item in ast.walk(node.value) if isinstance(item, ast.Call))
         if any(called_name(call) in _TAKING for call in calls):
             return True
-        if any(node.lineno > backward.site.line for node in assigned):
-            return True
-        stored = {dotted(node) for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store)}
-        return not names.isdisjoint(stored)
+        is_behind = any(node.lineno > backward.site.line for node in assigned)
+        return is_behind or not names.isdisjoint(self._stored)
+
+    @cached_property
+    def _assigned(self) -> dict[ast.AST, dict[str, list[ast.Assign]]]:
+        """What each loop assigns to names."""
+        return {}
+
+    @cached_property
+    def _stored(self) -> set[str]:
+        """The attributes that the file assigns to."""
+        nodes = self.model.tree.of_type(ast.Attribute)
+        return {dotted(node) for node in nodes if isinstance(node.ctx, ast.Store)}
 
     def _is_statement(self, loop: events.Loop) -> bool:
         """Whether a loop is written as one: a comprehension goes backward from what it goes over."""
@@ -215,6 +228,15 @@ class SecondBackward(Rule):
             return None
         code = f"({names[0]} + {names[1]}).backward()"
         return edits.Change("go backward once", [edits.Delete(written[0]), edits.Replace(written[1], code)])
+
+
+def _assigned_in(body: ast.AST) -> dict[str, list[ast.Assign]]:
+    found: dict[str, list[ast.Assign]] = {}
+    for node in ast.walk(body):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                found.setdefault(dotted(target), []).append(node)
+    return found
 
 
 def _is_one(made: values.Value, backward: events.Backward) -> bool:

@@ -68,6 +68,7 @@ class Tracking:
 
     def __init__(self, losses: Iterable[Value], frozen: Frozen) -> None:
         self._frozen = frozen
+        self._by_frozen: dict[Value, bool] = {}
         self.backpropagated: set[Value] = set()
         """Values that a backward pass went into: tracked, whatever else is known of them."""
         self.trained: set[Value | Site | None] = set()
@@ -303,8 +304,10 @@ class Tracking:
         compute it."""
         if self.tracked(returned) is not Answer.UNKNOWN:
             return False
-        called = set(modules_of(self.graph(returned)))
-        return bool(called) and all(map(self._frozen.may_be, called))
+        if returned not in self._by_frozen:
+            called = set(modules_of(self.graph(returned)))
+            self._by_frozen[returned] = bool(called) and all(map(self._frozen.may_be, called))
+        return self._by_frozen[returned]
 
     def _through_frozen(self, given: Iterable[Value]) -> Answer:
         """The output of a module that may be frozen has a graph for certain if what it is given has one."""

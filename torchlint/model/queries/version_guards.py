@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, TRIES, PythonTree, dotted, walk
@@ -45,6 +46,7 @@ def is_guarded(tree: PythonTree, node: ast.AST) -> bool:
     return False
 
 
+@lru_cache(maxsize=4)
 def _flags(tree: PythonTree) -> set[str]:
     """What gets the answer to such a question: `OLD = torch.__version__ < "1.8"`, `self.legacy = not hasattr(...)`."""
     assigned = (node for node in tree.of_type(ast.Assign) if _asks_for_version(node.value))
