@@ -42,7 +42,7 @@ class EmptyCacheInLoop(Rule):
     Nothing is said where an iteration is a job of its own: an epoch, a fold, an episode with its update, a request,
     a file, a text that is generated, a model that takes its turn, a probe of how large a batch may be. Nor is it of a
     function that measures memory, of a test (`test_...` in a file of tests), which may want the same memory each
-    time, or right after a `del`, with which the author gives memory back on purpose.
+    time, or right after a `del` or `net.cpu()`, with which the author gives memory back on purpose.
 
     ## Why is this bad?
     It hands cached blocks back to the driver, which waits for the GPU, and the next iteration has to allocate
@@ -100,7 +100,7 @@ class EmptyCacheInLoop(Rule):
             if self.model.program.tests(trace):
                 continue
             for event in trace.of(events.EmptyCache):
-                if self._is_optional(event) or self._is_after_del(event):
+                if self._is_optional(event) or self._is_given_back(event):
                     continue
                 loops = events.repeating(event.loops)
                 emptied = self._in_loop(trace, event, loops[-1]) if loops else self._per_batch(trace, event)
@@ -116,11 +116,13 @@ class EmptyCacheInLoop(Rule):
                 return True
         return False
 
-    def _is_after_del(self, event: events.EmptyCache) -> bool:
-        """Whether tensors are deleted right before, garbage collected or not: who writes that wants their memory."""
+    def _is_given_back(self, event: events.EmptyCache) -> bool:
+        """Whether tensors are deleted, or a module moved off the GPU, right before, garbage collected or not: who
+        writes that wants their memory."""
         before = self.model.tree.before(self.model.tree.node(event.site))
         rest = (node for node in reversed(before) if not _collects_garbage(node))
-        return isinstance(next(rest, None), ast.Delete)
+        last = next(rest, None)
+        return isinstance(last, ast.Delete) or (last is not None and _moves_off(last))
 
     def _off(self, node: ast.AST) -> set[str]:
         """The parameters around a node that are False by default."""
@@ -213,6 +215,17 @@ def _collects_garbage(node: ast.AST) -> bool:
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
         and python_ast.dotted(node.value.func) == "gc.collect"
+    )
+
+
+def _moves_off(node: ast.AST) -> bool:
+    """`net.cpu()` or `net.to("cpu")` as a statement, which is of use for modules only."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return False
+    name, given = python_ast.called_name(call), python_ast.arguments(call)
+    return (name == "cpu" and not given) or (
+        name == "to" and any(isinstance(item, ast.Constant) and item.value == "cpu" for item in given)
     )
 
 

@@ -131,7 +131,8 @@ class UnregisteredModule(Rule):
     def ask(self) -> Iterator[PlainContainer]:
         for info in self.model.definitions.classes.values():
             if "__init__" in info.methods and self._is_module(info) and not any(map(info.method, _OWN_WAY)):
-                if not self._registers(info) and not _is_base(info):
+                own = (item for item in info.ancestors() if isinstance(item, definitions.ClassInfo))
+                if not any(map(self._registers, own)) and not _is_base(info):
                     yield from self._containers(info)
 
     def _is_module(self, info: definitions.ClassInfo) -> bool:

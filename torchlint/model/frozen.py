@@ -38,7 +38,7 @@ class Frozen:
     @cached_property
     def _is_part(self) -> Callable[[Value], bool]:
         handed = (item for event in self._calls for item in event.handed if item is not event.receiver)
-        return self._parts.part_of_any(sources_of(self.told)[0].union(map(resolved, handed)))
+        return self._parts.part_of_any(sources_of(self.told)[0].union(self.told, map(resolved, handed)))
 
     @cached_property
     def _all_of(self) -> set[Value]:

@@ -168,9 +168,15 @@ class Tracking:
         return value.op in ("module", "component") or value.op in LOSSES
 
     def _is_of_frozen(self, value: Value) -> bool:
-        """Whether a value is what a module computes that may be frozen: a teacher's, beside the student's."""
+        """Whether a value is what a module computes that may be frozen, or whose parts that compute it may be: a
+        teacher's, beside the student's."""
         value = resolved(value)
-        return isinstance(value, Tensor) and value.op == "module" and self._frozen.may_be(resolved(value.parents[0]))
+        if not isinstance(value, Tensor) or value.op != "module":
+            return False
+        returned = returned_by(value)
+        return self._frozen.may_be(resolved(value.parents[0])) or (
+            returned is not None and self._is_by_frozen(returned)
+        )
 
     # -- tracked ------------------------------------------------------------------------------------
 

@@ -70,6 +70,9 @@ class Assignments(Part):
                 plain_old.add(item)
                 self.state.emit(Keep(site_of(node), plain_old, item, "append", dotted(node.target)))
             return
+        if isinstance(plain_old, Module) and op == "add":
+            plain_old.used_as("extend")  # an `nn.ModuleList` stays the one that it is
+            return
         if op in ("add", "sub"):
             self.state.emit(Keep(site_of(node), self._slot_owner(node.target, old), value, "add", dotted(node.target)))
         if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_uncertain_slot(node.target):

@@ -72,8 +72,9 @@ class Containers(Part):
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
             return None
         value = arguments.positional[0]
-        if isinstance(receiver, Container):
-            receiver.add(value)
+        for item in inputs_of(receiver):
+            if isinstance(item, Container):
+                item.add(value)
         known = isinstance(receiver, Container) or called_attribute(node) != "add"
         if known and isinstance(receiver, (Container, Unknown, Phi)):
             assert isinstance(node.func, ast.Attribute)

@@ -10,7 +10,8 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, TRIES, PythonTree, dotted, walk
 
 _VERSION = LazyPattern(
-    r"[vV]ersion|VERSION|hasattr|getattr|has_?attr|TORCH_?[A-Z\d]|_?HAS_|has_|is_.*available|_AVAILABLE|signature"
+    r"[vV]ersion|VERSION|hasattr|getattr|has_?attr|TORCH_?[A-Z\d]|_?HAS_|has_|is_.*available|_AVAILABLE|signature|"
+    r"[lL]egacy|LEGACY"
 )
 """Names in a test that make it one of what there is: hints, which only silence."""
 _OF_MACHINE = frozenset({"is_available", "is_bf16_supported"})
