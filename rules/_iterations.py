@@ -24,7 +24,8 @@ from torchlint.model.events import (
 )
 from torchlint.model.module_values import has_parameters, is_forward, is_module
 from torchlint.model.program import Program, Trace
-from torchlint.model.values import Answer, Kind, Module, Optimizer, Tensor, Unknown, Value, inputs_of, is_kind
+from torchlint.model.utilities import Kind, is_kind
+from torchlint.model.values import Answer, Module, Optimizer, Tensor, Unknown, Value, inputs_of
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import LOOPS, SCOPES, PythonTree, children, dotted, site_of
 

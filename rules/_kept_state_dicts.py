@@ -13,16 +13,8 @@ from torchlint.model import dataflow, events
 from torchlint.model.lineage import ancestry, made_of, with_owners
 from torchlint.model.module_values import is_module_like
 from torchlint.model.program import Trace
-from torchlint.model.values import (
-    Container,
-    Optimizer,
-    Parameters,
-    Phi,
-    Utility,
-    Value,
-    inputs_of,
-    resolved,
-)
+from torchlint.model.utilities import Utility
+from torchlint.model.values import Container, Optimizer, Parameters, Phi, Value, inputs_of, resolved
 from torchlint.syntax.python_ast import (
     LOOPS,
     Site,

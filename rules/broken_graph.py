@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
-from torchlint.model import events, held_parameters, module_values, program, values
+from torchlint.model import events, held_parameters, module_values, program, utilities, values
 from torchlint.pytorch import api, naming, triggers
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
@@ -209,7 +209,7 @@ class BrokenGraph(Rule):
         if not isinstance(value, values.Unknown) or value.origin != "iteration" or not value.parents:
             return False
         source = values.resolved(value.parents[0])
-        return values.is_kind(source, values.Kind.LOADER) or bool(naming.LOADER.search(source.label))
+        return utilities.is_kind(source, utilities.Kind.LOADER) or bool(naming.LOADER.search(source.label))
 
     # -- report --------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from torchlint import Category, Rule, edits
-from torchlint.model import dataflow, events, program, values
+from torchlint.model import dataflow, events, program, utilities, values
 from torchlint.model.queries import clipping, conditions
 from torchlint.pytorch import naming, triggers
 
@@ -228,7 +228,7 @@ def _is_one_scaler(value: values.Value) -> bool:
     if isinstance(enabled, values.Plain) and enabled.is_literal and not enabled.constant:
         return False
     used = value.has_use("scale") and value.has_use("step") and value.has_use("update")
-    return values.is_kind(value, values.Kind.SCALER) or used
+    return utilities.is_kind(value, utilities.Kind.SCALER) or used
 
 
 def _knows_scale(bound: values.Value) -> bool:

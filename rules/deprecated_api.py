@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter, repairs
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, values
+from torchlint.model import events, utilities, values
 from torchlint.model.queries import changed_api, version_guards
 from torchlint.pytorch import changes, losses
 
@@ -152,7 +152,7 @@ class DeprecatedApi(Rule):
     def _is_scheduler(self, value: values.Value | None) -> bool:
         """Whether a value is one of PyTorch's schedulers, of a class that warns."""
         value = values.resolved(value) if value is not None else None
-        if value is None or not values.is_kind(value, values.Kind.SCHEDULER):
+        if value is None or not utilities.is_kind(value, utilities.Kind.SCHEDULER):
             return False
         made = self.model.tree.own_node(value.site)
         if not isinstance(made, ast.Call):

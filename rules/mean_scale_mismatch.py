@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Rule, edits
-from torchlint.model import events, values
+from torchlint.model import events, utilities, values
 from torchlint.model.queries import losses, names
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
@@ -207,12 +207,12 @@ class MeanScaleMismatch(Rule):
         around = self.model.tree.parent(division)
         return isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div))
 
-    def _loaders(self, loop: ast.For) -> list[values.Utility]:
+    def _loaders(self, loop: ast.For) -> list[utilities.Utility]:
         """The loaders that a loop is known to go over."""
         site = python_ast.site_of(loop)
         over = [item.over for trace in self.model.program.traces for item in _loops(trace.items) if item.site == site]
         known = [values.resolved(item) for item in over if item is not None]
-        return [item for item in known if isinstance(item, values.Utility)]
+        return [item for item in known if isinstance(item, utilities.Utility)]
 
     def _has_batches_of_one(self, loop: ast.For) -> bool:
         sizes = [loader.part("batch_size") for loader in self._loaders(loop) if loader.part("batch_sampler") is None]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, lineage, module_values, tracking, values
+from torchlint.model import events, lineage, module_values, tracking, utilities, values
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
 
@@ -193,7 +193,7 @@ class NonscalarBackward(Rule):
         if isinstance(value, values.Unknown) and value.origin == "iteration" and value.parents:
             source = values.resolved(value.parents[0])
             labels = [item.label for item in (source, *map(values.resolved, source.parents))]
-            return values.is_kind(source, values.Kind.LOADER) or any(map(_LOADER.search, labels))
+            return utilities.is_kind(source, utilities.Kind.LOADER) or any(map(_LOADER.search, labels))
         node = self.model.tree.node(value.site) if isinstance(value, values.Tensor) and value.site is not None else None
         rows = node.args[0] if isinstance(node, ast.Call) and len(node.args) > 1 else None
         return isinstance(rows, ast.Constant) and isinstance(rows.value, int) and rows.value > 1

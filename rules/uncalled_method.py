@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits, prefilter
-from torchlint.model import events, values
+from torchlint.model import events, utilities, values
 from torchlint.pytorch import api, naming, table, triggers
 from torchlint.syntax import python_ast
 
@@ -116,7 +116,7 @@ class UncalledMethod(Rule):
             return bool(parts) and all(self._acts(item, name) for item in parts)
         if name in _methods_of(owner):
             return not _is_data(getattr(owner, "info", None), name)
-        is_unknown = isinstance(owner, values.Unknown) and not isinstance(owner, values.Utility)
+        is_unknown = isinstance(owner, values.Unknown) and not isinstance(owner, utilities.Utility)
         return is_unknown and self._is_of_unknown(owner, name)
 
     def _is_of_unknown(self, owner: values.Value, name: str) -> bool:
@@ -138,7 +138,9 @@ class UncalledMethod(Rule):
 
     def _takes_nothing(self, event: events.Uncalled) -> bool:
         owner = event.owner
-        steps_for_others = values.is_kind(owner, values.Kind.SCALER, values.Kind.ENGINE) and event.name != "update"
+        steps_for_others = (
+            utilities.is_kind(owner, utilities.Kind.SCALER, utilities.Kind.ENGINE) and event.name != "update"
+        )
         return not (steps_for_others or event.name in ("unscale_", "manual_backward"))
 
     def _contexts(self) -> Iterator[Unentered]:
@@ -198,11 +200,11 @@ def _methods_of(owner: values.Value) -> Collection[str]:
         return ("step", "zero_grad")
     if isinstance(owner, values.Module):
         return ("zero_grad", "train", "eval")
-    if values.is_kind(owner, values.Kind.SCHEDULER):
+    if utilities.is_kind(owner, utilities.Kind.SCHEDULER):
         return ("step",)
-    if values.is_kind(owner, values.Kind.SCALER):
+    if utilities.is_kind(owner, utilities.Kind.SCALER):
         return ("step", "update", "unscale_")
-    if values.is_kind(owner, values.Kind.ENGINE):
+    if utilities.is_kind(owner, utilities.Kind.ENGINE):
         return ("backward",) if owner.part("model") is None else ("backward", "step", "zero_grad")
     return ()
 

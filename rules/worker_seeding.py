@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule, Severity, edits
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import definitions, values
+from torchlint.model import definitions, utilities, values
 from torchlint.model.queries import names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
@@ -194,7 +194,7 @@ class WorkerSeeding(Rule):
 
     # -- generators of datasets -----------------------------------------------------------------------
 
-    def _copied_generators(self, loader: values.Utility) -> Iterator[CopiedGenerator]:
+    def _copied_generators(self, loader: utilities.Utility) -> Iterator[CopiedGenerator]:
         """Generators that a dataset keeps and draws from for each item, where its loader has several workers."""
         workers, dataset = loader.part("num_workers"), loader.part("dataset")
         dataset = values.resolved(dataset) if dataset is not None else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchlint.model.module_values import is_module_like
+from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
-    Kind,
     Module,
     Optimizer,
     Parameters,
@@ -17,7 +17,6 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
-    is_kind,
     resolved,
 )
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Clear, Loop, ModeSwitch
-from torchlint.model.values import Function, Module, Tensor, Unknown, Utility, Value
+from torchlint.model.utilities import Utility
+from torchlint.model.values import Function, Module, Tensor, Unknown, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 

@@ -23,10 +23,11 @@ from torchlint.model.events import (
     events_in,
     items_in,
 )
+from torchlint.model.frames import Frame
 from torchlint.model.imports import Imports
 from torchlint.model.relevance import Relevance
 from torchlint.model.state import MAX_ELSEWHERE
-from torchlint.model.values import Container, Frame, Value
+from torchlint.model.values import Container, Value
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.naming import is_test

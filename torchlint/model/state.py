@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeVar
 
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Event, Item, Loop, Path, Try
-from torchlint.model.values import Container, Frame, Origin, Phi, Plain, Slot, Unknown, UnknownOrigin, Value
+from torchlint.model.frames import Frame
+from torchlint.model.values import Container, Origin, Phi, Plain, Slot, Unknown, UnknownOrigin, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site, site_of
 
 if TYPE_CHECKING:
-    from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
+    from torchlint.model.definitions import ClassInfo, FunctionInfo
+    from torchlint.model.frames import Frame
 
 
 class Answer(Enum):
@@ -139,38 +140,6 @@ class Unknown(Value):
     def class_name(self) -> str:
         """The class of an object of unknown class, else empty."""
         return self.callee.label if self.origin == "object" and self.callee is not None else ""
-
-
-class Kind(Enum):
-    """What takes part in training beside modules and optimizers."""
-
-    SCALER = "scaler"
-    SCHEDULER = "scheduler"
-    ENGINE = "engine"
-    LOADER = "loader"
-    DISTRIBUTION = "distribution"
-
-
-class Utility(Unknown):
-    """An object of a known kind, of which nothing else is known."""
-
-    __slots__ = ("kind",)
-
-    def __init__(
-        self,
-        node: Origin,
-        kind: Kind,
-        parents: tuple[Value, ...] = (),
-        label: str = "",
-        origin: UnknownOrigin = "utility",
-    ) -> None:
-        super().__init__(node, origin, parents, label or kind.value)
-        self.kind = kind
-
-
-def is_kind(value: Value | None, *kinds: Kind) -> bool:
-    """Whether a value is surely a scaler, a scheduler, ..."""
-    return isinstance(value, Utility) and value.kind in kinds
 
 
 class External(Value):
@@ -378,53 +347,6 @@ class Context(Value):
     def __init__(self, node: Origin, mode: GradMode) -> None:
         super().__init__(node)
         self.mode = mode
-
-
-class Frame:
-    """The local names of one activation of a function (or of the module), and where free names are looked up."""
-
-    __slots__ = (
-        "block",
-        "blocks",
-        "called",
-        "definitions",
-        "ends",
-        "info",
-        "locals",
-        "outer_names",
-        "parent",
-        "returns",
-        "yields",
-    )
-
-    def __init__(
-        self,
-        info: FunctionInfo | None,
-        parent: Frame | None,
-        blocks: int = 0,
-        *,
-        called: bool = False,
-        definitions: Definitions | None = None,
-    ) -> None:
-        self.info = info
-        found = parent.definitions if parent is not None else definitions
-        assert found is not None, "the frame of a module says of which"
-        self.definitions: Definitions = found
-        """Those of the module it belongs to."""
-        self.blocks = blocks
-        """How many `with` blocks were open when the function was called."""
-        self.called = called
-        """Whether a call of this module made it, so that its parameters are that call's arguments."""
-        self.parent = parent
-        self.locals: dict[str, Value] = {}
-        self.outer_names: set[str] = set()
-        self.returns: list[Value] = []
-        self.yields: list[tuple[GradMode, Site]] = []
-        """The grad mode at each `yield`, and where that stands."""
-        self.block: Callable[[Value], None] | None = None
-        """What a `with` statement does where the function, its context manager, yields."""
-        self.ends: list[Any] = []
-        """Snapshots of the state at each `return`."""
 
 
 def inputs_of(value: Value) -> Iterator[Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torchlint.model.tracking import Tracking
+from torchlint.model.utilities import Utility
 from torchlint.model.values import (
     Class,
     Container,
@@ -19,7 +20,6 @@ from torchlint.model.values import (
     Plain,
     Tensor,
     Unknown,
-    Utility,
     Value,
 )
 from torchlint.pytorch.effects import GradMode

@@ -7,6 +7,7 @@ import ast
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Branch, Call, Fresh, MayClear
+from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Class,
     Container,
@@ -14,7 +15,6 @@ from torchlint.model.values import (
     External,
     Function,
     Instance,
-    Kind,
     Module,
     Optimizer,
     Parameters,
@@ -25,7 +25,6 @@ from torchlint.model.values import (
     Unknown,
     UnknownOrigin,
     Value,
-    is_kind,
     meanings,
     owner_label,
     resolved,

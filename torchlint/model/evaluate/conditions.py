@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterable
 
 from torchlint.model.evaluate.part import Part
+from torchlint.model.frames import Frame
 from torchlint.model.values import (
     Class,
     Container,
-    Frame,
     Function,
     Instance,
     Module,

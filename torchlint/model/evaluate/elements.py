@@ -6,10 +6,10 @@ import ast
 from collections.abc import Callable, Sequence
 
 from torchlint.model.evaluate.part import Part
+from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
     Instance,
-    Kind,
     Module,
     Parameters,
     Phi,
@@ -18,7 +18,6 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
-    is_kind,
     resolved,
 )
 from torchlint.pytorch import naming

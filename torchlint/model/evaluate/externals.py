@@ -9,19 +9,18 @@ from typing import Any
 from torchlint.model.evaluate.arguments import Arguments, flag, is_false, is_true, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Grad, MemoryProbe
+from torchlint.model.utilities import Kind, Utility
 from torchlint.model.values import (
     Class,
     Container,
     Context,
     External,
     Function,
-    Kind,
     Module,
     Plain,
     Tensor,
     Unknown,
     UnknownOrigin,
-    Utility,
     Value,
     resolved,
 )

@@ -8,19 +8,8 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clip
-from torchlint.model.values import (
-    Container,
-    External,
-    Kind,
-    Module,
-    Optimizer,
-    Plain,
-    Tensor,
-    Unknown,
-    Value,
-    is_kind,
-    resolved,
-)
+from torchlint.model.utilities import Kind, is_kind
+from torchlint.model.values import Container, External, Module, Optimizer, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import naming, table
 from torchlint.pytorch.effects import Clips
 from torchlint.syntax.python_ast import site_of

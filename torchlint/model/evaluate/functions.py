@@ -10,20 +10,10 @@ from torchlint.model.definitions import ClassInfo, FunctionInfo, all_parameters,
 from torchlint.model.evaluate.arguments import Arguments, Flags
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Backward, Clear, Inlined, Item, ModeSwitch, Step, events_in, without_yields
+from torchlint.model.frames import Frame
 from torchlint.model.state import MAX_ELSEWHERE, Snapshot
-from torchlint.model.values import (
-    Container,
-    External,
-    Frame,
-    Function,
-    Module,
-    Optimizer,
-    Plain,
-    Unknown,
-    Utility,
-    Value,
-    inputs_of,
-)
+from torchlint.model.utilities import Utility
+from torchlint.model.values import Container, External, Function, Module, Optimizer, Plain, Unknown, Value, inputs_of
 from torchlint.model.wrappers import wrapped_mode
 from torchlint.pytorch import naming
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE

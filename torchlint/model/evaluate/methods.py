@@ -7,12 +7,12 @@ import ast
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.evaluate.part import Part
+from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
     External,
     Function,
     Instance,
-    Kind,
     Module,
     Optimizer,
     Phi,
@@ -21,7 +21,6 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
-    is_kind,
     resolved,
 )
 from torchlint.pytorch import api, naming

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.evaluate.part import Part
+from torchlint.model.frames import Frame
 from torchlint.model.imports import Imports, Target
 from torchlint.model.state import MAX_ELSEWHERE
-from torchlint.model.values import Class, External, Frame, Function, Instance, SourceModule, Unknown, Value
+from torchlint.model.values import Class, External, Function, Instance, SourceModule, Unknown, Value
 from torchlint.model.wrappers import fills_table
 
 

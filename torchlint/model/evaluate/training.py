@@ -8,12 +8,12 @@ from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute, flag, is_false, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Backward, Clear, Item, Loop, ModeSwitch, ScheduleStep, Step, Unscale, events_in
+from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
     External,
     Function,
     Instance,
-    Kind,
     Module,
     Optimizer,
     Parameters,
@@ -23,7 +23,6 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
-    is_kind,
     meanings,
     owner_label,
     resolved,

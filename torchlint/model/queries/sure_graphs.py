@@ -12,19 +12,8 @@ from torchlint.model.module_values import has_parameters
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Trace
 from torchlint.model.tracking import Tracking
-from torchlint.model.values import (
-    Answer,
-    Container,
-    Kind,
-    Module,
-    Optimizer,
-    Phi,
-    Tensor,
-    Unknown,
-    Value,
-    is_kind,
-    resolved,
-)
+from torchlint.model.utilities import Kind, is_kind
+from torchlint.model.values import Answer, Container, Module, Optimizer, Phi, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import OPERATORS

@@ -1,0 +1,39 @@
+"""What takes part in training beside modules and optimizers: scalers, schedulers, engines, loaders."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from torchlint.model.values import Origin, Unknown, UnknownOrigin, Value
+
+
+class Kind(Enum):
+    """What takes part in training beside modules and optimizers."""
+
+    SCALER = "scaler"
+    SCHEDULER = "scheduler"
+    ENGINE = "engine"
+    LOADER = "loader"
+    DISTRIBUTION = "distribution"
+
+
+class Utility(Unknown):
+    """An object of a known kind, of which nothing else is known."""
+
+    __slots__ = ("kind",)
+
+    def __init__(
+        self,
+        node: Origin,
+        kind: Kind,
+        parents: tuple[Value, ...] = (),
+        label: str = "",
+        origin: UnknownOrigin = "utility",
+    ) -> None:
+        super().__init__(node, origin, parents, label or kind.value)
+        self.kind = kind
+
+
+def is_kind(value: Value | None, *kinds: Kind) -> bool:
+    """Whether a value is surely a scaler, a scheduler, ..."""
+    return isinstance(value, Utility) and value.kind in kinds
