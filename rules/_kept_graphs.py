@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model.events import Backward, Call, Grad, Keep, Loop, MayClear, Returned, Step, apart
+from torchlint.model.events import Backward, Call, Grad, Keep, Loop, MayClear, Returned, Step
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
@@ -29,8 +29,8 @@ from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
 from ._batches import is_made_from_data, repeats
-from ._bounds import Bounds
-from ._cut_lists import CutLists, makes_list
+from ._cut_lists import CutLists
+from ._let_go import LetGo
 
 
 class KeptGraph(NamedTuple):
@@ -62,10 +62,6 @@ class KeptGraph(NamedTuple):
         return self.backward.retain is True
 
 
-_TAKING = ("pop", "popleft")
-_EMPTYING = ("clear", *_TAKING)
-
-
 class KeptGraphs:
     """Answers about what loops leave in lists, sums, dictionaries and attributes."""
 
@@ -75,7 +71,7 @@ class KeptGraphs:
         self.tracking = model.tracking
         self._users: dict[Value, dict[Value, list[Tensor]]] = {}
         self._cut_lists = CutLists(model.program)
-        self._bounds = Bounds(model.tree)
+        self._let_go = LetGo(model)
 
     def answers(self) -> Iterator[KeptGraph]:
         """Every place where a graph is kept and never used again: once, where a sum is an entry of a dictionary."""
@@ -127,50 +123,19 @@ class KeptGraphs:
 
     def _kept_over(self, trace: Trace, keep: Keep, container: Value, loop: Loop | None) -> KeptGraph | None:
         """What iterations of a loop leave, unless that is let go."""
-        if (
-            self._drained(container, loop, trace)
-            or self._is_cut_in_place(keep, container, loop, trace)
-            or self._is_cut(keep.container)
-            or _is_reset_with_steps(keep.container, trace)
-            or self._is_made_anew_with_steps(keep, loop, trace)
-            or _is_replaced_once_full(keep, container, trace)
-            or self._may_be_reset(keep, loop, trace)
-            or self._bounds.are_set(keep, loop)
-        ):
+        if self._let_go.is_let_go(keep, container, loop, trace):
             return None
         backward = self._backward_through(keep, loop, trace)
         if self._used_later(keep, container, backward, loop, trace):
             return None
         if loop is None and self._is_training_step(trace, keep):
-            return None if self._is_emptied(trace, container) else KeptGraph(keep, keep.site, None, None, True)
+            return None if self._let_go.is_emptied(trace, container) else KeptGraph(keep, keep.site, None, None, True)
         if backward is None:
             over_data = loop is not None and (is_made_from_data(keep.value, loop, self.model) or _trains(loop, trace))
             if not over_data or not self._stays_unseen(trace, keep, container):
                 return None
         is_drawn_from = self._fills(keep, container, loop, trace) and backward is not None
         return KeptGraph(keep, keep.place_in(loop), loop, backward, is_drawn_from=is_drawn_from)
-
-    def _may_be_reset(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
-        """`meter.total += loss` beside `meter.update()`, of which nobody knows what it does to the total."""
-        owner = keep.name.rpartition(".")[0]
-        calls = [call for call in trace.of(Call) if owner and loop in call.loops]
-        tree = self.program.tree
-        methods = (call.value.callee for call in calls if tree.stands_alone(tree.own_node(call.site)))
-        return any(
-            isinstance(item, Unknown) and item.origin == "method" and resolved(item.parents[0]).label == owner
-            for item in methods
-        )
-
-    def _is_cut_in_place(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
-        """`hidden[i] = repackage(hidden[i])` before the entry is set again: what it held lets its graph go."""
-        return keep.how == "slot" and any(
-            other.how == "slot"
-            and resolved(other.container) is container
-            and loop in other.loops
-            and other.order < keep.order
-            and self.tracking.tracked(other.value) is not Answer.YES
-            for other in trace.of(Keep)
-        )
 
     def _outlived(self, keep: Keep, container: Value) -> list[Loop]:
         """The loops of whose iterations the container sees more than one, the innermost first."""
@@ -227,18 +192,6 @@ class KeptGraphs:
         returned = (self.tracking.graph(event.value) for event in trace.of(Returned))
         return any(not graph.isdisjoint(values) for values in returned)
 
-    def _is_emptied(self, trace: Trace, container: Value) -> bool:
-        """Whether a method of the object empties a list, or makes it anew."""
-        root = trace.root
-        if root is None or root.owner is None:
-            return True
-        stored = self.program.observations.stored
-        names = {name for (owner, name), value in stored.items() if owner is trace.receiver and value is container}
-        emptied = {f"{root.parameters[0]}.{name}.{verb}" for name in names for verb in _EMPTYING}
-        makers = {maker for name in names for maker in root.owner.assigned.get(name, ())}
-        calls = self.program.tree.of_type(ast.Call)
-        return bool(makers - {"__init__"}) or any(dotted(call.func) in emptied for call in calls)
-
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
         """Whether the tensor is made anew in each iteration."""
         if loop is None:
@@ -247,25 +200,6 @@ class KeptGraphs:
             return True
         parts = value.elements() if isinstance(value, Container) else value.parents if isinstance(value, Phi) else ()
         return any(repeats(loop, item.loops) for item in parts)
-
-    def _drained(self, container: Value, loop: Loop | None, trace: Trace) -> bool:
-        emptied = trace.emptied.get(container, ())
-        if container.has_use(*_TAKING) or (container.has_use("clear") and not emptied):
-            return True
-        return any(loop is None or loop in event.loops for event in emptied)
-
-    def _is_made_anew_with_steps(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
-        """Whether a list is made anew beside a step of the optimizer: it holds what one step accumulates."""
-        if loop is None or keep.how == "add" or not keep.name:
-            return False
-        tree = self.program.tree
-        steps = (tree.node(step.place_in(loop)) for step in trace.of(Step) if loop in step.loops)
-        return any(makes_list(statement, keep.name) for step in steps for statement in tree.block(tree.statement(step)))
-
-    def _is_cut(self, total: Value) -> bool:
-        """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""
-        carried = total.parents[1:] if isinstance(total, Phi) and total.is_loop else ()
-        return bool(carried) and all(self.tracking.tracked(item) is Answer.NO for item in carried)
 
     def _backward_through(self, keep: Keep, loop: Loop | None, trace: Trace) -> Backward | None:
         """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""
@@ -398,40 +332,6 @@ def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value)
         return False
     loops = {loop for item in graph for loop in item.loops if isinstance(loop, Loop) and loop.over is not None}
     return any(container in inputs_of(loop.over) for loop in loops if loop.over is not None)
-
-
-def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
-    """A pool of images: where `pool.append(image)` does not run, `pool[i] = image` does."""
-    return any(
-        {keep.how, other.how} == {"append", "slot"} and resolved(other.container) is container and apart(keep, other)
-        for other in trace.of(Keep)
-    )
-
-
-def _is_reset_with_steps(total: Value, trace: Trace) -> bool:
-    """Whether a sum begins anew wherever the optimizer steps: it holds no more graphs than one step accumulates."""
-    if not isinstance(total, Phi) or not total.is_loop:
-        return False
-    joined = _joined(total)
-    resets = {arm for item in joined for part, arms in item.arms.items() if _is_number(part) for arm in arms}
-    steps = (step for step in trace.of(Step) if total.loop in step.loops)
-    return bool(resets) and any(not resets.isdisjoint(step.path) for step in steps)
-
-
-def _joined(total: Phi) -> list[Phi]:
-    """What a sum is at the ends of iterations, where branches meet."""
-    found: list[Phi] = []
-    stack = list(total.parents[1:])
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Phi) and item is not total and item not in found:
-            found.append(item)
-            stack.extend(item.parents)
-    return found
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, Plain) and not value.is_none
 
 
 def _is_leaf(value: Value) -> bool:

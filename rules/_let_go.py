@@ -1,0 +1,126 @@
+"""Whether a container lets go of the graphs that iterations leave in it: emptied, cut, begun anew, or bounded."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint import Model
+from torchlint.model.events import Call, Keep, Loop, Step, apart
+from torchlint.model.program import Trace
+from torchlint.model.values import Answer, Phi, Plain, Unknown, Value, resolved
+from torchlint.syntax.python_ast import dotted
+
+from ._bounds import Bounds
+from ._cut_lists import makes_list
+
+_TAKING = ("pop", "popleft")
+_EMPTYING = ("clear", *_TAKING)
+
+
+class LetGo:
+    """Answers about what is kept in lists, sums, dictionaries and attributes."""
+
+    def __init__(self, model: Model) -> None:
+        self.program = model.program
+        self.tracking = model.tracking
+        self._bounds = Bounds(model.tree)
+
+    def is_let_go(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
+        """Whether what an iteration of a loop keeps there does not stay."""
+        return (
+            self._drained(container, loop, trace)
+            or self._is_cut_in_place(keep, container, loop, trace)
+            or self._is_cut(keep.container)
+            or _is_reset_with_steps(keep.container, trace)
+            or self._is_made_anew_with_steps(keep, loop, trace)
+            or _is_replaced_once_full(keep, container, trace)
+            or self._may_be_reset(keep, loop, trace)
+            or self._bounds.are_set(keep, loop)
+        )
+
+    def is_emptied(self, trace: Trace, container: Value) -> bool:
+        """Whether a method of the object empties a list, or makes it anew."""
+        root = trace.root
+        if root is None or root.owner is None:
+            return True
+        stored = self.program.observations.stored
+        names = {name for (owner, name), value in stored.items() if owner is trace.receiver and value is container}
+        emptied = {f"{root.parameters[0]}.{name}.{verb}" for name in names for verb in _EMPTYING}
+        makers = {maker for name in names for maker in root.owner.assigned.get(name, ())}
+        calls = self.program.tree.of_type(ast.Call)
+        return bool(makers - {"__init__"}) or any(dotted(call.func) in emptied for call in calls)
+
+    def _may_be_reset(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
+        """`meter.total += loss` beside `meter.update()`, of which nobody knows what it does to the total."""
+        owner = keep.name.rpartition(".")[0]
+        calls = [call for call in trace.of(Call) if owner and loop in call.loops]
+        tree = self.program.tree
+        methods = (call.value.callee for call in calls if tree.stands_alone(tree.own_node(call.site)))
+        return any(
+            isinstance(item, Unknown) and item.origin == "method" and resolved(item.parents[0]).label == owner
+            for item in methods
+        )
+
+    def _is_cut_in_place(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
+        """`hidden[i] = repackage(hidden[i])` before the entry is set again: what it held lets its graph go."""
+        return keep.how == "slot" and any(
+            other.how == "slot"
+            and resolved(other.container) is container
+            and loop in other.loops
+            and other.order < keep.order
+            and self.tracking.tracked(other.value) is not Answer.YES
+            for other in trace.of(Keep)
+        )
+
+    def _drained(self, container: Value, loop: Loop | None, trace: Trace) -> bool:
+        emptied = trace.emptied.get(container, ())
+        if container.has_use(*_TAKING) or (container.has_use("clear") and not emptied):
+            return True
+        return any(loop is None or loop in event.loops for event in emptied)
+
+    def _is_made_anew_with_steps(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
+        """Whether a list is made anew beside a step of the optimizer: it holds what one step accumulates."""
+        if loop is None or keep.how == "add" or not keep.name:
+            return False
+        tree = self.program.tree
+        steps = (tree.node(step.place_in(loop)) for step in trace.of(Step) if loop in step.loops)
+        return any(makes_list(statement, keep.name) for step in steps for statement in tree.block(tree.statement(step)))
+
+    def _is_cut(self, total: Value) -> bool:
+        """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""
+        carried = total.parents[1:] if isinstance(total, Phi) and total.is_loop else ()
+        return bool(carried) and all(self.tracking.tracked(item) is Answer.NO for item in carried)
+
+
+def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
+    """A pool of images: where `pool.append(image)` does not run, `pool[i] = image` does."""
+    return any(
+        {keep.how, other.how} == {"append", "slot"} and resolved(other.container) is container and apart(keep, other)
+        for other in trace.of(Keep)
+    )
+
+
+def _is_reset_with_steps(total: Value, trace: Trace) -> bool:
+    """Whether a sum begins anew wherever the optimizer steps: it holds no more graphs than one step accumulates."""
+    if not isinstance(total, Phi) or not total.is_loop:
+        return False
+    joined = _joined(total)
+    resets = {arm for item in joined for part, arms in item.arms.items() if _is_number(part) for arm in arms}
+    steps = (step for step in trace.of(Step) if total.loop in step.loops)
+    return bool(resets) and any(not resets.isdisjoint(step.path) for step in steps)
+
+
+def _joined(total: Phi) -> list[Phi]:
+    """What a sum is at the ends of iterations, where branches meet."""
+    found: list[Phi] = []
+    stack = list(total.parents[1:])
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Phi) and item is not total and item not in found:
+            found.append(item)
+            stack.extend(item.parents)
+    return found
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Plain) and not value.is_none
