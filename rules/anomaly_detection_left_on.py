@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -10,12 +11,15 @@ from typing import NamedTuple
 import libcst as cst
 
 from torchlint import Category, Rule, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, program, values
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
 _CHOOSING = frozenset({"signal", "set_defaults", "add_signal_handler"})
 """What is given functions that somebody may ask for."""
+_HUNTING = LazyPattern(r"(?:^|_)debug(?:_|\.|$)")
+"""Names of scripts and functions that look for a bug."""
 
 
 class AnomalyLeftOn(NamedTuple):
@@ -29,7 +33,8 @@ class AnomalyDetectionLeftOn(Rule):
 
     ## What it does
     Finds `set_detect_anomaly(True)`, `detect_anomaly()` and `Trainer(detect_anomaly=True)` that nothing decides
-    about: no flag, argument, environment variable or configuration value.
+    about: no flag, argument, environment variable or configuration value. A script that looks for a bug by its name,
+    `debug_nan.py`, may have it on.
 
     ## Why is this bad?
     Anomaly detection records a stack trace for every operator and checks every gradient for NaN. It is for
@@ -80,7 +85,7 @@ class AnomalyDetectionLeftOn(Rule):
 
     def ask(self) -> Iterator[AnomalyLeftOn]:
         """Anomaly detection that is switched on without a switch, in code that trains."""
-        if self.model.is_test:
+        if self.model.is_test or _HUNTING.search(os.path.basename(self.model.tree.source.path)):
             return
         trains = self._trains()
         for trace in self.model.program.traces:
@@ -108,11 +113,16 @@ class AnomalyDetectionLeftOn(Rule):
         return all(self._decides_about_training(branch, arm) for branch, arm in inner)
 
     def _is_asked_for(self, switch: events.Anomaly) -> bool:
-        """Whether it stands in a function that measures, that a signal calls, or that is one of several commands."""
+        """Whether it stands in a function that measures, that hunts a bug, that a signal calls, or that is one of
+        several commands."""
         function = self.model.definitions.method_around(self.model.tree.node(switch.site))
         if function is None:
             return False
-        return function.name in self._chosen or bool(naming.MEASURING.search(function.name))
+        return (
+            function.name in self._chosen
+            or bool(naming.MEASURING.search(function.name))
+            or bool(_HUNTING.search(function.name))
+        )
 
     @cached_property
     def _chosen(self) -> set[str]:

@@ -192,7 +192,8 @@ class TrainingInEvalMode(Rule):
     def _name(self, switch: events.ModeSwitch) -> str:
         call = self.model.tree.node(switch.site)
         method = call.func if isinstance(call, ast.Call) else None
-        return python_ast.dotted(method.value) if isinstance(method, ast.Attribute) else ""
+        name = python_ast.dotted(method.value) if isinstance(method, ast.Attribute) else ""
+        return "" if name == "self" else name
 
     # -- report ---------------------------------------------------------------------------------------
 

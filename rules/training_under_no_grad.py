@@ -227,12 +227,13 @@ class TrainingUnderNoGrad(Rule):
     def _report_untrained(
         self, site: python_ast.Site, name: str, step: events.Step, switch: python_ast.Site | None
     ) -> None:
+        what = f"`{name}`" if name else "the model"
         related = [(step.site, f"`{step.name}` has its parameters")]
         if switch is not None:
             related.append((switch, "gradients are switched off here"))
         self.report(
             site,
-            f"`{name}` only runs with gradients off: its parameters are stepped on but never learn",
+            f"{what} only runs with gradients off: its parameters are stepped on but never learn",
             related=related,
             help="run the forward pass with gradients on, or leave the parameters out of the optimizer",
             fix=self._without(switch),

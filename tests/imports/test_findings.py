@@ -124,6 +124,24 @@ def train(model, optimizer, loader):
     assert concise("meters.py", "trainer.py", "script.py") == ["trainer.py:11:9: TL201"]
 
 
+def test_what_several_files_call_alike_is_told_to_the_first(repository: Path) -> None:
+    model = "class Net(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, 1)\n"
+    step = "def train(net, x, y):\n    F.cross_entropy(net(x), y).backward()\n"
+    script = "from engine import train\nfrom nets import Net\n\ntrain(Net(), x, y)\n"
+    write(
+        repository,
+        {
+            "nets.py": f"import torch\nfrom torch import nn\n\n{model}",
+            "engine.py": f"import torch.nn.functional as F\n\n{step}",
+            **{f"run{number}.py": script for number in range(3)},
+        },
+    )
+    assert concise("--select", "TL501") == ["run0.py:4:1: TL501"]
+    assert concise("run2.py", "--select", "TL501") == [], "it does not depend on which files are named"
+    (repository / "run0.py").write_text("")
+    assert concise("--select", "TL501") == ["run1.py:4:1: TL501"]
+
+
 def test_what_is_far_away_is_told_to_the_file_that_is_nearest(repository: Path) -> None:
     """The retained graph is in `steps.py`, which is told nothing: the trainer is, and the script is not."""
     steps = "def step(loss, optimizer, keep):\n    optimizer.zero_grad()\n    loss.backward(retain_graph=keep)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -25,6 +25,7 @@ _NAME = LazyPattern(rb"\w+")
 _REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
 _INHERITS = LazyPattern(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)")
 _CALLED = LazyPattern(rb"\b(\w+)[ \t]*\(")
+_MAKER = LazyPattern(rb"^def[ \t]+(\w*(?:make|build|create|get|new|setup|init|load)\w*)[ \t]*\(", re.MULTILINE)
 _ENTRY = LazyPattern(rb"[\"'][ \t]*:[ \t]*(\w+)[ \t]*[,}\n]")
 
 
@@ -79,6 +80,7 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     modules = search.imported(code)
     names = {name for path, text in modules.items() for name in _names_that_train(code, text, search.of(path))}
     names |= set(_aliases(names, modules, search)) if names else set()
+    names |= set(_makers(code, modules, search))
     if not any(name in code for name in names):
         return None
     mentioned = (_NAME if _REPEATS.search(code) else _CALLED).findall(code)
@@ -123,6 +125,17 @@ def _derived(text: bytes) -> tuple[tuple[bytes, list[bytes]], ...]:
 def _training_names(text: bytes) -> frozenset[bytes]:
     """The names of functions and classes of a module that train."""
     return prefilter.training_names(text)
+
+
+def _makers(code: bytes, modules: Mapping[str, bytes], search: Search) -> Iterator[bytes]:
+    """The functions that a program calls and that may make what trains, of classes of a third module too:
+    `make_agent(name)`."""
+    for path, text in modules.items():
+        makers = _called(code).intersection(_MAKER.findall(text))
+        if makers:
+            others = {text, *search.of(path).imported(text).values()}
+            if any(name in text for other in others for name in _training_names(other)):
+                yield from makers
 
 
 def _aliases(names: Set[bytes], modules: Iterable[str], search: Search) -> Iterator[bytes]:

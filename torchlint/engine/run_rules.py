@@ -22,7 +22,7 @@ from torchlint.model.imports import Bases, Imports
 from torchlint.rule import Place, Report, Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
-from torchlint.syntax.python_ast import Site
+from torchlint.syntax.python_ast import PythonTree, Site
 from torchlint.syntax.reading import read
 
 if TYPE_CHECKING:  # LibCST takes longer to import than most files take
@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # LibCST takes longer to import than most files take
     from torchlint.syntax.tree import Tree
 
 Handler: TypeAlias = "Callable[[cst.CSTNode], object]"
+_MAX_CALLERS = 20
+"""Files before one, by their paths, that are asked whether they are told the same."""
 
 
 def walk(
@@ -200,16 +202,36 @@ class _Owned:
     def __init__(self, modules: Imports | None, selection: Selection) -> None:
         self._modules = modules
         self._selection = selection
-        self._told: dict[tuple[str, type[Rule]], set[tuple[str, Site]]] = {}
+        self._reports: dict[tuple[str, type[Rule]], list[Report]] = {}
 
     def by_other_file(self, rule: type[Rule], report: Report) -> bool:
-        """Whether another file is told: the one in which it happens, that which a class inherits it from, or one on
-        the way there."""
+        """Whether another file is told: the one in which it happens, that which a class inherits it from, one on the
+        way there, or an earlier one of several that call it alike.
+
+        Where a loop here repeats what happens there, that is a place beside the finding's.
+        """
+        if self._modules is None:
+            return False
+        inner = [place.inner for place in _sites(report) if place.inner is not None]
+        return any(self._is_told_there(rule, *place) for place in inner) or self._is_told_before(rule, report)
+
+    def _is_told_there(self, rule: type[Rule], tree: PythonTree, site: Site) -> bool:
+        told = (self._told_in(source, rule) for source in self._on_the_way(tree.source))
+        return any((tree.source.path, site) in places for places in told)
+
+    def _is_told_before(self, rule: type[Rule], report: Report) -> bool:
+        """Whether a file before this one, by its path, is told of the same places in other files."""
         if self._modules is None or not isinstance(report.place, Site) or report.place.inner is None:
             return False
-        tree, site = report.place.inner
-        told = (self._told_in(source, rule, self._modules.search) for source in self._on_the_way(tree.source))
-        return any((tree.source.path, site) in places for places in told)
+        search, happens = self._modules.search, report.place.inner.tree.source
+        callers = search.of(happens.path).importers(b"import", (b"import",))
+        before = sorted((path, code) for path, code in callers if path < search.path and search.holds(path))
+        files = (SourceFile(path, code) for path, code in before[:_MAX_CALLERS])
+        return any(
+            _places_elsewhere(other) == _places_elsewhere(report)
+            for source in files
+            for other in self._reports_of(source, rule)
+        )
 
     def _on_the_way(self, source: SourceFile) -> Iterator[SourceFile]:
         """A file, and those that were followed and import it, unless they import the linted one as well."""
@@ -222,17 +244,22 @@ class _Owned:
             if source.path in imported and search.path not in imported:
                 yield other
 
-    def _told_in(self, source: SourceFile, rule: type[Rule], search: Search) -> set[tuple[str, Site]]:
+    def _told_in(self, source: SourceFile, rule: type[Rule]) -> set[tuple[str, Site]]:
         """The places of which a file is told, each with the path of the file that it is in."""
-        key = source.path, rule
-        if key not in self._told:
-            found = self._places(source, rule, search.of(source.path))
-            places = [place for place in found if place.kind != "ClassDef"]
-            inner = {(place.inner.tree.source.path, place.inner.site) for place in places if place.inner is not None}
-            self._told[key] = inner | {(source.path, place) for place in places if place.inner is None}
-        return self._told[key]
+        told = (report.place for report in self._reports_of(source, rule))
+        places = [place for place in told if isinstance(place, Site) and place.kind != "ClassDef"]
+        inner = {(place.inner.tree.source.path, place.inner.site) for place in places if place.inner is not None}
+        return inner | {(source.path, place) for place in places if place.inner is None}
 
-    def _places(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Site]:
+    def _reports_of(self, source: SourceFile, rule: type[Rule]) -> list[Report]:
+        """What a rule reports in another file, worked out once."""
+        key = source.path, rule
+        if key not in self._reports:
+            assert self._modules is not None
+            self._reports[key] = list(self._reported(source, rule, self._modules.search.of(source.path)))
+        return self._reports[key]
+
+    def _reported(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Report]:
         if imported_training(source.code, search) is None and not looking((rule,), source.code):
             return  # it is not even looked into
         imports = Imports(search)
@@ -241,8 +268,19 @@ class _Owned:
             model = Model(tree, rule.calls, imports, self._selection.torch)
             found = rule(model, lambda: None, self._selection.options.get(rule.rule_name()))
             _answer(found)
-            yield from (report.place for report in found.reports if isinstance(report.place, Site))
+            yield from found.reports
         imports.close()
+
+
+def _sites(report: Report) -> Iterator[Site]:
+    """The place of a report, and those beside it."""
+    places = (report.place, *(place for place, _ in report.related))
+    return (place for place in places if isinstance(place, Site))
+
+
+def _places_elsewhere(report: Report) -> set[tuple[str, Site]]:
+    """The places of a report that are in other files, each with the path of that."""
+    return {(site.inner.tree.source.path, site.inner.site) for site in _sites(report) if site.inner is not None}
 
 
 def _is_here(place: Place) -> bool:

@@ -43,6 +43,10 @@ class Search:
         """The search of another file of the repository; what it asks for is asked for here."""
         return replace(self, path=path)
 
+    def holds(self, path: str) -> bool:
+        """Whether a file belongs to the same repository, and to none inside it."""
+        return self.sources.top_of(os.path.dirname(path)) == self.top
+
     def way_to(self, path: str) -> str:
         """The way from the folder of the file to another."""
         return os.path.relpath(path, os.path.dirname(self.path))

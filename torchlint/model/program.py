@@ -30,7 +30,7 @@ from torchlint.model.state import MAX_ELSEWHERE
 from torchlint.model.values import Container, Value
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
-from torchlint.pytorch.naming import is_test
+from torchlint.pytorch.naming import is_benchmark, is_test
 from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, called_name, dotted, elsewhere_of, is_literal
 
 Kind = TypeVar("Kind", bound=Event)
@@ -184,8 +184,10 @@ class Program:
         return state.budget <= 0 or state.elsewhere >= MAX_ELSEWHERE
 
     def tests(self, trace: Trace) -> bool:
-        """Whether what a trace begins with is a test, in a file of tests."""
-        return self.is_test and trace.root is not None and trace.root.name.startswith("test")
+        """Whether what a trace begins with is a test, in a file of tests, or belongs to a benchmark."""
+        if trace.root is not None and trace.root.name.startswith("test"):
+            return self.is_test
+        return is_benchmark(self.tree.source.path, self.tree.source.code)
 
     def _interpret(self) -> Iterator[Trace]:
         state, interpreted = self.interpreter.state, self.observations.interpreted

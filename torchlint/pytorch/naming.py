@@ -245,12 +245,20 @@ _TEST_FOLDER = LazyPattern(r"(^|[/\\])(tests?|testing)(_[^/\\]*)?[/\\]|(^|[/\\])
 _TEST_FILE = LazyPattern(r"(^|[/\\])(tests?_[^/\\]*|[^/\\]*_test)\.py$")
 _TESTS = LazyPattern(rb"(?m)^[ \t]*(?:def[ \t]+test|class[ \t]+Test|(?:import|from)[ \t]+(?:unittest|pytest)\b)")
 
+_BENCHMARK_FILE = LazyPattern(r"(^|[/\\])(bench(mark)?s?[_-][^/\\]*|[^/\\]*[_-]bench(mark)?s?)\.py$")
+_TIMING = LazyPattern(rb"\b(?:perf_counter|timeit|Timer|timer|time\.time|elapsed_time)\b")
+
 
 def is_test(path: str, code: bytes) -> bool:
-    """Whether a file is a test, where some habits are right, and which calls all sorts of things.
+    """Whether a file is a test or benchmark, where some habits are right, and which calls all sorts of things.
 
-    `test_model.py` alone may be the script that evaluates a model: a test defines tests.
+    `test_model.py` alone may be the script that evaluates a model: a test defines tests, and a benchmark takes times.
     """
     if _TEST_FOLDER.search(path) is not None:
         return True
-    return _TEST_FILE.search(path) is not None and _TESTS.search(code) is not None
+    return (_TEST_FILE.search(path) is not None and _TESTS.search(code) is not None) or is_benchmark(path, code)
+
+
+def is_benchmark(path: str, code: bytes) -> bool:
+    """Whether a file measures how long training takes, and does not care what is learnt."""
+    return _BENCHMARK_FILE.search(path) is not None and _TIMING.search(code) is not None
