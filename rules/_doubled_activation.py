@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from torchlint import Rule, edits, repairs
 from torchlint.model.queries import endings, losses
+from torchlint.pytorch import api
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -33,6 +34,8 @@ class DoubledActivation(Rule):
 
     def ask(self) -> Iterator[Doubled]:
         for event, loss in self.model.endings.losses(self.function):
+            if event.mode is api.GradMode.OFF:
+                continue  # a figure of an evaluation: the training is told
             given = losses.operands(loss)[0]
             made = self.model.endings.of(given, {self.activation}, endings.SHAPES | endings.BOUNDS, event.value)
             if made is not None:

@@ -168,7 +168,7 @@ class TrainingUnderNoGrad(Rule):
                 modules, known = held_parameters.parameters_of(values.resolved(step.optimizer))
                 for module in modules if known else ():
                     forward = self._untrained(module, step, trace)
-                    if forward is not None:
+                    if forward is not None and not self._runs_elsewhere(forward):
                         yield UntrainedModule(forward, module.label, step, self._switch(_result(forward), forward))
 
     def _untrained(self, module: values.Value, step: events.Step, trace: program.Trace) -> events.Event | None:
@@ -181,6 +181,18 @@ class TrainingUnderNoGrad(Rule):
         working = [backward for backward in trace.backwards_of(step) if not self._fails(backward)]
         needed, around = lineage.ancestry([item.loss for item in working]), {item.loops for item in working}
         return next((event for event in passes if _result(event) in needed and event.loops in around), None)
+
+    def _runs_elsewhere(self, forward: events.Event) -> bool:
+        """Whether what is written alike runs with gradients on in another function: `self.models["teacher"](x)` in an
+        earlier phase of the training."""
+        tree = self.model.tree
+        call = tree.own_node(forward.site)
+        if not isinstance(call, ast.Call) or not python_ast.dotted(call.func).startswith("self"):
+            return False
+        passes = (event for trace in self.model.program.traces for event in trace.of_kinds(events.Compute, events.Call))
+        others = (tree.own_node(event.site) for event in passes if event.mode is api.GradMode.ON)
+        written = (other.func for other in others if isinstance(other, ast.Call))
+        return any(python_ast.written_alike(call.func, func) for func in written)
 
     def _switch(self, value: values.Value, backward: events.Event) -> python_ast.Site | None:
         """The `with`, decorator or statement that switched gradients off."""

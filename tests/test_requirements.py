@@ -46,6 +46,21 @@ def test_a_project_says_so(project: Path, text: str) -> None:
     assert asked(project) == NEWER
 
 
+@pytest.mark.parametrize("name", ["requirements_llm.txt", "requirements-gpu.txt", "requirements.in"])
+def test_a_list_may_have_another_name(project: Path, name: str) -> None:
+    (project / name).write_text("torch==2.3.0\n")
+    assert asked(project) == Releases((2, 3), (2, 3))
+    (project / "requirements.txt").write_text("torch==2.7.0\n")
+    assert asked(project) == Releases((2, 7), (2, 7)), "the usual name comes first"
+
+
+def test_so_may_an_environment(project: Path) -> None:
+    (project / "local_env.yml").write_text("dependencies:\n  - pytorch=1.0.0\n")
+    assert asked(project) == Releases((1, 0), (1, 0))
+    (project / "local_env.yml").write_text("torch: 1.0.0\n")
+    assert asked(project) is None
+
+
 def test_a_list_that_conda_wrote_names_builds(project: Path) -> None:
     (project / "requirements.txt").write_text("numpy=1.24=py311_0\ntorch=2.0.1=pypi_0\n")
     assert asked(project) == Releases((2, 0), (2, 0))
@@ -213,7 +228,7 @@ def test_the_cache_knows_of_it(project: Path) -> None:
     ],
     ids=lambda data: f"{data[:12]!r}",
 )
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, "requirements-gpu.txt", "conda_env.yaml"])
 def test_hostile_files_say_nothing_that_harms(project: Path, name: str, data: bytes) -> None:
     (project / name).write_bytes(data)
     assert Requirements(Sources()).torch(project) in (None, Releases())

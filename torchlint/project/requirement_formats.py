@@ -122,3 +122,16 @@ READERS: Mapping[str, Callable[[str], Releases | None]] = {
     "environment.yaml": _of_conda,
 }
 """What reads each file, by its name; the first that says which `torch` decides in a folder."""
+_OTHERS = (
+    (LazyPattern(r"requirements?[\w.-]*\.(?:txt|in)$"), _of_list),
+    (LazyPattern(r"(?i)[\w.-]*(?:env|conda)[\w.-]*\.ya?ml$"), _of_conda),
+)
+"""What reads the files of other names: `requirements-gpu.txt`, `local_env.yml`."""
+
+
+def readers(names: Iterable[str]) -> Iterator[tuple[str, Callable[[str], Releases | None]]]:
+    """The files of a folder that may say which `torch`, in the order in which they decide, each with what reads it."""
+    names = set(names)
+    yield from ((name, reader) for name, reader in READERS.items() if name in names)
+    for name in sorted(names - READERS.keys()):
+        yield from ((name, reader) for pattern, reader in _OTHERS if pattern.match(name))

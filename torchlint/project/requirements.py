@@ -13,11 +13,11 @@ from pathlib import Path
 from torchlint.files import regular
 from torchlint.files.checkout import real_path
 from torchlint.files.sources import Sources, upward
-from torchlint.project.requirement_formats import READERS
+from torchlint.project.requirement_formats import READERS, readers
 from torchlint.pytorch.releases import Releases
 
 FILES = tuple(READERS)
-"""Where requirements are looked for in a folder, in this order."""
+"""Where requirements are looked for first in a folder, in this order; then in files of like names."""
 _MAX_BYTES = 1_000_000
 """No list of requirements that anybody writes is larger."""
 
@@ -44,8 +44,8 @@ class Requirements:
 
     def _asked_in(self, folder: Path) -> Releases | None:
         """What the files right in a folder ask for: the first that says more than `torch`, else the first."""
-        texts = {name: _text(folder / name) for name in FILES if name in self._sources.names(str(folder))}
-        asked = (READERS[name](text) for name, text in texts.items() if text is not None)
+        texts = ((_text(folder / name), reader) for name, reader in readers(self._sources.names(str(folder))))
+        asked = (reader(text) for text, reader in texts if text is not None)
         found = [item for item in asked if item is not None]
         return next((item for item in found if item != Releases()), found[0] if found else None)
 

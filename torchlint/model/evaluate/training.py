@@ -59,6 +59,7 @@ class Training(Part):
             "detach_": self._detach_in_place,
             "parameters": self._parameters, "named_parameters": self._named_parameters,
             **dict.fromkeys(api.SELF_METHODS, self._itself), "requires_grad_": self._requires_grad,
+            "freeze": self._freeze,
             **dict.fromkeys(table.methods_with(EvaluatesModule, TrainsModule), self.switch_mode),
         }  # fmt: skip
 
@@ -286,6 +287,12 @@ class Training(Part):
             training = not evaluates if not arguments.all() else _constant(mode)
             self.state.emit(ModeSwitch(site_of(node), receiver, training))
         return result
+
+    def _freeze(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        """`model.freeze()`, as Lightning has it, and others of their own."""
+        if not arguments.all():
+            self.observations.frozen.add(receiver)
+        return None
 
     def _requires_grad(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         flag = arguments.get(0, "requires_grad")

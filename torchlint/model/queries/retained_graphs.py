@@ -98,7 +98,7 @@ class RetainedGraphs:
         return any(
             backward in events_in(call.body)
             and all(item.order > call.start for item in own)
-            and not self._survives(own, call, trace)
+            and not self._survives(own, call, trace, dropped=call.site != loop.site and self._is_dropped(call))
             for call in trace.followed.get(backward.calls[loop.depth], ())
         )
 
@@ -107,11 +107,16 @@ class RetainedGraphs:
         made_of = (parent for item in graph if isinstance(item, Tensor) and item.leaf for parent in item.parents)
         return {item for parent in made_of for item in self.tracking.graph(parent)}
 
-    def _survives(self, results: set[Value], call: Inlined, trace: Trace) -> bool:
-        """Whether a call returns or stores something that holds the graph."""
+    def _survives(self, results: set[Value], call: Inlined, trace: Trace, *, dropped: bool) -> bool:
+        """Whether a call returns or stores something that holds the graph; `dropped`: nobody takes what it returns."""
         kept = [event.value for event in events_in(call.body) if isinstance(event, Keep)]
         stored = [value for (owner, _), value in trace.heap.items() if not isinstance(owner, Tensor)]
-        return any(not self.tracking.graph(value).isdisjoint(results) for value in (call.result, *kept, *stored))
+        returned = [] if dropped else [call.result]
+        return any(not self.tracking.graph(value).isdisjoint(results) for value in (*returned, *kept, *stored))
+
+    def _is_dropped(self, call: Inlined) -> bool:
+        """Whether a statement calls a function, or has an optimizer call its closure, and drops what that returns."""
+        return self.program.tree.stands_alone(self.program.tree.own_node(call.site))
 
     def _users(self, trace: Trace, results: set[Value], backward: Backward) -> Iterator[Event]:
         """The events that may pass through these results, the last first: not those that only pass through others."""
