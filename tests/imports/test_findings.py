@@ -142,6 +142,25 @@ def test_what_several_files_call_alike_is_told_to_the_first(repository: Path) ->
     assert concise("--select", "TL501") == ["run1.py:4:1: TL501"]
 
 
+def test_two_files_do_not_leave_it_to_each_other(repository: Path) -> None:
+    """An earlier script repeats the loop: the file with the loop is on its way, and is told."""
+    descend = "def descend(loss, optimizer):\n    loss.backward()\n    optimizer.step()\n"
+    fit = (
+        "def fit(model, data, optimizer):\n    for x, y in data:\n"
+        "        descend((model(x) - y).pow(2).mean(), optimizer)\n"
+    )
+    call = "model = nn.Linear(2, 1)\nfit(model, data, torch.optim.Adam(model.parameters()))\n"
+    write(
+        repository,
+        {
+            "optim.py": descend,
+            "loop.py": f"from optim import descend\n\n\n{fit}",
+            "a_run.py": f"import torch\nfrom loop import fit\nfrom optim import descend\nfrom torch import nn\n\n{call}",
+        },
+    )
+    assert concise("a_run.py", "loop.py", "optim.py", "--select", "TL101") == ["loop.py:6:9: TL101"]
+
+
 def test_what_is_far_away_is_told_to_the_file_that_is_nearest(repository: Path) -> None:
     """The retained graph is in `steps.py`, which is told nothing: the trainer is, and the script is not."""
     steps = "def step(loss, optimizer, keep):\n    optimizer.zero_grad()\n    loss.backward(retain_graph=keep)\n"

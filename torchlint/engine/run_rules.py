@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # LibCST takes longer to import than most files take
 Handler: TypeAlias = "Callable[[cst.CSTNode], object]"
 _MAX_CALLERS = 20
 """Files before one, by their paths, that are asked whether they are told the same."""
+_MAX_ON_THE_WAY = 1_000_000
+"""Bytes of modules that are looked through for one that is on the way."""
 
 
 def walk(
@@ -226,11 +228,11 @@ class _Owned:
         search, happens = self._modules.search, report.place.inner.tree.source
         callers = search.of(happens.path).importers(b"import", (b"import",))
         before = sorted((path, code) for path, code in callers if path < search.path and search.holds(path))
-        files = (SourceFile(path, code) for path, code in before[:_MAX_CALLERS])
         return any(
             _places_elsewhere(other) == _places_elsewhere(report)
-            for source in files
-            for other in self._reports_of(source, rule)
+            for path, code in before[:_MAX_CALLERS]
+            if search.path not in search.of(path).reachable(code, _MAX_ON_THE_WAY)  # else this file is told for that
+            for other in self._reports_of(SourceFile(path, code), rule)
         )
 
     def _on_the_way(self, source: SourceFile) -> Iterator[SourceFile]:

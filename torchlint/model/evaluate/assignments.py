@@ -74,7 +74,8 @@ class Assignments(Part):
             plain_old.used_as("extend")  # an `nn.ModuleList` stays the one that it is
             return
         if op in ("add", "sub"):
-            self.state.emit(Keep(site_of(node), self._slot_owner(node.target, old), value, "add", dotted(node.target)))
+            owner, is_local = self._slot_owner(node.target, old), self._is_local(node.target)
+            self.state.emit(Keep(site_of(node), owner, value, "add", dotted(node.target), is_local))
         if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_uncertain_slot(node.target):
             result = self.mutate(node, node.target, self._changed_by(node.target, old), op, (value,))
         else:
