@@ -155,7 +155,7 @@ def test_two_files_do_not_leave_it_to_each_other(repository: Path) -> None:
         {
             "optim.py": descend,
             "loop.py": f"from optim import descend\n\n\n{fit}",
-            "a_run.py": f"import torch\nfrom loop import fit\nfrom optim import descend\nfrom torch import nn\n\n{call}",
+            "a_run.py": f"from loop import fit\nfrom optim import descend\nimport torch\nfrom torch import nn\n{call}",
         },
     )
     assert concise("a_run.py", "loop.py", "optim.py", "--select", "TL101") == ["loop.py:6:9: TL101"]

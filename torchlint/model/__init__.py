@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ownership,
         program,
         tracking,
+        utilities,
         values,
     )
     from torchlint.model.model import Model
@@ -34,6 +35,7 @@ __all__ = [
     "ownership",
     "program",
     "tracking",
+    "utilities",
     "values",
 ]
 
