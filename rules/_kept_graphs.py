@@ -75,7 +75,7 @@ class KeptGraphs:
 
     def answers(self) -> Iterator[KeptGraph]:
         """Every place where a graph is kept and never used again: once, where a sum is an entry of a dictionary."""
-        if self.program.is_test:
+        if self.program.is_test or self.program.is_benchmark:
             return
         for trace in self.program.traces:
             told: set[Site] = set()

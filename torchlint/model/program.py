@@ -184,9 +184,12 @@ class Program:
         return state.budget <= 0 or state.elsewhere >= MAX_ELSEWHERE
 
     def tests(self, trace: Trace) -> bool:
-        """Whether what a trace begins with is a test, in a file of tests, or belongs to a benchmark."""
-        if trace.root is not None and trace.root.name.startswith("test"):
-            return self.is_test
+        """Whether what a trace begins with is a test, in a file of tests."""
+        return self.is_test and trace.root is not None and trace.root.name.startswith("test")
+
+    @property
+    def is_benchmark(self) -> bool:
+        """Whether the module measures how long training takes."""
         return is_benchmark(self.tree.source.path, self.tree.source.code)
 
     def _interpret(self) -> Iterator[Trace]:

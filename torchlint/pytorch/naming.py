@@ -250,15 +250,16 @@ _TIMING = LazyPattern(rb"\b(?:perf_counter|timeit|Timer|timer|time\.time|elapsed
 
 
 def is_test(path: str, code: bytes) -> bool:
-    """Whether a file is a test or benchmark, where some habits are right, and which calls all sorts of things.
+    """Whether a file is a test, where some habits are right, and which calls all sorts of things.
 
-    `test_model.py` alone may be the script that evaluates a model: a test defines tests, and a benchmark takes times.
+    `test_model.py` alone may be the script that evaluates a model: a test defines tests.
     """
     if _TEST_FOLDER.search(path) is not None:
         return True
-    return (_TEST_FILE.search(path) is not None and _TESTS.search(code) is not None) or is_benchmark(path, code)
+    return _TEST_FILE.search(path) is not None and _TESTS.search(code) is not None
 
 
 def is_benchmark(path: str, code: bytes) -> bool:
-    """Whether a file measures how long training takes, and does not care what is learnt."""
+    """Whether a file measures how long training takes, by its name and by what it calls, and does not care what is
+    learnt."""
     return _BENCHMARK_FILE.search(path) is not None and _TIMING.search(code) is not None
