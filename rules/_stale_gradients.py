@@ -53,7 +53,7 @@ class GradientsBetweenSteps:
 
     def regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
         """Each step with the innermost loop that holds it and a backward, or None for the function itself."""
-        if self.program.tests(trace) or self.program.is_benchmark:
+        if self.program.is_benchmark:
             return
         losses = trace.of(Backward)
         training = {loop for backward in losses for loop in backward.loops}

@@ -97,7 +97,7 @@ class ClearedBeforeStep(Rule):
         """Steps that every path reaches with the fresh gradients just cleared."""
         yield from self._clearing_steps()
         for trace in self.model.program.traces:
-            for optimizer in [] if self.model.program.tests(trace) else self.model.ownership.optimizers(trace):
+            for optimizer in self.model.ownership.optimizers(trace):
                 yield from self._cleared_in(trace, optimizer)
 
     def _clearing_steps(self) -> Iterator[ClearingStep]:
