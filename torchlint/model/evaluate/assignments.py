@@ -22,6 +22,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    is_none,
     meanings,
     resolved,
 )
@@ -256,6 +257,11 @@ class Assignments(Part):
 
     def _keep_if_accumulated(self, node: ast.Assign, target: ast.expr, source: ast.expr, value: Value) -> None:
         """`total = total + loss` and its kin: the new value is arithmetic on the old one."""
+        if isinstance(source, ast.IfExp):  # loss if mean is None else 0.9 * mean + 0.1 * loss
+            if isinstance(value, Phi) and value.site == site_of(source):
+                for arm, item in zip((source.body, source.orelse), value.parents, strict=True):
+                    self._keep_if_accumulated(node, target, arm, item)
+            return
         adds = isinstance(value, Tensor) and value.op in _ACCUMULATING
         joins = isinstance(value, Container) and isinstance(source, ast.BinOp)
         if isinstance(target, ast.Subscript) and adds:
@@ -264,6 +270,8 @@ class Assignments(Part):
         if not text or not (adds or joins) or text not in names_read(source):
             return
         old = self.names.lookup(target.id, target) if isinstance(target, ast.Name) else self.expressions.value(target)
+        if is_none(old):
+            return  # nothing is added to it: that would raise
         for term in value.elements() if isinstance(value, Container) else _terms(value, old):
             self.state.emit(Keep(site_of(node), old, term, "add" if adds else "append", text, self._is_local(target)))
 
