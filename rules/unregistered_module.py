@@ -339,8 +339,9 @@ def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
             yield node.attr
         elif isinstance(node, ast.Call) and python_ast.called_name(node) not in _COUNTING:
-            given = (item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(node))
-            yield from (item.attr for item in given if isinstance(item, ast.Attribute))
+            given = [item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(node)]
+            wholes = map(_whole, given) if python_ast.called_name(node) in _REGISTERING else ()
+            yield from (item.attr for item in (*given, *wholes) if isinstance(item, ast.Attribute))
         elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Attribute):
             yield node.value.attr
         elif isinstance(node, (ast.For, ast.comprehension)):
@@ -355,9 +356,20 @@ def _given_one_by_one(loop: ast.For | ast.comprehension, info: definitions.Class
         return
     for node in ast.walk(loop if isinstance(loop, ast.For) else info.node):
         given = _given_away(node)
-        if any(isinstance(item, ast.Name) and item.id in names for item in given):
+        if any(isinstance(item, ast.Name) and item.id in names for item in map(_whole, given)):
             yield from over
             return
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """What a part or an element is taken of: `self.blocks` in `self.blocks[0].layers`, `block` in `block.layers`."""
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and not _is_own(node)):
+        node = node.value
+    return node
+
+
+def _is_own(node: ast.Attribute) -> bool:
+    return python_ast.dotted(node.value) == "self"
 
 
 def _given_away(node: ast.AST) -> list[ast.expr]:

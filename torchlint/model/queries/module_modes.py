@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Literal
@@ -50,9 +51,7 @@ class ModuleModes:
 
     def is_trained(self, trace: Trace, forward: Pass) -> bool:
         """Whether a backward that is repeated goes through a forward pass, and something may step on what it gives."""
-        if not trace.of(Step) and not any(item.framework is not None for item in trace.of(Backward)):
-            return False  # gradients of what the model is given, as for an attack
-        passed = (backward for backward in trace.of(Backward) if repeating(backward.loops))
+        passed = (item for item in trace.of(Backward) if repeating(item.loops) and _is_for_a_step(item, trace))
         return any(forward.value in self.tracking.pass_through(backward.loss, carried=False) for backward in passed)
 
     def at(self, trace: Trace, event: Pass, module: Value) -> Modes:
@@ -113,3 +112,9 @@ def module_of(event: Pass) -> Value | None:
     callee = resolved(value.callee) if value.callee is not None and value.origin == "call" else None
     is_method = isinstance(callee, Unknown) and callee.origin == "method"
     return None if callee is None or is_method else callee
+
+
+def _is_for_a_step(backward: Backward, trace: Trace) -> bool:
+    """Whether a step is taken in or around the loops of a backward; others are for an input, as those of attacks."""
+    pairs = ((backward.loops, step.loops) for step in trace.of(Step))
+    return backward.framework is not None or any(all(map(operator.eq, *pair)) for pair in pairs)
