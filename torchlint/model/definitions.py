@@ -69,7 +69,7 @@ class FunctionInfo:
 class ClassInfo:
     """A class: its methods, bases and the names of the attributes its methods assign."""
 
-    __slots__ = ("assigned", "bases", "definitions", "methods", "name", "node")
+    __slots__ = ("__weakref__", "assigned", "bases", "definitions", "methods", "name", "node")
 
     def __init__(self, node: ast.ClassDef, definitions: Definitions) -> None:
         self.node = node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.values import Unknown, class_of, resolved
@@ -21,12 +21,19 @@ _KEEPING = frozenset(
     "register_parameter add_module register_module setattr append extend insert update setdefault".split()
 )
 """What may put a module or a parameter where an assignment does not."""
+_PARAMETERLESS: WeakKeyDictionary[ClassInfo, bool] = WeakKeyDictionary()
+_BUFFERS: WeakKeyDictionary[ClassInfo, frozenset[str]] = WeakKeyDictionary()
+"""What is known of classes as long as they are there: one that is kept keeps its file, and all that this follows."""
 
 
-@lru_cache(maxsize=64)
 def is_parameterless(info: ClassInfo) -> bool:
     """Whether objects of a class keep nothing but numbers, texts, buffers and modules of this kind."""
-    return all(_keeps_nothing(item) if isinstance(item, ClassInfo) else item in _BASES for item in info.ancestors())
+    known = _PARAMETERLESS.get(info)
+    if known is None:
+        known = _PARAMETERLESS[info] = all(
+            _keeps_nothing(item) if isinstance(item, ClassInfo) else item in _BASES for item in info.ancestors()
+        )
+    return known
 
 
 def _keeps_nothing(info: ClassInfo) -> bool:
@@ -77,9 +84,15 @@ def is_buffer(attribute: Unknown) -> bool:
     return info is not None and attribute.label in _buffers(info)
 
 
-@lru_cache(maxsize=256)
 def _buffers(info: ClassInfo) -> frozenset[str]:
     """The names of the buffers that a class registers."""
+    known = _BUFFERS.get(info)
+    if known is None:
+        known = _BUFFERS[info] = frozenset(_registered(info))
+    return known
+
+
+def _registered(info: ClassInfo) -> Iterator[str]:
     calls = (node for node in walk(info.node) if isinstance(node, ast.Call) and called_name(node) == "register_buffer")
     names = (call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant))
-    return frozenset(name for name in names if isinstance(name, str))
+    return (name for name in names if isinstance(name, str))
