@@ -127,16 +127,23 @@ def returned_by(value: Tensor) -> Value | None:
     return _unless_hooks_fill_it(value.body)
 
 
-def returned_part(value: Tensor) -> Value | None:
-    """What the `forward` of a module returns where one of its results is taken; None: not known."""
+def returned_parts(value: Tensor) -> list[Value]:
+    """What each `return` of a `forward` gives where one of its results is taken; empty: not known of each."""
     whole = value.parents[0]
     body = whole.body if isinstance(whole, Tensor) else None
-    if not isinstance(body, Container):
+    if not isinstance(whole, Tensor) or body is None:
+        return []
+    parts = [_part_of(item, whole.key_of(value)) for item in inputs_of(body)]
+    known = [item for item in parts if item is not None]
+    return known if len(known) == len(parts) else []
+
+
+def _part_of(returned: Value, key: object) -> Value | None:
+    if not isinstance(returned, Container):
         return None
-    key = whole.key_of(value)
     if isinstance(key, int):
-        return _unless_hooks_fill_it(body.parents[key]) if key < len(body.parents) else None
-    return _unless_hooks_fill_it(body.part(key))
+        return _unless_hooks_fill_it(returned.parents[key]) if key < len(returned.parents) else None
+    return _unless_hooks_fill_it(returned.part(key))
 
 
 def _unless_hooks_fill_it(returned: Value | None) -> Value | None:

@@ -13,7 +13,7 @@ from torchlint.model.module_values import (
     is_module,
     modules_of,
     returned_by,
-    returned_part,
+    returned_parts,
 )
 from torchlint.model.parameterless import is_buffer
 from torchlint.model.values import (
@@ -224,12 +224,8 @@ class Tracking:
         What is drawn from a container is each of them in turn.
         """
         answer = _any(self.tracked(item) for item in value.parents)
-        numbers = any(
-            (isinstance(item, Plain) and not item.is_literal) or (isinstance(item, Tensor) and item.op in _LETTING_GO)
-            for item in value.parents
-        )
         is_one = value.source is None and not value.is_loop
-        return Answer.UNKNOWN if answer is Answer.YES and numbers and is_one else answer
+        return Answer.UNKNOWN if answer is Answer.YES and is_one and any(map(_is_number, value.parents)) else answer
 
     def _tracked_tensor(self, value: Tensor) -> Answer:
         if value.leaf:
@@ -254,10 +250,12 @@ class Tracking:
 
     def _component_tracks(self, value: Tensor) -> Answer:
         whole = value.parents[0]
-        returned = returned_part(value)
-        inside = self._tracked_inside(returned, whole) if returned is not None else Answer.UNKNOWN
+        returned = returned_parts(value)
+        inside = _any(self._tracked_inside(item, whole) for item in returned) if returned else Answer.UNKNOWN
         if self.tracked(whole) is Answer.NO or inside is Answer.NO:
             return Answer.NO
+        if inside is Answer.YES and any(map(_is_number, returned)):
+            return Answer.UNKNOWN
         if inside is Answer.YES and self.tracked(whole) is Answer.YES:
             return Answer.YES
         if (
@@ -424,6 +422,13 @@ def _is_made_by_module(value: Value) -> bool:
         return value.op == "module" or value.leaf
     callee = value.callee if isinstance(value, Unknown) and value.origin == "call" else None
     return callee is not None and called_like_module(callee)
+
+
+def _is_number(value: Value) -> bool:
+    """Whether a value is what a tensor gives when its graph is let go of: `loss.item()`, `loss.detach()`."""
+    if isinstance(value, Plain):
+        return not value.is_literal
+    return isinstance(value, Tensor) and value.op in _LETTING_GO
 
 
 def _any(answers: Iterable[Answer]) -> Answer:
