@@ -142,7 +142,8 @@ def _part_of(returned: Value, key: object) -> Value | None:
     if not isinstance(returned, Container):
         return None
     if isinstance(key, int):
-        return _unless_hooks_fill_it(returned.parents[key]) if key < len(returned.parents) else None
+        parts = returned.parents
+        return _unless_hooks_fill_it(parts[key]) if -len(parts) <= key < len(parts) else None
     return _unless_hooks_fill_it(returned.part(key))
 
 

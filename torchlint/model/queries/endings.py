@@ -182,4 +182,4 @@ def _only(sites: list[Site | None]) -> Site | None:
 
 def _has_element(value: Value, key: int) -> bool:
     """Whether a value is a tuple or list of so many known elements."""
-    return isinstance(value, Container) and len(value.elements()) == len(value.parents) > key
+    return isinstance(value, Container) and -key <= len(value.elements()) == len(value.parents) > key
