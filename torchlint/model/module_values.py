@@ -133,7 +133,8 @@ def returned_parts(value: Tensor) -> list[Value]:
     body = whole.body if isinstance(whole, Tensor) else None
     if not isinstance(whole, Tensor) or body is None:
         return []
-    parts = [_part_of(item, whole.key_of(value)) for item in inputs_of(body)]
+    key = whole.key_of(value)
+    parts = [_part_of(item, key) for item in inputs_of(body)]
     known = [item for item in parts if item is not None]
     return known if len(known) == len(parts) else []
 
@@ -141,10 +142,7 @@ def returned_parts(value: Tensor) -> list[Value]:
 def _part_of(returned: Value, key: object) -> Value | None:
     if not isinstance(returned, Container):
         return None
-    if isinstance(key, int):
-        parts = returned.parents
-        return _unless_hooks_fill_it(parts[key]) if -len(parts) <= key < len(parts) else None
-    return _unless_hooks_fill_it(returned.part(key))
+    return _unless_hooks_fill_it(returned.element_at(key) if isinstance(key, int) else returned.part(key))
 
 
 def _unless_hooks_fill_it(returned: Value | None) -> Value | None:

@@ -229,6 +229,12 @@ class Container(Value):
         self.parents = (*self.parents, value)
         self.grown = True
 
+    def element_at(self, key: object) -> Value | None:
+        """The element at an index, counted from either end; None: no index, or of none that is known."""
+        if not isinstance(key, int) or not -len(self.parents) <= key < len(self.parents):
+            return None
+        return self.parents[key]
+
     def elements(self) -> list[Value]:
         """All that is known to be inside."""
         return [*self.parents, *self.entries.values()]

@@ -128,9 +128,10 @@ class Elements(Part):
         return known
 
     def _container_element(self, owner: Container, key: object, node: ast.AST) -> Value:
-        if isinstance(key, int) and owner.kind in ("list", "tuple") and not owner.known_parts:
-            if -len(owner.parents) <= key < len(owner.parents):
-                return owner.parents[key]
+        if owner.kind in ("list", "tuple") and not owner.known_parts:
+            element = owner.element_at(key)
+            if element is not None:
+                return element
         known = (owner.part(key) or owner.part(f"[{key!r}]")) if key is not None else None
         if known is not None:
             return known

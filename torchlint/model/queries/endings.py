@@ -164,10 +164,9 @@ class _Search:
         key, body = whole.key_of(output), whole.body if isinstance(whole, Tensor) else None
         if isinstance(whole, Tensor) and not is_as_made(resolved(whole.parents[0])):
             return None
-        returned = list(inputs_of(body)) if body is not None else []
-        if not isinstance(key, int) or not all(_has_element(item, key) for item in returned):
-            return None
-        return _only([self.of_value(item.parents[key], seen) for item in returned])
+        parts = [_element_of(item, key) for item in inputs_of(body)] if body is not None else []
+        known = [item for item in parts if item is not None]
+        return _only([self.of_value(item, seen) for item in known]) if len(known) == len(parts) else None
 
     def _is_written_out(self, module: Module) -> bool:
         """Whether the modules of a `Sequential` are all written in its call: a list may grow under a condition."""
@@ -180,6 +179,6 @@ def _only(sites: list[Site | None]) -> Site | None:
     return sites[0] if sites and None not in sites else None
 
 
-def _has_element(value: Value, key: int) -> bool:
-    """Whether a value is a tuple or list of so many known elements."""
-    return isinstance(value, Container) and -key <= len(value.elements()) == len(value.parents) > key
+def _element_of(value: Value, key: object) -> Value | None:
+    """The element of a tuple or list that nothing is in by name; None: not known."""
+    return value.element_at(key) if isinstance(value, Container) and not value.entries else None

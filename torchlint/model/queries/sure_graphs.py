@@ -122,10 +122,8 @@ class SureGraphs:
         if not isinstance(module, Module) or module.info is None:
             is_recurrent = isinstance(module, Module) and module.name.rpartition(".")[2] in api.RECURRENT
             return (whole,) if is_recurrent else ()
-        body = whole.body
-        if not isinstance(body, Container) or not isinstance(key, int) or len(body.parents) <= key:
-            return ()
-        return self._sources_of_module(whole, body.parents[key])
+        returned = whole.body.element_at(key) if isinstance(whole.body, Container) else None
+        return self._sources_of_module(whole, returned) if returned is not None else ()
 
     def _sources_of_module(self, value: Tensor, body: Value | None) -> tuple[Value, ...]:
         """The arguments of a call of a module that its result depends on, as far as its class is known."""

@@ -132,8 +132,9 @@ def _of_component(case: Case, value: Tensor, scope: Scope) -> TensorType:
     if not isinstance(module, Module) or module.info is None or whole.body is None:
         return ANY
     inner, body = case.inside(whole, module, scope), resolved(whole.body)
-    if inner is None or not isinstance(body, Container) or body.grown or not key < len(body.parents):
+    if inner is None or not isinstance(body, Container) or body.grown:
         return ANY
-    if any(isinstance(item, Plain) for item in body.parents):
+    returned = body.element_at(key)
+    if returned is None or any(isinstance(item, Plain) for item in body.parents):
         return ANY
-    return case.type_of(body.parents[key], inner)
+    return case.type_of(returned, inner)
