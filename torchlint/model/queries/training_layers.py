@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
 from torchlint.model.program import Program
 from torchlint.model.values import External, Module, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api
 from torchlint.syntax.python_ast import called_name, dotted, walk
+
+Given: TypeAlias = Mapping[str, ast.expr]
+"""What the parameters of a function have: the constant they are given, or else their default."""
 
 
 class TrainingLayers:
@@ -24,12 +29,14 @@ class TrainingLayers:
 
     def _lost(self, module: Value, done: set[ClassInfo]) -> str | None:
         if isinstance(module, Module):
+            made = self._program.tree.own_node(module.site)
+            outer = _by_default(made, self._program.definitions) if made is not None else {}
             if module.info is not None:
-                return self._lost_by_class(module.info, set()) or self._lost_by_parts(module.info, done)
+                given = _given(module.info, made, outer)
+                return self._lost_by_class(module.info, given, set()) or self._lost_by_parts(module.info, done)
             name = module.name.rpartition(".")[2]
             inside = (self._lost(resolved(item), done) for item in module.parents)
-            made = self._program.tree.own_node(module.site)
-            if isinstance(made, ast.Call) and _may_drop_nothing(made, self._program.definitions):
+            if isinstance(made, ast.Call) and _may_drop_nothing(made, outer):
                 return None
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
         callee = module.callee if isinstance(module, Unknown) else None
@@ -46,31 +53,35 @@ class TrainingLayers:
         found = (self._lost(part, done) for part in made)
         return next((lost for lost in found if lost is not None), None)
 
-    def _lost_by_class(self, info: ClassInfo, done: set[ClassInfo]) -> str | None:
-        """What a layer that the methods of a class surely make does in training only."""
+    def _lost_by_class(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
+        """What a layer that the methods of a class surely make does in training only; `given` is what makes it."""
         done.add(info)
         for node in walk(info.node):
             if isinstance(node, ast.Call) and not _is_conditional(node, info):
-                lost = self._lost_by_call(node, info, done)
+                method = info.definitions.method_around(node)
+                known = given if method is info.methods.get("__init__") else _by_default(node, info.definitions)
+                lost = self._lost_by_call(node, info, known, done)
                 if lost is not None:
                     return lost
             if isinstance(node, ast.If) and _computes_by_mode(node, info):
                 return "what `self.training` decides"
         return None
 
-    def _lost_by_call(self, call: ast.Call, info: ClassInfo, done: set[ClassInfo]) -> str | None:
+    def _lost_by_call(self, call: ast.Call, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
         name = dotted(call.func)
         qualified = info.definitions.qualified(name, call)
         if qualified.startswith("torch.nn.functional."):
-            given = (dotted(item.value) for item in call.keywords if item.arg == "training")
-            return api.DROPOUT if any(item.endswith(".training") for item in given) else None
+            switches = (dotted(item.value) for item in call.keywords if item.arg == "training")
+            return api.DROPOUT if any(item.endswith(".training") for item in switches) else None
         if api.package(qualified) == "torch":
             lost = api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
-            return None if lost == api.DROPOUT and _may_drop_nothing(call, info.definitions) else lost
+            return None if lost == api.DROPOUT and _may_drop_nothing(call, given) else lost
         if _is_mode_dependent(qualified):
             return api.STATISTICS
         other = info.definitions.class_named(name)
-        return self._lost_by_class(other, done) if other is not None and other not in done else None
+        if other is None or other in done:
+            return None
+        return self._lost_by_class(other, _given(other, call, given), done)
 
 
 def _is_mode_dependent(name: str) -> bool:
@@ -78,14 +89,36 @@ def _is_mode_dependent(name: str) -> bool:
     return name.startswith(api.MODE_DEPENDENT_MODELS) and not name.startswith(api.MODELS_WITH_LOSSES)
 
 
-def _may_drop_nothing(call: ast.Call, inside: Definitions) -> bool:
-    """Whether the share that a layer drops is 0, or a parameter that is 0 by default."""
+def _by_default(node: ast.AST, inside: Definitions) -> Given:
+    """The defaults of the method that a node stands in."""
+    around = inside.method_around(node)
+    return defaults_of(around.node) if around is not None else {}
+
+
+def _given(info: ClassInfo, made: ast.AST | None, outer: Given) -> Given:
+    """What `__init__` of a class has where a call makes it, in a function whose own parameters have `outer`."""
+    init = info.methods.get("__init__")
+    if init is None:
+        return {}
+    found = defaults_of(init.node)
+    if not isinstance(made, ast.Call) or any(isinstance(item, ast.Starred) for item in made.args):
+        return found
+    by_position = zip(init.parameters[1:], made.args, strict=False)
+    by_keyword = ((item.arg, item.value) for item in made.keywords if item.arg is not None)
+    for name, argument in (*by_position, *by_keyword):
+        value = outer.get(argument.id) if isinstance(argument, ast.Name) else argument
+        if isinstance(value, ast.Constant):
+            found[name] = value
+    return found
+
+
+def _may_drop_nothing(call: ast.Call, given: Given) -> bool:
+    """Whether the share that a layer drops is 0, or a parameter that has 0."""
     share = next((item.value for item in call.keywords if item.arg in ("p", "dropout")), None)
     if share is None and call.args and called_name(call).endswith(("Dropout", "1d", "2d", "3d")):
         share = call.args[0]
-    around = inside.method_around(call)
-    if isinstance(share, ast.Name) and around is not None:
-        share = defaults_of(around.node).get(share.id)
+    if isinstance(share, ast.Name):
+        share = given.get(share.id)
     return isinstance(share, ast.Constant) and share.value == 0
 
 
