@@ -213,7 +213,7 @@ def _makes_module(event: Event) -> bool:
 
 def _nodes(root: ast.AST, *kinds: type[ast.AST], but: tuple[type[ast.AST], ...] = SCOPES) -> Iterator[Any]:
     """The nodes of some kinds below another, without those in nodes of other kinds."""
-    stack = children(root)
+    stack = list(children(root))
     while stack:
         node = stack.pop()
         if isinstance(node, kinds):

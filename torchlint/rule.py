@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from torchlint.files.words import holds
 from torchlint.finding import Category, Confidence, Meta, Severity
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Rule:
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
         """Whether a file of these bytes could have a finding; must be cheap, and never wrongly no."""
-        return all(any(literal in data for literal in group) for group in cls.triggers)
+        return all(holds(data, group) for group in cls.triggers)
 
     @classmethod
     def is_worth_a_parse(cls, data: bytes) -> bool:

@@ -25,7 +25,8 @@ _NAME = LazyPattern(rb"\w+")
 _REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
 _INHERITS = LazyPattern(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)")
 _CALLED = LazyPattern(rb"\b(\w+)[ \t]*\(")
-_MAKER = LazyPattern(rb"^def[ \t]+(\w*(?:make|build|create|get|new|setup|init|load)\w*)[ \t]*\(", re.MULTILINE)
+_FUNCTION = LazyPattern(rb"\ndef[ \t]+(\w+)[ \t]*\(")
+_MAKES = LazyPattern(rb"make|build|create|get|new|setup|init|load")
 _ENTRY = LazyPattern(rb"[\"'][ \t]*:[ \t]*(\w+)[ \t]*[,}\n]")
 
 
@@ -127,11 +128,17 @@ def _training_names(text: bytes) -> frozenset[bytes]:
     return prefilter.training_names(text)
 
 
+@lru_cache(maxsize=4096)
+def _maker_names(text: bytes) -> frozenset[bytes]:
+    """The functions of a module whose names say that they make something."""
+    return frozenset(name for name in _FUNCTION.findall(b"\n" + text) if _MAKES.search(name))
+
+
 def _makers(code: bytes, modules: Mapping[str, bytes], search: Search) -> Iterator[bytes]:
     """The functions that a program calls and that may make what trains, of classes of a third module too:
     `make_agent(name)`."""
     for path, text in modules.items():
-        makers = _called(code).intersection(_MAKER.findall(text))
+        makers = _called(code) & _maker_names(text)
         if makers:
             others = {text, *search.of(path).imported(text).values()}
             if any(name in text for other in others for name in _training_names(other)):

@@ -21,6 +21,7 @@ from torchlint.syntax.python_ast import (
     children,
     dotted,
     elsewhere_of,
+    inside,
     walk,
 )
 
@@ -129,8 +130,8 @@ class Definitions:
         self.classes: dict[ast.AST, ClassInfo] = {}
         self.class_names: dict[str, ClassInfo] = {}
         self.scopes = Scopes(tree)
-        self._around: dict[ast.AST, FunctionInfo | None] = {}
-        """The innermost function that holds each node that was asked for."""
+        self._scopes = [node for node in tree.nodes if isinstance(node, SCOPES)]
+        """The functions and classes, the outer before the inner."""
         self._names: dict[ast.expr, str] = {}
         """The qualified name of each expression that was asked for: most rules ask for all that is called."""
         self._bases: dict[ClassInfo, list[ClassInfo | str]] = {}
@@ -149,9 +150,7 @@ class Definitions:
 
     def _collect_definitions(self) -> None:
         owners: dict[ast.AST, FunctionInfo | ClassInfo] = {}
-        for node in self.tree.nodes:
-            if not isinstance(node, SCOPES):
-                continue
+        for node in self._scopes:
             around = next((owners[item] for item in self.tree.ancestors(node) if item in owners), None)
             if isinstance(node, ast.ClassDef):
                 info = owners[node] = self.classes[node] = ClassInfo(node, self)
@@ -183,17 +182,14 @@ class Definitions:
             tree = elsewhere.tree if elsewhere is not None else None
             others = self.others.followed() if self.others is not None else ()
             return next((item.function_around(node) for item in others if item.tree is tree), None)
-        below = [node]
-        found: FunctionInfo | None = None
-        for item in self.tree.ancestors(node):
-            if below[-1] in self._around:
-                found = self._around[below[-1]]
-                break
-            if item in self.functions or item in self.classes:
-                found = self.functions.get(item)
-                break
-            below.append(item)
-        self._around.update(dict.fromkeys(below, found))
+        return self._around.get(node)
+
+    @cached_property
+    def _around(self) -> dict[ast.AST, FunctionInfo | None]:
+        """The innermost function that holds each node, as far as one does."""
+        found: dict[ast.AST, FunctionInfo | None] = {}
+        for scope in self._scopes:
+            found.update(dict.fromkeys(inside(scope), self.functions.get(scope)))
         return found
 
     def method_around(self, node: ast.AST) -> FunctionInfo | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.imports import Imports
@@ -85,12 +86,7 @@ class Relevance:
 
     def _with_callers(self, functions: Iterable[FunctionInfo]) -> list[FunctionInfo]:
         """Functions and those that call them, in the order of the file."""
-        relevant = set(functions)
-        calls: dict[FunctionInfo, set[str]] = {}
-        for call in self.tree.of_type(ast.Call):
-            function = self.definitions.function_around(call)
-            if function is not None:
-                calls.setdefault(function, set()).add(called_name(call))
+        relevant, calls = set(functions), self._calls
         names = {info.name for info in relevant}
         while True:
             callers = {info for info, called in calls.items() if info not in relevant and not called.isdisjoint(names)}
@@ -99,6 +95,16 @@ class Relevance:
             relevant |= callers
             names |= {info.name for info in callers} - {"__init__", "forward"}
         return [info for info in self.definitions.functions.values() if info in relevant]
+
+    @cached_property
+    def _calls(self) -> dict[FunctionInfo, set[str]]:
+        """The names of what each function calls."""
+        found: dict[FunctionInfo, set[str]] = {}
+        for call in self.tree.of_type(ast.Call):
+            function = self.definitions.function_around(call)
+            if function is not None:
+                found.setdefault(function, set()).add(called_name(call))
+        return found
 
     def _calling(self, names: Collection[str]) -> Iterator[FunctionInfo]:
         for call in self.tree.of_type(ast.Call):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchlint.files.words import holds as holds
 from torchlint.pytorch.effects import (
     Clears,
     Clips,
@@ -46,8 +47,3 @@ NO_GRAD = shortest(
     for name, effect in functions_with(SwitchesGradMode).items()
     if isinstance(effect, SwitchesGradMode) and effect.to is not GradMode.ON
 )
-
-
-def holds(data: bytes, words: tuple[bytes, ...]) -> bool:
-    """Whether one of the words of a group is in a file."""
-    return any(word in data for word in words)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple, overload
 
 from torchlint.files.source import SourceFile
@@ -32,6 +33,8 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
+_LISTED = frozenset({*SCOPES, *LOOPS})
+"""What many rules look through: what is in it is listed once."""
 _COMPOUND_NAMES = frozenset(kind.__name__ for kind in COMPOUND)
 _NO_CHILDREN = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop, ast.alias, ast.type_ignore)
 
@@ -140,8 +143,13 @@ def dotted(node: ast.AST | None) -> str:
     return ".".join(reversed(parts))
 
 
-def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes right below a node, without operators and contexts."""
+def children(node: ast.AST) -> Sequence[ast.AST]:
+    """The nodes right below a node, without operators and contexts; those of a `PythonTree` are listed once."""
+    known: tuple[ast.AST, ...] | None = node.__dict__.get("_below")
+    return _listed(node) if known is None else known
+
+
+def _listed(node: ast.AST) -> list[ast.AST]:
     found: list[ast.AST] = []
     counts = _COUNTS
     for name in _FIELDS[type(node)]:
@@ -176,11 +184,22 @@ _COUNTS = _Counts()
 
 def walk(root: ast.AST) -> Iterator[ast.AST]:
     """A node and all below it, the outer before the inner."""
-    stack = [root]
+    return chain((root,), inside(root))
+
+
+def inside(root: ast.AST) -> Iterable[ast.AST]:
+    """All below a node, the outer before the inner; of the scopes and loops of a `PythonTree` that is listed once."""
+    known: tuple[ast.AST, ...] | None = root.__dict__.get("_inside")
+    return _walked(root) if known is None else known
+
+
+def _walked(root: ast.AST) -> Iterator[ast.AST]:
+    stack = [*children(root)][::-1]
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        if below := children(node):
+            stack += below[::-1]
 
 
 def arguments(call: ast.Call) -> list[ast.expr]:
@@ -243,16 +262,27 @@ class PythonTree:
 
     def _index(self) -> None:
         nodes, parents, by_type = self.nodes, self._parents, self.by_type
-        stack: list[ast.AST] = [self.module]
+        stack: list[ast.AST | int] = [self.module]
         while stack:
             node = stack.pop()
+            if isinstance(node, int):  # the end of what began at this number
+                nodes[node]._inside = tuple(nodes[node + 1 :])  # type: ignore[attr-defined]
+                continue
+            kind = type(node)
+            if kind in _LISTED:
+                stack.append(len(nodes))
             nodes.append(node)
-            by_type.setdefault(type(node), []).append(node)
-            below = children(node)
-            for item in below:
-                parents[item] = node
-            below.reverse()
-            stack.extend(below)
+            if kind in by_type:
+                by_type[kind].append(node)
+            else:
+                by_type[kind] = [node]
+            below = _listed(node)
+            node._below = tuple(below)  # type: ignore[attr-defined]
+            if below:
+                for item in below:
+                    parents[item] = node
+                below.reverse()
+                stack += below
 
     def of_type(self, *kinds: type[ast.AST]) -> Iterator[Any]:
         """The nodes of exactly these types, type by type, each in order."""
