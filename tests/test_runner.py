@@ -239,12 +239,15 @@ def test_another_torchlint_does_no_work() -> None:
         lint_shipped({**environment(), "torchlint": "0.0"}, b"")
 
 
-def test_large_files_come_first_and_small_ones_together() -> None:
-    sizes = {"a": 10, "b": 200_000, "c": 90_000, "d": 60_000, "e": 20}
-    assert list(chunks(sizes.items(), 1)) == [["b"], ["c"], ["d", "e", "a"]]
-    assert [len(chunk) for chunk in chunks(((number, 1) for number in range(70)), 2)] == [32, 32, 6]
-    assert [len(chunk) for chunk in chunks(((number, 1) for number in range(8)), 4)] == [2, 2, 2, 2]
-    assert list(chunks(sizes.items(), 6)) == [["b"], ["c"], ["d"], ["e"], ["a"]]
+def test_large_files_come_first_and_neighbours_together() -> None:
+    sizes = {"a": 10, "b": 200_000, "c": 90_000, "d": 60_000, "e": 20, "f": 300_000}
+    assert list(chunks(sizes.items(), 1)) == [["f"], ["b"], ["a", "c", "d", "e"]]
+    assert list(chunks(sizes.items(), 6)) == [["f"], ["b"], ["a"], ["c"], ["d"], ["e"]]
+    shares = list(chunks(((number, 1) for number in range(3_000)), 6))
+    assert [number for share in shares for number in share] == list(range(3_000))
+    lengths = [len(share) for share in shares]
+    assert lengths == sorted(lengths, reverse=True) and lengths[0] > 400 > 20 > lengths[-2]
+    assert max(map(len, chunks(((number, 1_000_000 // 10) for number in range(9_000)), 6))) < 50
     assert list(chunks([], 6)) == []
 
 

@@ -14,8 +14,13 @@ from torchlint.run.process_pool import NoProcesses
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_CHUNK_BYTES = 128 * 1024
-_CHUNK_FILES = 32
+_LEAST = 16 * 1024
+_MOST = 4 * 1024 * 1024
+"""What a chunk weighs: less is not worth sending, and after more of it nobody sees that anything happens."""
+_OWN_CHUNK = 128 * 1024
+"""A task of this weight is not left for the end."""
+_EACH = 1_000
+"""What a task weighs beside its bytes."""
 _INTERVAL = 0.5
 """Seconds after which one who waits is told so."""
 
@@ -38,20 +43,25 @@ class Crew(Generic[Task, Result]):
 
 
 def chunks(tasks: Iterable[tuple[Task, int]], portions: int) -> Iterator[list[Task]]:
-    """Tasks with their sizes -> at least so many chunks, if there are so many tasks.
+    """Tasks with their sizes -> at least so many chunks, if there are so many tasks: large tasks, then neighbours.
 
-    The largest tasks come first, so that none is left for the end.
+    Neighbours import the same, so what a process has read for one serves the next. Each chunk is a share of what is
+    left, so that all processes end together.
     """
-    ordered = sorted(tasks, key=lambda item: -item[1])
-    most = max(1, min(_CHUNK_FILES, len(ordered) // portions))
+    weighed = [(task, size + _EACH) for task, size in tasks]
+    yield from ([task] for task, weight in sorted(weighed, key=lambda item: -item[1]) if weight >= _OWN_CHUNK)
+    others = [item for item in weighed if item[1] < _OWN_CHUNK]
+    left = sum(weight for _, weight in others)
+    least = min(_LEAST, left // portions)
     chunk: list[Task] = []
     total = 0
-    for task, size in ordered:
-        if chunk and (total + size > _CHUNK_BYTES or len(chunk) == most):
+    for task, weight in others:
+        if chunk and total + weight > max(least, min(_MOST, left // portions)):
             yield chunk
+            left -= total
             chunk, total = [], 0
         chunk.append(task)
-        total += size
+        total += weight
     if chunk:
         yield chunk
 
