@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from torchlint.model.frozen import Frozen
 from torchlint.model.lineage import graph_inputs, result_of_call
@@ -281,10 +281,11 @@ class Tracking:
             if value in seen:
                 continue
             seen.add(value)
-            if isinstance(value, Unknown) and value.origin == "parameter" and value.label in whole.given:
-                answers.add(self.tracked(whole.given[value.label]))
+            whose = _whole(value)
+            if isinstance(whose, Unknown) and whose.origin == "parameter" and whose.label in whole.given:
+                answers.add(self.tracked(whole.given[whose.label]))
             elif self.tracked(value) is not Answer.NO:
-                inputs = graph_inputs(value) if isinstance(value, Tensor) and value.op != "module" else ()
+                inputs = _inputs_here(value)
                 stack += map(resolved, inputs)
                 answers |= set() if inputs else {Answer.UNKNOWN}
         return Answer.YES if Answer.YES in answers else Answer.UNKNOWN if Answer.UNKNOWN in answers else Answer.NO
@@ -351,17 +352,23 @@ class Tracking:
 
     def _is_data(self, value: Value) -> bool:
         """A part of what a loader yields."""
-        while isinstance(value, Unknown) and value.origin in ("attribute", "element") and value.parents:
-            value = value.parents[0]
-        if not isinstance(value, Unknown) or value.origin != "iteration" or value in self.backpropagated:
+        whole = _whole(value)
+        if not isinstance(whole, Unknown) or whole.origin != "iteration" or whole in self.backpropagated:
             return False
-        return not self._is_of_what_was_kept(value)
+        return not self._is_of_what_was_kept(whole)
 
     def _is_of_what_was_kept(self, value: Unknown) -> bool:
         """Whether a loop goes over a list of this program's own into which tensors with a graph were put, or over
         results of a module."""
         inside = [item for parent in value.parents for item in inputs_of(parent)]
+        if any(isinstance(item, Unknown) and self._is_of_forward(item) for item in inside):
+            return True
         return any(self.tracked(item) is Answer.YES for item in inside if isinstance(item, (Container, Tensor)))
+
+    def _is_of_forward(self, value: Unknown) -> bool:
+        """Whether a value is what a module of unknown make gives, or a part of that, with gradients on."""
+        call = result_of_call(value)
+        return call is not None and is_forward(call) and self.tracked(call) is not Answer.NO
 
     # -- graphs -------------------------------------------------------------------------------------
 
@@ -406,6 +413,20 @@ def _counts(call: Unknown) -> bool:
 def _is_of_unknown_class(module: Value) -> bool:
     """Whether nothing but that it is a module is known: a parameter that is annotated as one."""
     return not isinstance(module, Module) or (module.info is None and "." not in module.name)
+
+
+def _inputs_here(value: Value) -> Sequence[Value]:
+    """What the graph of a value of a `forward` may come from in that `forward` itself."""
+    if isinstance(value, Container):
+        return value.elements()
+    return graph_inputs(value) if isinstance(value, Tensor) and value.op != "module" else ()
+
+
+def _whole(value: Value) -> Value:
+    """What a value is an element or attribute of, however deep."""
+    while isinstance(value, Unknown) and value.origin in ("attribute", "element") and value.parents:
+        value = value.parents[0]
+    return value
 
 
 def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:

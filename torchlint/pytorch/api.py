@@ -175,8 +175,9 @@ PROGRESS = frozenset(
 )
 WRAPPERS = re.compile(
     r"(DataParallel|DistributedDataParallel|DDP|FullyShardedDataParallel|FSDP|torch\.compile|torch\.jit\.script|"
-    r"script_if_tracing)$"
+    r"script_if_tracing|convert_sync_batchnorm|convert_syncbn_model)$"
 )
+"""What gives the module that it is given, wrapped, or with other layers in it."""
 
 
 def operator_name(qualified: str) -> str | None:

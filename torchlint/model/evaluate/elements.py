@@ -177,14 +177,25 @@ class Elements(Part):
             return self.state.stamp(Tensor(node, "unbind", (owner,), self.state.mode, base=owner))
         if isinstance(owner, Plain):
             return Plain(node)
-        if isinstance(owner, Unknown) and owner.origin == "call" and owner.callee is not None:
-            if naming.is_called_as_module(owner.callee.label):
-                return self.state.part_of(owner, "[]", "element", node)
+        if isinstance(owner, Unknown) and (self._is_output(owner) or self._is_input(owner)):
+            return self.state.part_of(owner, "[]", "element", node)
         if is_kind(owner, Kind.LOADER) and not (isinstance(node, ast.Call) and called_name(node) == "next"):
             around = self.state.position.loops
             is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
             self.observations.passes.setdefault(owner, []).append(around[:-1] if is_own else around)
         return self.state.stamp(Unknown(node, "iteration", (owner,)))
+
+    @staticmethod
+    def _is_output(value: Unknown) -> bool:
+        """Whether a value is what a module of unknown make gives, by its name."""
+        return value.origin == "call" and value.callee is not None and naming.is_called_as_module(value.callee.label)
+
+    def _is_input(self, value: Unknown) -> bool:
+        """Whether a value is what the `forward` of a module is given: it may have a graph, and is no loader."""
+        info = self.state.frame.info
+        if info is None or info.owner is None or info.name != "forward" or value.origin != "parameter":
+            return False
+        return value.label in info.parameters and self.classes.is_module_class(info.owner)
 
 
 def _dictionaries(owner: Phi) -> list[Container]:
