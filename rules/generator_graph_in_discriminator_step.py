@@ -273,7 +273,8 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
     def _name_of_maker(self, fake: values.Value) -> str:
         node = self.model.tree.node(fake.site)
-        return (dotted(node.func) if isinstance(node, ast.Call) else "") or "another network"
+        name = dotted(node.func).removesuffix(".forward") if isinstance(node, ast.Call) else ""
+        return name or "another network"
 
     def _fix(self, found: UnusedPass) -> edits.Change | None:
         """`.detach()` behind the one argument that leads to the other network."""

@@ -46,6 +46,8 @@ class Methods(Part):
         receiver = self.frameworks.model_of(resolved(receiver), name)
         if name == "forward":
             self.observations.direct_forwards.append((site_of(node), receiver))
+            if isinstance(receiver, Module) and not self._is_own(receiver):
+                return self.modules.call(receiver, arguments, node)
         if isinstance(receiver, (Instance, Module, Optimizer)):
             local = self._local_method(receiver, name, arguments, node)
             if local is not None:
@@ -71,6 +73,11 @@ class Methods(Part):
             if not isinstance(receiver, (Instance, Module, Optimizer, External)):
                 return self._tensor_method(receiver, name, arguments, node)
         return self._unknown_method(receiver, name, arguments, node)
+
+    def _is_own(self, receiver: Value) -> bool:
+        """Whether an object is the one whose method is under way."""
+        info, names = self.state.frame.info, self.state.frame.locals
+        return info is not None and info.is_method and names.get(info.parameters[0]) is receiver
 
     def _local_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value | None:
         """A method of a class of this module, or a function stored as an attribute."""
