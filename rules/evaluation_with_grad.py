@@ -290,6 +290,7 @@ class EvaluationWithGrad(Rule):
             related=[(unused.switch.site, "evaluation begins here, which leaves gradients on")],
             help="evaluate under `torch.no_grad()`",
             fix=self._fix(unused.loop),
+            about=unused.loop.site,
         )
 
     def _fix(self, loop: events.Loop) -> edits.Change | None:

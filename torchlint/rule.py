@@ -38,6 +38,12 @@ class Report:
     severity: Severity
     confidence: Confidence
     fix: Change | None = None
+    about: Place | None = None
+
+    @property
+    def subject(self) -> Place:
+        """What two findings are of that say the same: the place, or what is wrong as a whole."""
+        return self.place if self.about is None else self.about
 
 
 class Rule:
@@ -126,11 +132,16 @@ class Rule:
         severity: Severity | None = None,
         confidence: Confidence = Confidence.HIGH,
         fix: Change | None = None,
+        about: Place | None = None,
     ) -> None:
-        """Report a finding at a site or node, the first one only; `related` are places that show its other half."""
+        """Report a finding at a site or node, the first one only; `related` are places that show its other half.
+
+        `about` is what is wrong as a whole, of which the place is one of several: the loop of a forward pass. Files that
+        lead to it are not told again what its own file is told.
+        """
         here = getattr(place, "here", place)
         if here not in self._reported:
             self._reported.add(here)
             self.reports.append(
-                Report(place, message, tuple(related), help, severity or self.category.severity, confidence, fix)
+                Report(place, message, tuple(related), help, severity or self.category.severity, confidence, fix, about)
             )

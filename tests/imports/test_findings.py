@@ -124,6 +124,42 @@ def train(model, optimizer, loader):
     assert concise("meters.py", "trainer.py", "script.py") == ["trainer.py:11:9: TL201"]
 
 
+def test_two_passes_of_one_loop_are_one_evaluation(repository: Path) -> None:
+    """Which is the first depends on what is known of the model: its own file is told of the second."""
+    trainer = """\
+from torch.nn.functional import cross_entropy
+
+class Trainer:
+    def __init__(self, model, loader, optimizer):
+        self.model = model
+        self.loader = loader
+        self.optimizer = optimizer
+        self.classes = None
+
+    def step(self):
+        self.model.train()
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+        self.test()
+
+    def test(self):
+        self.model.eval()
+        right = 0
+        for x, y in self.loader:
+            if self.classes is None:
+                self.classes = self.model.forward(x).size(1)
+            right += (self.model(x).argmax(1) == y).sum().item()
+        return right / self.classes
+"""
+    script = "import torch\nfrom trainer import Trainer\n\nmodel = torch.nn.Linear(3, 2)\n"
+    script += "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\ntrainer = Trainer(model, data, optimizer)\n"
+    script += "for epoch in range(3):\n    trainer.step()\n"
+    write(repository, {"trainer.py": trainer, "script.py": script})
+    assert concise("trainer.py", "script.py", "--select", "TL204") == ["trainer.py:24:23: TL204"]
+
+
 def test_what_several_files_call_alike_is_told_to_the_first(repository: Path) -> None:
     model = "class Net(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, 1)\n"
     step = "def train(net, x, y):\n    F.cross_entropy(net(x), y).backward()\n"

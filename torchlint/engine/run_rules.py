@@ -214,7 +214,7 @@ class _Owned:
         """
         if self._modules is None:
             return False
-        inner = [place.inner for place in _sites(report) if place.inner is not None]
+        inner = [place.inner for place in (report.subject, *_sites(report)) if isinstance(place, Site) and place.inner]
         return any(self._is_told_there(rule, *place) for place in inner) or self._is_told_before(rule, report)
 
     def _is_told_there(self, rule: type[Rule], tree: PythonTree, site: Site) -> bool:
@@ -248,7 +248,7 @@ class _Owned:
 
     def _told_in(self, source: SourceFile, rule: type[Rule]) -> set[tuple[str, Site]]:
         """The places of which a file is told, each with the path of the file that it is in."""
-        told = (report.place for report in self._reports_of(source, rule))
+        told = (place for report in self._reports_of(source, rule) for place in (report.place, report.subject))
         places = [place for place in told if isinstance(place, Site) and place.kind != "ClassDef"]
         inner = {(place.inner.tree.source.path, place.inner.site) for place in places if place.inner is not None}
         return inner | {(source.path, place) for place in places if place.inner is None}
