@@ -93,6 +93,7 @@ class RetainGraphInLoop(Rule):
             related=related,
             help="drop `retain_graph=True`",
             fix=_without_argument(backward),
+            about=unused.backward.site,
         )
 
     def _report_hidden_state(self, backward: Backward, name: str, related: list[tuple[Site, str]]) -> None:

@@ -136,8 +136,8 @@ class Rule:
     ) -> None:
         """Report a finding at a site or node, the first one only; `related` are places that show its other half.
 
-        `about` is what is wrong as a whole, of which the place is one of several: the loop of a forward pass. Files that
-        lead to it are not told again what its own file is told.
+        `about` is what is wrong as a whole, of which the place is one of several: the loop of a forward pass. Of files
+        that lead to it only one is told, its own first.
         """
         here = getattr(place, "here", place)
         if here not in self._reported:

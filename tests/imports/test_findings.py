@@ -178,6 +178,26 @@ def test_what_several_files_call_alike_is_told_to_the_first(repository: Path) ->
     assert concise("--select", "TL501") == ["run1.py:4:1: TL501"]
 
 
+def test_one_loop_that_several_scripts_lead_to_is_told_to_the_first(repository: Path) -> None:
+    """However far away they are, and whatever each switches to evaluation."""
+    test = "def test(model, loader):\n    right = 0\n    for x, y in loader:\n"
+    test += "        right += (model(x).argmax(1) == y).sum().item()\n    return right\n"
+    script = "import torch\nfrom package import test\n\nmodel = torch.nn.Linear(3, 2)\n"
+    train = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nfor x, y in data:\n    optimizer.zero_grad()\n"
+    train += "    torch.nn.functional.cross_entropy(model(x), y).backward()\n    optimizer.step()\n"
+    evaluate = "model.eval()\nprint(test(model, data))\n"
+    write(
+        repository,
+        {
+            "package/__init__.py": "from .evaluation import test\n",
+            "package/evaluation.py": test,
+            **{f"run{number}.py": script + train + "x = 1\n" * number + evaluate for number in range(3)},
+        },
+    )
+    assert concise(".", "--select", "TL204") == ["run0.py:11:7: TL204"]
+    assert concise("run2.py", "--select", "TL204") == [], "it does not depend on which files are named"
+
+
 def test_two_files_do_not_leave_it_to_each_other(repository: Path) -> None:
     """An earlier script repeats the loop: the file with the loop is on its way, and is told."""
     descend = "def descend(loss, optimizer):\n    loss.backward()\n    optimizer.step()\n"

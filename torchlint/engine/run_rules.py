@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +15,7 @@ from torchlint.engine.following import Reach, imported_training
 from torchlint.engine.looking import looking
 from torchlint.engine.registry import Selection
 from torchlint.engine.suppressions import Suppressions
-from torchlint.files.first_party import Search, beside
+from torchlint.files.first_party import MAX_ON_THE_WAY, Search, beside
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import HAPPENS_HERE, Elsewhere, Finding, Meta, Position, Related, Span
 from torchlint.model import Model
@@ -22,7 +23,7 @@ from torchlint.model.imports import Bases, Imports
 from torchlint.rule import Place, Report, Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
-from torchlint.syntax.python_ast import PythonTree, Site
+from torchlint.syntax.python_ast import PythonTree, Site, called_name
 from torchlint.syntax.reading import read
 
 if TYPE_CHECKING:  # LibCST takes longer to import than most files take
@@ -35,8 +36,6 @@ if TYPE_CHECKING:  # LibCST takes longer to import than most files take
 Handler: TypeAlias = "Callable[[cst.CSTNode], object]"
 _MAX_CALLERS = 20
 """Files before one, by their paths, that are asked whether they are told the same."""
-_MAX_ON_THE_WAY = 1_000_000
-"""Bytes of modules that are looked through for one that is on the way."""
 
 
 def walk(
@@ -87,7 +86,7 @@ class _Walk:
         visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
         if visitors:
             _dispatch(self.tree, visitors, self.crashes)
-        owned = _Owned(modules, selection)
+        owned = _Owned(self.python, modules, selection)
         reports = [(type(rule), report) for rule in rules for report in rule.reports]
         once = _told_once(reports)
         found = self._located([item for item in once if not owned.by_other_file(*item)], suppressions)
@@ -201,7 +200,8 @@ def _told_once(reports: Iterable[tuple[type[Rule], Report]]) -> list[tuple[type[
 class _Owned:
     """What other files are told themselves, when they are linted."""
 
-    def __init__(self, modules: Imports | None, selection: Selection) -> None:
+    def __init__(self, tree: PythonTree, modules: Imports | None, selection: Selection) -> None:
+        self._tree = tree
         self._modules = modules
         self._selection = selection
         self._reports: dict[tuple[str, type[Rule]], list[Report]] = {}
@@ -222,18 +222,23 @@ class _Owned:
         return any((tree.source.path, site) in places for places in told)
 
     def _is_told_before(self, rule: type[Rule], report: Report) -> bool:
-        """Whether a file before this one, by its path, is told of the same places in other files."""
+        """Whether a file before this one, by its path, is told of the same in other files."""
         if self._modules is None or not isinstance(report.place, Site) or report.place.inner is None:
             return False
         search, happens = self._modules.search, report.place.inner.tree.source
-        callers = search.of(happens.path).importers(b"import", (b"import",))
+        callers = search.of(happens.path).users(self._name_at(report.place))
         before = sorted((path, code) for path, code in callers if path < search.path and search.holds(path))
         return any(
-            _places_elsewhere(other) == _places_elsewhere(report)
+            _is_the_same(other, report)
             for path, code in before[:_MAX_CALLERS]
-            if search.path not in search.of(path).reachable(code, _MAX_ON_THE_WAY)  # else this file is told for that
+            if search.path not in search.of(path).reachable(code, MAX_ON_THE_WAY)  # else this file is told for that
             for other in self._reports_of(SourceFile(path, code), rule)
         )
+
+    def _name_at(self, place: Site) -> bytes:
+        """The name of what is called at a place of the file; of all files some import something."""
+        node = self._tree.own_node(place.here)
+        return called_name(node).encode() if isinstance(node, ast.Call) and called_name(node) else b"import"
 
     def _on_the_way(self, source: SourceFile) -> Iterator[SourceFile]:
         """A file, and those that were followed and import it, unless they import the linted one as well."""
@@ -280,9 +285,23 @@ def _sites(report: Report) -> Iterator[Site]:
     return (place for place in places if isinstance(place, Site))
 
 
+def _is_the_same(one: Report, other: Report) -> bool:
+    """Whether two files are told of the same in other files."""
+    subject = _elsewhere(one.subject) if one.about is not None else None
+    if subject is not None:
+        return subject == _elsewhere(other.subject)
+    return _places_elsewhere(one) == _places_elsewhere(other)
+
+
 def _places_elsewhere(report: Report) -> set[tuple[str, Site]]:
     """The places of a report that are in other files, each with the path of that."""
-    return {(site.inner.tree.source.path, site.inner.site) for site in _sites(report) if site.inner is not None}
+    return {found for site in _sites(report) if (found := _elsewhere(site)) is not None}
+
+
+def _elsewhere(place: Place) -> tuple[str, Site] | None:
+    """A place in another file, with the path of that."""
+    inner = place.inner if isinstance(place, Site) else None
+    return (inner.tree.source.path, inner.site) if inner is not None else None
 
 
 def _is_here(place: Place) -> bool:

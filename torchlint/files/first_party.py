@@ -13,6 +13,8 @@ MAX_FILES = 2_000
 """Modules that are looked for at most where all are wanted that a file leads to."""
 MAX_BESIDE = 100
 """Modules at most among which those are looked for that fill the tables of one."""
+MAX_ON_THE_WAY = 1_000_000
+"""Bytes of modules that are looked through for one that is on the way."""
 MAX_REEXPORTS = 64
 """Names that are looked for in modules which hand them on to one another, for one name that is imported."""
 
@@ -73,6 +75,13 @@ class Search:
         self._asked_below.add(self.top)
         for path, data in self._below(self.top, words):
             if path != self.path and name in data and self.path in self.of(path).imported(data):
+                yield path, data
+
+    def users(self, name: bytes) -> Iterator[tuple[str, bytes]]:
+        """The paths and texts of the files that hold a name and import this one, or what imports it, and so on."""
+        self._asked_below.add(self.top)
+        for path, data in self._below(self.top, (name,)):
+            if path != self.path and b"import" in data and self.path in self.of(path).reachable(data, MAX_ON_THE_WAY):
                 yield path, data
 
     def holding(self, folder: str, words: Iterable[bytes]) -> Iterator[str]:
