@@ -84,7 +84,7 @@ class StepWithoutBackward(Rule):
     def ask(self) -> Iterator[EmptyStep]:
         """Steps that no backward precedes: with one below in the same loop (late), or with none at all."""
         for trace in self.model.program.traces if not self._hands_backward_on() else ():
-            if trace.called:
+            if trace.called or _steps_itself(trace):
                 continue
             for optimizer in self.model.ownership.optimizers(trace):
                 if held_parameters.surely_optimizer(optimizer):
@@ -193,6 +193,12 @@ class StepWithoutBackward(Rule):
             related=[(empty.backward.site, "the gradients are computed here")],
             help="step after the `backward`",
         )
+
+
+def _steps_itself(trace: program.Trace) -> bool:
+    """Whether a module may go backward in its own `forward`: `losses = model(batch, "train")`."""
+    passes = trace.of_kinds(events.Compute, events.Call)
+    return any(module_values.may_go_backward_itself(event.value) for event in passes)
 
 
 def _runs_for_nothing(step: events.Step, cleared: set[events.Clear | None], runs: list[int]) -> bool:

@@ -11,6 +11,7 @@ from torchlint.model.module_values import (
     has_parameters,
     is_forward,
     is_module,
+    is_told_by_word,
     modules_of,
     returned_by,
     returned_parts,
@@ -339,6 +340,8 @@ class Tracking:
         if value.origin == "call" and value.callee is not None:
             if self._adds_no_graph(value.callee, value.parents):
                 return Answer.NO
+            if is_told_by_word(value) and is_forward(value):
+                return Answer.UNKNOWN
             trained = resolved(value.callee) in self.trained or value.site in self.trained
             if not trained and self._frozen.may_be(resolved(value.callee)):
                 return self._through_frozen(value.parents)

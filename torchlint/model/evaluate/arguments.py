@@ -45,13 +45,13 @@ class Arguments:
         return (*(bound.get(name) or Plain(node) for name in named), *others, *bound.rest)
 
     def flags(self, parameters: Sequence[str]) -> Flags:
-        """Those of these parameters for which `True` or `False` is given."""
+        """Those of these parameters for which `True`, `False` or a word is given."""
         given = {name: self.get(index, name) for index, name in enumerate(parameters)} if not self.starred else {}
         plain = {name: resolved(value) for name, value in given.items() if value is not None}
         return frozenset(
             (name, value.constant)
             for name, value in plain.items()
-            if isinstance(value, Plain) and isinstance(value.constant, bool)
+            if isinstance(value, Plain) and isinstance(value.constant, (bool, str))
         )
 
     def all(self) -> tuple[Value, ...]:
@@ -63,8 +63,8 @@ class Arguments:
         return (*self.positional, *(self.keywords[name] for name in named), *self.starred)
 
 
-Flags = frozenset[tuple[str, bool]]
-"""Parameters for which a call has `True` or `False`."""
+Flags = frozenset[tuple[str, bool | str]]
+"""Parameters for which a call has `True`, `False` or a word."""
 MethodHandler = Callable[[Value, Arguments, ast.Call], Value | None]
 
 
