@@ -61,6 +61,23 @@ def test_so_may_an_environment(project: Path) -> None:
     assert asked(project) is None
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("envs/training.yml", "dependencies:\n  - pytorch=1.10.2=cuda112py38\n"),
+        ("requirements/base.txt", "torch==1.10.2\n"),
+    ],
+)
+def test_or_stand_in_a_folder_of_such_files(project: Path, path: str, text: str) -> None:
+    (project / path).parent.mkdir()
+    (project / path).write_text(text)
+    assert asked(project) == Releases((1, 10), (1, 10))
+    (project / path).rename(project / "notes.txt")
+    assert asked(project) is None
+    (project / "requirements.txt").write_text("torch==2.7.0\n")
+    assert asked(project) == Releases((2, 7), (2, 7))
+
+
 def test_a_list_that_conda_wrote_names_builds(project: Path) -> None:
     (project / "requirements.txt").write_text("numpy=1.24=py311_0\ntorch=2.0.1=pypi_0\n")
     assert asked(project) == Releases((2, 0), (2, 0))

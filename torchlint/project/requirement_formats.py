@@ -113,7 +113,9 @@ def _of_setup_py(text: str) -> Releases | None:
     return of_setup_py(text)
 
 
-READERS: Mapping[str, Callable[[str], Releases | None]] = {
+Reader = Callable[[str], "Releases | None"]
+"""What reads the text of a file; None: it says nothing of torch."""
+READERS: Mapping[str, Reader] = {
     "pyproject.toml": _of_project,
     "setup.cfg": _of_setup_cfg,
     "setup.py": _of_setup_py,
@@ -129,9 +131,22 @@ _OTHERS = (
 """What reads the files of other names: `requirements-gpu.txt`, `local_env.yml`."""
 
 
-def readers(names: Iterable[str]) -> Iterator[tuple[str, Callable[[str], Releases | None]]]:
+FOLDERS: Mapping[str, tuple[LazyPattern[str], Reader]] = {
+    "requirements": (LazyPattern(r".*\.(?:txt|in)$"), _of_list),
+    **dict.fromkeys(("conda", "environments", "envs"), (LazyPattern(r".*\.ya?ml$"), _of_conda)),
+}
+"""Folders that hold nothing but such files, with what reads those: `envs/training.yml`."""
+
+
+def readers(names: Iterable[str]) -> Iterator[tuple[str, Reader]]:
     """The files of a folder that may say which `torch`, in the order in which they decide, each with what reads it."""
     names = set(names)
     yield from ((name, reader) for name, reader in READERS.items() if name in names)
     for name in sorted(names - READERS.keys()):
         yield from ((name, reader) for pattern, reader in _OTHERS if pattern.match(name))
+
+
+def readers_below(folder: str, names: Iterable[str]) -> Iterator[tuple[str, Reader]]:
+    """Those of a folder of `FOLDERS`, by the names of all that is in it."""
+    pattern, reader = FOLDERS[folder]
+    yield from ((name, reader) for name in sorted(names) if pattern.match(name))

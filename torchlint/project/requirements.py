@@ -7,13 +7,14 @@ says nothing, decides nothing: that is no error, since these files are not torch
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from torchlint.files import regular
 from torchlint.files.checkout import real_path
 from torchlint.files.sources import Sources, upward
-from torchlint.project.requirement_formats import READERS, readers
+from torchlint.project.requirement_formats import FOLDERS, READERS, Reader, readers, readers_below
 from torchlint.pytorch.releases import Releases
 
 FILES = tuple(READERS)
@@ -44,10 +45,18 @@ class Requirements:
 
     def _asked_in(self, folder: Path) -> Releases | None:
         """What the files right in a folder ask for: the first that says more than `torch`, else the first."""
-        texts = ((_text(folder / name), reader) for name, reader in readers(self._sources.names(str(folder))))
+        texts = ((_text(path), reader) for path, reader in self._files(folder))
         asked = (reader(text) for text, reader in texts if text is not None)
         found = [item for item in asked if item is not None]
         return next((item for item in found if item != Releases()), found[0] if found else None)
+
+    def _files(self, folder: Path) -> Iterator[tuple[Path, Reader]]:
+        """The files of a folder that may say so, then those of its folders that hold nothing else."""
+        names = self._sources.names(str(folder))
+        yield from ((folder / name, reader) for name, reader in readers(names))
+        for below in sorted(names & FOLDERS.keys()):
+            found = readers_below(below, self._sources.names(str(folder / below)))
+            yield from ((folder / below / name, reader) for name, reader in found)
 
 
 def _text(path: Path) -> str | None:
