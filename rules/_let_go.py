@@ -8,7 +8,7 @@ from torchlint import Model
 from torchlint.model.events import Call, Keep, Loop, Step, apart
 from torchlint.model.program import Trace
 from torchlint.model.values import Answer, Phi, Plain, Unknown, Value, resolved
-from torchlint.syntax.python_ast import dotted
+from torchlint.syntax.python_ast import LOOPS, dotted
 
 from ._bounds import Bounds
 from ._cut_lists import makes_list
@@ -33,6 +33,7 @@ class LetGo:
             or self._is_cut(keep.container)
             or _is_reset_with_steps(keep.container, trace)
             or self._is_made_anew_with_steps(keep, loop, trace)
+            or self._is_made_anew(keep, loop)
             or _is_replaced_once_full(keep, container, trace)
             or self._may_be_reset(keep, loop, trace)
             or self._bounds.are_set(keep, loop)
@@ -85,6 +86,13 @@ class LetGo:
         tree = self.program.tree
         steps = (tree.node(step.place_in(loop)) for step in trace.of(Step) if loop in step.loops)
         return any(makes_list(statement, keep.name) for step in steps for statement in tree.block(tree.statement(step)))
+
+    def _is_made_anew(self, keep: Keep, loop: Loop | None) -> bool:
+        """Whether each iteration that comes to its end makes a list anew: it holds those that went on before that."""
+        if loop is None or keep.how == "add" or not keep.name or keep.place_in(loop) != keep.site:
+            return False
+        node = self.program.tree.node(loop.site)
+        return isinstance(node, LOOPS) and any(makes_list(item, keep.name) for item in node.body)
 
     def _is_cut(self, total: Value) -> bool:
         """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""

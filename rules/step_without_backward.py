@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import dataflow, events, held_parameters, module_values, ownership, program, values
+from torchlint.model import dataflow, events, held_parameters, module_values, ownership, program, values, whole_steps
 from torchlint.pytorch import api, triggers
 
 from ._leaf_losses import leaf_of
@@ -198,7 +198,7 @@ class StepWithoutBackward(Rule):
 def _steps_itself(trace: program.Trace) -> bool:
     """Whether a module may go backward in its own `forward`: `losses = model(batch, "train")`."""
     passes = trace.of_kinds(events.Compute, events.Call)
-    return any(module_values.may_go_backward_itself(event.value) for event in passes)
+    return any(whole_steps.may_go_backward_itself(event.value) for event in passes)
 
 
 def _runs_for_nothing(step: events.Step, cleared: set[events.Clear | None], runs: list[int]) -> bool:

@@ -33,6 +33,8 @@ PLAIN = {
     "\n%%capture out\n%%time\nx\n": "\n\n\nx\n",
     "%%torchlint --run\nx\n": "\nx\n",
     "%%bash\nrm -rf x\n": "\n\n",
+    "# fetch\n\n# all\n%%shell\nif [ ! -f a ]\n": "\n\n\n\n\n",
+    "# time it\n%%time\nx\n": "# time it\n\nx\n",
     "%%html\n<b>\n": "\n\n",
     "%%writefile a.py\nbad()\n": "\n\n",
     "%time x\r\ny\r\n": "pass; x\r\ny\r\n",

@@ -27,6 +27,7 @@ _SUSPECT = LazyPattern(r"^[ \t]*[%!?]|=[ \t]*[%!]|\?[ \t]*$", re.MULTILINE)
 _ESCAPED = LazyPattern(r"(?P<indent>[ \t]*)(?:(?P<code>%time(?:it)?[ \t]+)(?!-)(?P<rest>\S.*)|[%!?].*)")
 _ASSIGNED = LazyPattern(r"(?P<head>[ \t]*[\w., \t\[\]'\"]+=[ \t]*)(?:![^=]|%[A-Za-z_]).*")
 _HELP = LazyPattern(r"(?P<indent>[ \t]*)[A-Za-z_*][\w.*\[\]]*\?{1,2}[ \t]*;?[ \t]*")
+_BEFORE_CODE = LazyPattern(r"\s*(?:#[^\r\n]*(?:\r\n|\r|\n)\s*)*")
 _COMPOUND = LazyPattern(r"(?:for|while|if|with|def|class|try|async|match)\b")
 _TOKEN = LazyPattern(
     r"""
@@ -42,8 +43,8 @@ _TOKEN = LazyPattern(
 
 def masked(cell: str) -> str:
     """A cell as plain Python: as many lines, and all that was Python in its old place."""
-    if cell.lstrip().startswith("%%"):
-        return _masked_cell(cell)
+    if cell.startswith("%%", begin := _begin(cell)):
+        return _masked_cell(cell, begin)
     if automagic := _masked_automagic(cell):
         return automagic
     if not _SUSPECT.search(cell):
@@ -77,11 +78,16 @@ def _is_python(line: str) -> bool:
     return True
 
 
-def _masked_cell(cell: str) -> str:
-    blank = len(cell) - len(cell.lstrip())
-    head, newline, body = _first_line(cell[blank:])
+def _begin(cell: str) -> int:
+    """Where a cell begins: Colab takes comments off before it looks for a magic."""
+    found = _BEFORE_CODE.match(cell)
+    return found.end() if found is not None else 0
+
+
+def _masked_cell(cell: str, begin: int) -> str:
+    head, newline, body = _first_line(cell[begin:])
     if head.split()[0] in _CODE_CELLS:
-        return cell[:blank] + newline + masked(body)
+        return cell[:begin] + newline + masked(body)
     return re.sub(r"[^\r\n]", "", cell)
 
 

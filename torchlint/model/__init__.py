@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         tracking,
         utilities,
         values,
+        whole_steps,
     )
     from torchlint.model.model import Model
 
@@ -37,6 +38,7 @@ __all__ = [
     "tracking",
     "utilities",
     "values",
+    "whole_steps",
 ]
 
 if not TYPE_CHECKING:

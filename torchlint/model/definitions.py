@@ -63,6 +63,12 @@ class FunctionInfo:
         )
 
     @property
+    def is_abstract(self) -> bool:
+        """Whether only subclasses have it: objects that are called by the name of its class are theirs."""
+        body = [] if isinstance(self.node, ast.Lambda) else self.node.body
+        return self.has_decorator("abstractmethod") or (bool(body) and isinstance(body[-1], ast.Raise))
+
+    @property
     def decorator_names(self) -> list[str]:
         return [dotted(item.func if isinstance(item, ast.Call) else item) for item in self.decorators]
 

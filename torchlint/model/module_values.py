@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchlint.model.lineage import result_of_call
-from torchlint.model.parameterless import goes_backward_itself, is_parameterless
+from torchlint.model.parameterless import is_parameterless
 from torchlint.model.values import (
     Answer,
     Container,
@@ -120,21 +120,6 @@ def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
             yield resolved(value.parents[0])
         elif isinstance(value, Unknown) and value.callee is not None and is_forward(value):
             yield resolved(value.callee)
-
-
-def is_told_by_word(forward: Value) -> bool:
-    """Whether a module is told by a word what to do, `model(batch, "eval")`: whether that computes with gradients, or
-    goes backward itself, only its `forward` says."""
-    words = (resolved(item) for item in given_to(forward))
-    return any(isinstance(item, Plain) and isinstance(item.constant, str) for item in words)
-
-
-def may_go_backward_itself(forward: Value) -> bool:
-    """Whether the module that gives a value may go backward in its `forward`, as its class shows."""
-    module = resolved(forward.parents[0]) if isinstance(forward, Tensor) and forward.op == "module" else None
-    if isinstance(module, Module) and module.info is not None:
-        return goes_backward_itself(module.info)
-    return is_forward(forward) and is_told_by_word(forward)
 
 
 def returned_by(value: Tensor) -> Value | None:

@@ -1,5 +1,4 @@
-"""Classes of modules that surely have no parameters, most losses and wrappers of formulas; buffers of others, and which
-are whole steps."""
+"""Classes of modules that surely have no parameters, most losses and wrappers of formulas; and buffers of others."""
 
 from __future__ import annotations
 
@@ -77,21 +76,6 @@ def _gives_plain(call: ast.Call, info: ClassInfo) -> bool:
     if name.startswith(("torch.nn.", "torchvision.")):
         return name.rpartition(".")[2] in MODULES_WITHOUT_PARAMETERS
     return name.startswith(("torch.", "math.", "numpy."))
-
-
-def goes_backward_itself(info: ClassInfo) -> bool:
-    """Whether a `forward` goes backward, or a method that it calls, or one that this calls: it is a whole step."""
-    methods, seen = ["forward"], set[str]()
-    while methods:
-        name = methods.pop()
-        method = info.method(name) if name not in seen else None
-        seen.add(name)
-        calls = [node for node in walk(method.node) if isinstance(node, ast.Call)] if method is not None else []
-        names = set(map(called_name, calls))
-        if "backward" in names:
-            return True
-        methods += names
-    return False
 
 
 def is_buffer(attribute: Unknown) -> bool:

@@ -11,7 +11,6 @@ from torchlint.model.module_values import (
     has_parameters,
     is_forward,
     is_module,
-    is_told_by_word,
     modules_of,
     returned_by,
     returned_parts,
@@ -34,6 +33,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.model.whole_steps import is_told_by_word
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.pytorch.effects import GradMode

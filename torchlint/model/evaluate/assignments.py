@@ -161,6 +161,8 @@ class Assignments(Part):
                 owner.set_part(key, value)
             elif self._overwrites_all(target):
                 owner.parents = (value,)
+                for name in owner.known_parts:
+                    owner.set_part(name, value)
             else:
                 owner.add(value)
                 name = dotted(target.value)
@@ -184,18 +186,16 @@ class Assignments(Part):
         return written_alike(test.left, target.slice) and written_alike(test.comparators[0], target.value)
 
     def _overwrites_all(self, target: ast.Subscript) -> bool:
-        """Whether each element is assigned to in turn: `values[i] = ...`, for `i, x in enumerate(values)`."""
+        """Whether each element is assigned to in turn: `values[i] = ...`, for `i, x in enumerate(values)`, or an entry,
+        for `name, x in entries.items()`."""
         tree = self.definitions.tree
         loop = tree.parent(tree.statement(target))
-        if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call) or len(loop.iter.args) != 1:
+        if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
             return False
-        counter, counted = loop.target, loop.iter.args[0]
-        if called_name(loop.iter) == "enumerate" and isinstance(counter, ast.Tuple):
-            counter = counter.elts[0]
-        elif called_name(loop.iter) == "range" and isinstance(counted, ast.Call) and called_name(counted) == "len":
-            counted = counted.args[0]
-        else:
+        found = _counted(loop.target, loop.iter)
+        if found is None:
             return False
+        counter, counted = found
         return written_alike(counter, target.slice) and written_alike(counted, target.value)
 
     def _changed_by(self, target: ast.expr, old: Value) -> Value:
@@ -350,3 +350,17 @@ def _reaches(value: Value, old: Value) -> bool:
         for parent in value.parents
         if isinstance(parent, (Tensor, Container)) or parent is old
     )
+
+
+def _counted(target: ast.expr, iterated: ast.Call) -> tuple[ast.expr, ast.expr] | None:
+    """The index or key that a loop counts through, and what it is one of."""
+    first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+    name, given = called_name(iterated), iterated.args
+    if name in ("items", "keys") and isinstance(iterated.func, ast.Attribute) and not given:
+        return first, iterated.func.value
+    if len(given) != 1:
+        return None
+    if name == "enumerate":
+        return first, given[0]
+    is_length = isinstance(given[0], ast.Call) and called_name(given[0]) == "len" and len(given[0].args) == 1
+    return (target, given[0].args[0]) if name == "range" and isinstance(given[0], ast.Call) and is_length else None

@@ -104,7 +104,8 @@ class Calls(Part):
         return self._call_unknown(callee, arguments, node)
 
     def _call_function(self, callee: Function, arguments: Arguments, node: ast.Call) -> Value:
-        is_open = callee.receiver is not None and self.classes.is_template(callee.receiver) and callee.info.is_hook
+        is_any = callee.receiver is not None and (callee.info.is_abstract or self.classes.is_template(callee.receiver))
+        is_open = is_any and callee.info.is_hook
         if self.functions.can_inline(callee.info) and not is_open:
             return self.functions.inline(callee, arguments, node)
         handed = arguments.all() if callee.receiver is None else (callee.receiver, *arguments.all())

@@ -78,7 +78,7 @@ class Conditions(Part):
             asked != "isinstance" or "torch.Tensor" not in [self.definitions.qualified(kind) for kind in kinds]
         ):
             return False
-        return all(isinstance(item, Tensor) for item in inputs_of(self.names.lookup(test.args[0].id)))
+        return all(map(_is_tensor, inputs_of(self.names.lookup(test.args[0].id))))
 
     def _comparison_holds(self, test: ast.Compare) -> bool | None:
         """The truth of `mode == "train"`, `phase is Phase.TRAIN`, `mode in ("train", "fit")`, and their opposites."""
@@ -223,3 +223,8 @@ def _any(answers: Iterable[bool | None]) -> bool | None:
             return True
         found = None if answer is None else found
     return found
+
+
+def _is_tensor(value: Value) -> bool:
+    """Whether a value is a tensor: what goes backward is one."""
+    return isinstance(value, Tensor) or (isinstance(value, Unknown) and value.has_use("backward"))

@@ -1,0 +1,41 @@
+"""Modules whose `forward` is more than a forward pass: told by a word, or a whole step that goes backward itself."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.definitions import ClassInfo
+from torchlint.model.module_values import given_to, is_forward
+from torchlint.model.values import Module, Plain, Tensor, Value, resolved
+from torchlint.syntax.python_ast import called_name, walk
+
+
+def is_told_by_word(forward: Value) -> bool:
+    """Whether a module is told by a word what to do, `model(batch, "eval")`: whether that computes with gradients, or
+    goes backward itself, only its `forward` says."""
+    words = (resolved(item) for item in given_to(forward))
+    return any(isinstance(item, Plain) and isinstance(item.constant, str) for item in words)
+
+
+def may_go_backward_itself(forward: Value) -> bool:
+    """Whether the module that gives a value may go backward in its `forward`: its class shows it, or nobody knows what
+    the word means that it is told."""
+    module = resolved(forward.parents[0]) if isinstance(forward, Tensor) and forward.op == "module" else None
+    if isinstance(module, Module) and module.info is not None:
+        return _goes_backward(module.info)
+    return is_forward(forward) and is_told_by_word(forward)
+
+
+def _goes_backward(info: ClassInfo) -> bool:
+    """Whether a `forward` goes backward, or a method that it calls, or one that this calls: it is a whole step."""
+    methods, seen = ["forward"], set[str]()
+    while methods:
+        name = methods.pop()
+        method = info.method(name) if name not in seen else None
+        seen.add(name)
+        calls = [node for node in walk(method.node) if isinstance(node, ast.Call)] if method is not None else []
+        names = set(map(called_name, calls))
+        if "backward" in names:
+            return True
+        methods += names
+    return False
