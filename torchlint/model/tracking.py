@@ -33,7 +33,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.model.whole_steps import is_told_by_word
+from torchlint.model.whole_steps import may_evaluate_itself
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.pytorch.effects import GradMode
@@ -340,7 +340,7 @@ class Tracking:
         if value.origin == "call" and value.callee is not None:
             if self._adds_no_graph(value.callee, value.parents):
                 return Answer.NO
-            if is_told_by_word(value) and is_forward(value):
+            if is_forward(value) and may_evaluate_itself(value):
                 return Answer.UNKNOWN
             trained = resolved(value.callee) in self.trained or value.site in self.trained
             if not trained and self._frozen.may_be(resolved(value.callee)):

@@ -7,14 +7,19 @@ import ast
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.module_values import given_to, is_forward
 from torchlint.model.values import Module, Plain, Tensor, Value, resolved
+from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import called_name, walk
 
 
-def is_told_by_word(forward: Value) -> bool:
-    """Whether a module is told by a word what to do, `model(batch, "eval")`: whether that computes with gradients, or
-    goes backward itself, only its `forward` says."""
-    words = (resolved(item) for item in given_to(forward))
-    return any(isinstance(item, Plain) and isinstance(item.constant, str) for item in words)
+def may_evaluate_itself(forward: Value) -> bool:
+    """Whether a module is told by a word to evaluate, `model(batch, "eval")`, for which it may switch gradients off."""
+    return any(naming.EVALUATING.search(word) or naming.INFERENCE.search(word) for word in _words(forward))
+
+
+def _words(forward: Value) -> list[str]:
+    """The words that a module is handed."""
+    values = (resolved(item) for item in given_to(forward))
+    return [item.constant for item in values if isinstance(item, Plain) and isinstance(item.constant, str)]
 
 
 def may_go_backward_itself(forward: Value) -> bool:
@@ -23,7 +28,7 @@ def may_go_backward_itself(forward: Value) -> bool:
     module = resolved(forward.parents[0]) if isinstance(forward, Tensor) and forward.op == "module" else None
     if isinstance(module, Module) and module.info is not None:
         return _goes_backward(module.info)
-    return is_forward(forward) and is_told_by_word(forward)
+    return is_forward(forward) and bool(_words(forward))
 
 
 def _goes_backward(info: ClassInfo) -> bool:
