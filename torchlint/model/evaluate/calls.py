@@ -106,7 +106,7 @@ class Calls(Part):
     def _call_function(self, callee: Function, arguments: Arguments, node: ast.Call) -> Value:
         is_any = callee.receiver is not None and (callee.info.is_abstract or self.classes.is_template(callee.receiver))
         is_open = is_any and callee.info.is_hook
-        if self.functions.can_inline(callee.info) and not is_open:
+        if self.functions.can_inline(callee.info) and not is_open and self.functions.takes(callee, arguments):
             return self.functions.inline(callee, arguments, node)
         handed = arguments.all() if callee.receiver is None else (callee.receiver, *arguments.all())
         return self.unresolved(callee, callee.info.name, handed, node)

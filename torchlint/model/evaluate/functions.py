@@ -38,6 +38,20 @@ class Functions(Part):
         near = info.definitions is self.own or (self.names.follows and state.elsewhere < MAX_ELSEWHERE)
         return within and near and self.may_nest(info)
 
+    def takes(self, function: Function, arguments: Arguments) -> bool:
+        """Whether a function takes these arguments, as far as one can tell: else the call raises, or is of another one.
+
+        A decorator may make it take others.
+        """
+        info, written = function.info, function.info.node.args
+        if info.decorators or arguments.starred:
+            return True
+        given = len(arguments.positional) + (info.is_method and function.receiver is not None)
+        by_position = [item.arg for item in (*written.posonlyargs, *written.args)]
+        wanted = [name for name in info.parameters if name not in by_position[:given]]
+        missing = set(wanted) - arguments.keywords.keys() - defaults_of(info.node).keys()
+        return not missing and (given <= len(by_position) or written.vararg is not None)
+
     def may_nest(self, info: FunctionInfo) -> bool:
         """Whether a function is not under way yet, and few others are."""
         under_way = self.state.position.functions

@@ -89,7 +89,14 @@ class RetainedGraphs:
         if any(self._uses(event, results, backward) for event in self._users(trace, results, backward)):
             return False
         own = results - self._below_leaves(graph)
-        return not self._ends_with_its_function(backward, loop, own, trace)
+        return not (self._ends_with_its_function(backward, loop, own, trace) or self._is_let_go(backward, own, trace))
+
+    def _is_let_go(self, backward: Backward, own: set[Value], trace: Trace) -> bool:
+        """Whether no variable or attribute holds the graph: `loss_of(x).backward(retain_graph=True)`."""
+        if backward.calls:
+            return False
+        held = (*trace.frame.locals.values(), *trace.heap.values(), *(keep.value for keep in trace.of(Keep)))
+        return not any(not self.tracking.graph(value).isdisjoint(own) for value in held)
 
     def _ends_with_its_function(self, backward: Backward, loop: Loop, own: set[Value], trace: Trace) -> bool:
         """Whether only locals of a function that the loop calls hold the graph: it is gone when that returns."""
