@@ -207,9 +207,20 @@ class KeptGraphs:
         for event in trace.of(Backward):
             if loop is None or repeats(loop, event.loops):
                 through = self.tracking.pass_through(event.loss, carried=False)
-                if keep.value in through or event.loss in graph or _shares_result(graph & through, loop):
+                if keep.value in through or event.loss in graph or self._shares_result(graph & through, loop):
                     return event
         return None
+
+    def _shares_result(self, shared: set[Value], loop: Loop | None) -> bool:
+        """Whether two graphs meet in an operator's result of this iteration that surely has one: noise has none."""
+        return any(
+            (self._is_tracked_result(item) or (isinstance(item, Unknown) and item.origin == "call"))
+            and (loop is None or loop in item.loops)
+            for item in shared
+        )
+
+    def _is_tracked_result(self, value: Value) -> bool:
+        return isinstance(value, Tensor) and not value.leaf and self.tracking.tracked(value) is Answer.YES
 
     def _used_later(
         self, keep: Keep, container: Value, backward: Backward | None, loop: Loop | None, trace: Trace
@@ -353,12 +364,3 @@ def _is_leaf(value: Value) -> bool:
 
 def _trains(loop: Loop, trace: Trace) -> bool:
     return any(repeats(loop, event.loops) for event in trace.of_kinds(Backward, Step))
-
-
-def _shares_result(shared: set[Value], loop: Loop | None) -> bool:
-    """Whether two graphs meet in an operator's result of this iteration."""
-    return any(
-        ((isinstance(item, Tensor) and not item.leaf) or (isinstance(item, Unknown) and item.origin == "call"))
-        and (loop is None or loop in item.loops)
-        for item in shared
-    )
