@@ -26,6 +26,7 @@ from torchlint.model.tracking import LOSSES, Tracking
 from torchlint.model.values import (
     Answer,
     Container,
+    External,
     Function,
     Module,
     Phi,
@@ -176,9 +177,22 @@ class RetainedGraphs:
                 return True
             if self._is_result(item) and self.tracking.tracked(item) is Answer.YES:
                 return True
-            if _is_of_a_forward(item) and self.tracking.tracked(item) is not Answer.NO:
+            if self._may_have_graph(item, graph):
                 return True
         return False
+
+    def _may_have_graph(self, item: Value, graph: set[Value]) -> bool:
+        """Whether a method of something unknown gave a value, a `forward` or one of a network: it may have a graph."""
+        callee = item.callee if isinstance(item, Unknown) else None
+        if callee is None or self.tracking.tracked(item) is Answer.NO:
+            return False
+        of_a_network = any(naming.MODULE.search(name) for name in _owners(callee))
+        return callee.label == "forward" or (of_a_network and item not in self._carried(graph))
+
+    def _carried(self, graph: set[Value]) -> set[Value]:
+        """What a graph has of what each iteration hands to the next: `state` of `state = model.begin_state(32)` too."""
+        handed = (parent for item in graph if isinstance(item, Phi) and item.is_loop for parent in item.parents)
+        return {item for parent in handed for item in self.tracking.graph(parent)}
 
     def _holds_graph(self, module: Value) -> bool:
         """Whether a module computes a tensor of its parameters when it is made, and keeps it."""
@@ -228,9 +242,15 @@ class RetainedGraphs:
         return call is not None and call in self.tracking.backpropagated and phi in call.parents
 
 
-def _is_of_a_forward(item: Value) -> bool:
-    """Whether a value is what a method `forward` of something unknown gives: it may have a graph."""
-    return isinstance(item, Unknown) and item.callee is not None and item.callee.label == "forward"
+def _owners(method: Value) -> list[str]:
+    """The names before that of a method: `model` and `body` of `model.body.features`."""
+    if isinstance(method, External):
+        return method.name.split(".")[1:-1]
+    names: list[str] = []
+    while method.parents:
+        method = method.parents[0]
+        names.append(method.label)
+    return names
 
 
 def _goes_backward(handed: Value) -> bool:
