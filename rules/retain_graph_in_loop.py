@@ -24,7 +24,8 @@ class RetainGraphInLoop(Rule):
     no part of the graph is older than the iteration. One hidden state that is never detached is one finding, also
     where the next `backward` raises, since the optimizer has changed weights that the old graph needs.
     Nothing is said of a loop that always ends in `break`: nothing repeats. Nor of a graph that only the local variables
-    of a function hold, which the loop calls: it is gone when that returns.
+    of a function hold, which the loop calls: it is gone when that returns. Nor of one that no name holds, as in
+    `loss_of(x).backward(retain_graph=True)`: it goes with the statement, and the argument is idle.
 
     ## Why is this bad?
     The activations of the iteration live until the loss is rebound, so the peak holds two iterations. Often the

@@ -50,7 +50,7 @@ def main():
         losses = [nn.functional.cross_entropy(o, y) for o in model(x).values()]
         for k, loss in enumerate(losses):
             loss.backward(retain_graph=k + 1 < len(losses))  # verify: retain-graph-in-loop refuted
-        penalty(model).backward(retain_graph=True)  # verify: retain-graph-in-loop confirmed
+        penalty(model).backward(retain_graph=True)  # verify: retain-graph-in-loop confirmed, unseen by the linter
         opt.step()
     print([round(v.item(), 3) for v in losses])
 

@@ -81,6 +81,7 @@ class Functions(Part):
         with state.at(state.position.in_call(site_of(node), info, mode), items):
             state.frame, state.mode = frame, decorated or mode
             self._run_body(info, frame)
+            held = tuple(frame.locals.values())
             self._return_to(caller)
         self.visit.at = before
         if decorated is not None:
@@ -95,7 +96,7 @@ class Functions(Part):
         if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):
             items = without_yields(items)  # whoever takes what it makes does so here
         if items:
-            state.items.append(Inlined(site_of(node), items, start, result, function.receiver))
+            state.items.append(Inlined(site_of(node), items, start, result, function.receiver, held))
         return result
 
     def _is_vague(self, result: Value, start: int) -> bool:

@@ -90,14 +90,23 @@ class RetainedGraphs:
         if any(self._uses(event, results, backward) for event in self._users(trace, results, backward)):
             return False
         own = results - self._below_leaves(graph)
-        return not (self._ends_with_its_function(backward, loop, own, trace) or self._is_let_go(backward, own, trace))
+        return not (
+            self._ends_with_its_function(backward, loop, own, trace) or self._is_let_go(backward, loop, own, trace)
+        )
 
-    def _is_let_go(self, backward: Backward, own: set[Value], trace: Trace) -> bool:
+    def _is_let_go(self, backward: Backward, loop: Loop, own: set[Value], trace: Trace) -> bool:
         """Whether no variable or attribute holds the graph: `loss_of(x).backward(retain_graph=True)`."""
-        if backward.calls:
+        if len(backward.calls) != loop.depth:
             return False
-        held = (*trace.frame.locals.values(), *trace.heap.values(), *(keep.value for keep in trace.of(Keep)))
+        named = trace.frame.locals.values() if loop.depth == 0 else self._held_around(backward, trace)
+        held = (*named, *trace.heap.values(), *(keep.value for keep in trace.of(Keep)))
         return not any(not self.tracking.graph(value).isdisjoint(own) for value in held)
+
+    def _held_around(self, backward: Backward, trace: Trace) -> Iterator[Value]:
+        """What the local names of the function hold in which a backward stands."""
+        for call in trace.followed.get(backward.calls[-1], ()):
+            if backward in events_in(call.body):
+                yield from (call.result, *call.held)
 
     def _ends_with_its_function(self, backward: Backward, loop: Loop, own: set[Value], trace: Trace) -> bool:
         """Whether only locals of a function that the loop calls hold the graph: it is gone when that returns."""
