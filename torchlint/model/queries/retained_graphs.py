@@ -26,7 +26,6 @@ from torchlint.model.tracking import LOSSES, Tracking
 from torchlint.model.values import (
     Answer,
     Container,
-    External,
     Function,
     Module,
     Phi,
@@ -251,15 +250,12 @@ class RetainedGraphs:
         return call is not None and call in self.tracking.backpropagated and phi in call.parents
 
 
-def _owners(method: Value) -> list[str]:
-    """The names before that of a method: `model` and `body` of `model.body.features`."""
-    if isinstance(method, External):
-        return method.name.split(".")[1:-1]
-    names: list[str] = []
+def _owners(method: Value) -> Iterator[str]:
+    """The names before that of a method, but for classes: `body` and `model` of `model.body.features`."""
     while method.parents:
         method = method.parents[0]
-        names.append(method.label)
-    return names
+        if not naming.is_class_name(method.label):
+            yield method.label
 
 
 def _goes_backward(handed: Value) -> bool:
