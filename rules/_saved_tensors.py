@@ -19,7 +19,6 @@ from torchlint.model.events import (
 from torchlint.model.lineage import storages
 from torchlint.model.module_values import called_like_module, has_parameters
 from torchlint.model.program import Trace
-from torchlint.model.queries.conditions import contradict
 from torchlint.model.values import (
     Answer,
     Container,
@@ -100,7 +99,7 @@ class SavedTensors:
         if not near or self._is_inference(mutate) or self._is_given_without_gradients(trace, mutate):
             return None
         for _, saver, saved, is_result in (near[number] for number in sorted(near)):
-            if saver is mutate or apart(saver, mutate) or contradict(self.program, saver.path, mutate.path):
+            if saver is mutate or apart(saver, mutate):
                 continue
             if self._meets(mutate, saver, saved) and self._needed(trace, saver, mutate):
                 return SavedTensorChanged(mutate, saver, _operator(saver), is_result, _is_silent(mutate.target))

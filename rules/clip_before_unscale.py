@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, utilities, values
-from torchlint.model.queries import clipping, conditions
+from torchlint.model.queries import clipping
 from torchlint.pytorch import naming, triggers
 
 UNSCALED, UNSURE = "unscaled", "unsure"
@@ -126,9 +126,6 @@ class ClipBeforeUnscale(Rule):
             states = arrivals[optimizer][clip]
             scaled = [state for state in states if isinstance(state, events.Backward)]
             if not scaled or not states.isdisjoint((UNSCALED, UNSURE)):
-                return
-            program = self.model.program
-            if any(conditions.contradict(program, clip.path, item.path) for item in (*scaled, step)):
                 return
             passes = (item for item in trace.of(events.Backward, clip.loops) if item.order < clip.order)
             before = [item for item in passes if item.path == clip.path[: len(item.path)]]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
+from torchlint.engine.cases import holding
 from torchlint.engine.diagnostics import Crashes
 from torchlint.engine.following import Reach, imported_training
 from torchlint.engine.looking import looking
@@ -19,7 +20,9 @@ from torchlint.files.first_party import MAX_ON_THE_WAY, Search, beside
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import HAPPENS_HERE, Elsewhere, Finding, Meta, Position, Related, Span
 from torchlint.model import Model
+from torchlint.model.cases import Case
 from torchlint.model.imports import Bases, Imports
+from torchlint.model.queries.options import Options
 from torchlint.rule import Place, Report, Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
@@ -74,9 +77,9 @@ class _Walk:
         suppressions: Suppressions,
     ) -> list[Finding]:
         modules = Imports(self.search) if self.search is not None else None
-        imports, bases = (modules, None) if modules is None or self.reach.follows else (None, Bases(modules))
+        imports = modules if self.reach.follows else None
         calls = {name for rule in active for name in rule.calls}
-        model = Model(self.python, calls, imports, selection.torch, self._imported_texts, bases)
+        model = self._model(calls, modules, selection)
         rules: list[Rule] = []
         asking = chain(active, self._called_for(active, selection, model, imports) if imports is not None else ())
         for rule in asking:
@@ -88,11 +91,33 @@ class _Walk:
             _dispatch(self.tree, visitors, self.crashes)
         owned = _Owned(self.python, modules, selection)
         reports = [(type(rule), report) for rule in rules for report in rule.reports]
-        once = _told_once(reports)
-        found = self._located([item for item in once if not owned.by_other_file(*item)], suppressions)
+        told = [item for item in _told_once(reports) if not owned.by_other_file(*item)]
+        if model.is_interpreted:
+            told = holding(told, Options(model.program), partial(self._in_case, calls, selection))
+        found = self._located(told, suppressions)
         if modules is not None:
             modules.close()
         return found
+
+    def _model(
+        self, calls: Collection[str], modules: Imports | None, selection: Selection, case: Case | None = None
+    ) -> Model:
+        imports, bases = (modules, None) if modules is None or self.reach.follows else (None, Bases(modules))
+        return Model(self.python, calls, imports, selection.torch, self._imported_texts, bases, case)
+
+    def _in_case(
+        self, calls: Collection[str], selection: Selection, case: Case, rules: Collection[type[Rule]]
+    ) -> Iterator[tuple[type[Rule], Report]]:
+        """What rules report if an option is taken to be something."""
+        modules = Imports(self.search) if self.search is not None else None
+        model = self._model(calls, modules, selection, case)
+        for rule in rules:
+            with self.crashes.of(rule):
+                asked = rule(model, lambda: self.nodes, selection.options.get(rule.rule_name()))
+                _answer(asked)
+                yield from ((rule, report) for report in asked.reports)
+        if modules is not None:
+            modules.close()
 
     def _called_for(
         self, active: Sequence[type[Rule]], selection: Selection, model: Model, imports: Imports

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from torchlint.model.cases import Case
 from torchlint.model.definitions import Definitions
 from torchlint.model.frozen import Frozen
 from torchlint.model.imports import Bases, Imports
@@ -38,11 +39,13 @@ class Model:
         torch: Releases | None = None,
         imported_texts: Callable[[], Iterable[bytes]] = tuple,
         bases: Bases | None = None,
+        case: Case | None = None,
     ) -> None:
         """`calls` names callables that rules ask about though they train nothing: see `Rule.calls`.
 
         `imports` follows what the module imports of the repository; without it that is unknown, but for classes that
-        `bases` knows. `imported_texts` reads the modules themselves, followed or not.
+        `bases` knows. `imported_texts` reads the modules themselves, followed or not. `case` says what an option is
+        taken to be; without it, it may be anything.
         """
         self.tree = tree
         self.torch = torch or Releases()
@@ -51,6 +54,7 @@ class Model:
         self._imported_texts = imported_texts
         self._bases = bases
         self._calls = calls
+        self._case = case
 
     @cached_property
     def is_test(self) -> bool:
@@ -81,7 +85,12 @@ class Model:
     @cached_property
     def program(self) -> Program:
         """The events of every root of the module."""
-        return Program(self.definitions, self._calls, self._imports)
+        return Program(self.definitions, self._calls, self._imports, self._case)
+
+    @property
+    def is_interpreted(self) -> bool:
+        """Whether somebody has asked for the program."""
+        return "program" in vars(self)
 
     @cached_property
     def tracking(self) -> Tracking:

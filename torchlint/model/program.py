@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
+from torchlint.model.cases import Case
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.evaluate.interpreter import Interpreter
 from torchlint.model.events import (
@@ -123,16 +124,22 @@ class Trace:
 class Program:
     """Interprets a module: its statements first, then the relevant functions that they did not reach."""
 
-    def __init__(self, definitions: Definitions, calls: Collection[str] = (), imports: Imports | None = None) -> None:
+    def __init__(
+        self,
+        definitions: Definitions,
+        calls: Collection[str] = (),
+        imports: Imports | None = None,
+        case: Case | None = None,
+    ) -> None:
         """`calls` names callables: functions that call one, or what it has made, are interpreted, too.
 
-        `imports` follows what the module imports of the repository.
+        `imports` follows what the module imports of the repository. `case` says what an option is taken to be.
         """
         self.tree = definitions.tree
         self.calls = frozenset(calls)
         self._imports = imports
         self.definitions = definitions
-        self.interpreter = Interpreter(self.definitions, imports)
+        self.interpreter = Interpreter(self.definitions, imports, case)
         self.interpreter.visit.at = None
         self.observations = self.interpreter.observations
         self.called_names = self._called_names()

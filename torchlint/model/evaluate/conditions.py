@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from torchlint.model.cases import Case
 from torchlint.model.evaluate.part import Part
 from torchlint.model.frames import Frame
 from torchlint.model.values import (
@@ -30,6 +31,9 @@ from torchlint.syntax.python_ast import dotted, is_literal, is_main_guard
 class Conditions(Part):
     """Answers about the tests of branches, at this point of the program."""
 
+    def __init__(self, case: Case | None) -> None:
+        self._case = case
+
     def certain_arm(self, node: ast.If) -> int | None:
         """The arm that is taken, where that is known: 0 is the body, 1 the rest."""
         if is_main_guard(node.test):
@@ -39,6 +43,11 @@ class Conditions(Part):
         holds = self._truth(node.test)
         return None if holds is None else 0 if holds else 1
 
+    def decided(self, node: ast.IfExp) -> ast.expr | None:
+        """The arm of a conditional expression that is taken, where an option that is taken to be something says so."""
+        holds = self._truth(node.test) if self._case is not None else None
+        return None if holds is None else node.body if holds else node.orelse
+
     def _truth(self, test: ast.expr) -> bool | None:
         """The truth of a test, where the grad mode, a module constant or the arguments of the call decide it."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -47,6 +56,9 @@ class Conditions(Part):
             decisive = isinstance(test.op, ast.Or)
             parts = {self._truth(part) for part in test.values}
             return decisive if decisive in parts else None if None in parts else not decisive
+        answer = self._case.answer(test, self.definitions.tree) if self._case is not None else None
+        if answer is not None:
+            return answer
         if self._asked(test) == "torch.is_grad_enabled":
             return None if self.state.mode is GradMode.UNKNOWN else self.state.mode is GradMode.ON
         if isinstance(test, ast.Compare):

@@ -101,6 +101,9 @@ class Expressions(Part):
 
     def _if_expression(self, node: ast.IfExp) -> Value:
         self.value(node.test)
+        taken = self.conditions.decided(node)
+        if taken is not None:
+            return self.value(taken)
         state, branch = self.state, Branch(site_of(node), [[], []])
         values: list[Value] = []
         for number, arm in enumerate((node.body, node.orelse)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchlint.model.cases import Case
 from torchlint.model.definitions import Definitions
 from torchlint.model.evaluate.assignments import Assignments
 from torchlint.model.evaluate.attributes import Attributes
@@ -42,7 +43,7 @@ class Interpreter:
     A part reaches the others by the names that they have here.
     """
 
-    def __init__(self, definitions: Definitions, imports: Imports | None = None) -> None:
+    def __init__(self, definitions: Definitions, imports: Imports | None = None, case: Case | None = None) -> None:
         self.own = definitions
         self.visit = Visit() if definitions.others is None else definitions.others.visit
         self.state = State(definitions, budget=MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements)
@@ -53,7 +54,7 @@ class Interpreter:
         self.builtin_functions = BuiltinFunctions()
         self.calls = Calls()
         self.classes = Classes()
-        self.conditions = Conditions()
+        self.conditions = Conditions(case)
         self.containers = Containers()
         self.contexts = Contexts()
         self.elements = Elements()

@@ -1,0 +1,95 @@
+"""Cases: what an option, `args.amp`, is taken to be, and what tests answer then."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, walk
+
+_EQUAL = (ast.Eq, ast.Is, ast.In)
+_UNEQUAL = (ast.NotEq, ast.IsNot, ast.NotIn)
+_PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Tuple)
+"""What an option is written with: nothing is called."""
+
+
+class _Other:
+    """What equals none of the literals that an option is compared with."""
+
+
+OTHER = _Other()
+
+
+class Case(NamedTuple):
+    """What an option is taken to be."""
+
+    option: str
+    value: object
+
+    def answer(self, test: ast.expr, tree: PythonTree) -> bool | None:
+        """What a test, without `not`, `and` and `or`, gives in this case; None: it asks something else."""
+        question = question_of(test)
+        if option_of(question.operand, tree) != self.option:
+            return None
+        if question.literals is None:
+            return None if self.value is OTHER else bool(self.value)
+        return any(item == self.value for item in question.literals) is question.is_equal
+
+
+class Question(NamedTuple):
+    """Whether an expression is true, or (with literals) whether it equals one of them."""
+
+    operand: ast.expr
+    literals: list[Any] | None = None
+    is_equal: bool = True
+
+
+def leaves(test: ast.expr) -> Iterator[ast.expr]:
+    """The parts of a test that `not`, `and` and `or` combine."""
+    if isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from leaves(part)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from leaves(test.operand)
+    else:
+        yield test
+
+
+def question_of(test: ast.expr) -> Question:
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (*_EQUAL, *_UNEQUAL)):
+        literals = _literals(test.comparators[0])
+        if literals is not None:
+            return Question(test.left, literals, isinstance(test.ops[0], _EQUAL))
+    return Question(test)
+
+
+def _literals(node: ast.expr) -> list[Any] | None:
+    """The literal that something is compared with, or those of `in ("a", "b")`."""
+    items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
+    return [item.value for item in items if isinstance(item, ast.Constant)] if all(map(_is_constant, items)) else None
+
+
+def _is_constant(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant)
+
+
+def option_of(operand: ast.expr, tree: PythonTree) -> str | None:
+    """What tells an option from others: how it is written and, of names that functions bind, in which."""
+    parts = list(walk(operand))
+    if not all(isinstance(item, _PLAIN) for item in parts) or not any(isinstance(item, ast.Name) for item in parts):
+        return None
+    function = function_around(operand, tree) if any(True for _ in bare_names(operand)) else None
+    return f"{function.lineno if function is not None else ''} {ast.dump(operand)}"
+
+
+def bare_names(operand: ast.expr) -> Iterator[ast.Name]:
+    """The names in an expression that stand for themselves, not for the object whose attribute is read."""
+    owners = {item.value for item in walk(operand) if isinstance(item, (ast.Attribute, ast.Subscript))}
+    return (item for item in walk(operand) if isinstance(item, ast.Name) and item not in owners)
+
+
+def function_around(node: ast.AST, tree: PythonTree) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    found = next((item for item in tree.ancestors(node) if isinstance(item, FUNCTIONS)), None)
+    assert found is None or isinstance(found, FUNCTIONS)
+    return found

@@ -1,0 +1,106 @@
+"""Options: what a program asks in several places and does not change, `if args.amp` here and its `else` there."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+from torchlint.model.cases import OTHER, Case, Question, bare_names, function_around, leaves, option_of, question_of
+from torchlint.model.program import Program
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, Site, walk
+
+_OF_TENSORS = frozenset("data device dtype grad grad_fn is_cuda is_leaf ndim requires_grad shape training".split())
+"""Attributes that say something else of each object that is asked."""
+
+
+class Options:
+    """The options of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def around(self, site: Site) -> list[str]:
+        """The options that decide whether a place is reached, and something elsewhere."""
+        tree = site.inner.tree if site.inner is not None else self._program.tree
+        try:
+            node = tree.node(site.written)
+        except KeyError:  # a decorator
+            return []
+        asked = [option for around in tree.ancestors(node) for option, _ in self._asked_by(around, tree)]
+        return [option for option in dict.fromkeys(asked) if len(self._places[option]) > 1]
+
+    def cases(self, option: str) -> list[Case]:
+        """What an option may be, as far as the program tells that apart."""
+        questions = [question for found in self._places[option] for question in found]
+        literals = [item for question in questions for item in question.literals or ()]
+        others = [True, False] if any(question.literals is None for question in questions) else [OTHER]
+        return [Case(option, value) for value in dict.fromkeys((*literals, *others))]
+
+    @cached_property
+    def _places(self) -> dict[str, list[list[Question]]]:
+        """By option the questions of each place that asks; what stands in an arm of such a place is no other."""
+        found: dict[str, dict[ast.AST, list[Question]]] = {}
+        for tree in self._program.files:
+            for node in tree.of_type(ast.If, ast.IfExp):
+                outer = [*tree.ancestors(node)]
+                for option, question in self._asked_by(node, tree):
+                    places = found.setdefault(option, {})
+                    place = next((item for item in outer if item in places), node)
+                    places.setdefault(place, []).append(question)
+        return {option: [*places.values()] for option, places in found.items()}
+
+    def _asked_by(self, node: ast.AST, tree: PythonTree) -> Iterator[tuple[str, Question]]:
+        for test in leaves(node.test) if isinstance(node, (ast.If, ast.IfExp)) else ():
+            question = question_of(test)
+            option = option_of(question.operand, tree)
+            if option is not None and not self._changes(question.operand, tree):
+                yield option, question
+
+    def _changes(self, operand: ast.expr, tree: PythonTree) -> bool:
+        """Whether the program may change what an expression is, once it has been asked."""
+        attributes = {item.attr for item in walk(operand) if isinstance(item, ast.Attribute)}
+        names = bare_names(operand)
+        return not self._changed_attributes.isdisjoint(attributes) or any(_rebinds(tree, name) for name in names)
+
+    @cached_property
+    def _changed_attributes(self) -> set[str]:
+        """Attributes of objects that are not only stored by `__init__`, or once: `args.distributed = world > 1`."""
+        stores: Counter[str] = Counter()
+        changed = set(_OF_TENSORS)
+        for tree in self._program.files:
+            for node in tree.of_type(ast.Attribute):
+                function = function_around(node, tree)
+                if isinstance(node.ctx, ast.Load) or (function is not None and function.name == "__init__"):
+                    continue
+                stores[node.attr] += 1
+                if _is_self(node.value) or _is_in_loop(node, tree):
+                    changed.add(node.attr)
+        return changed | {name for name, times in stores.items() if times > 1}
+
+
+def _rebinds(tree: PythonTree, name: ast.Name) -> bool:
+    """Whether a name gets a value more than once where it is asked for."""
+    function = function_around(name, tree)
+    stores = [item for item in tree.of_type(ast.Name) if item.id == name.id and not isinstance(item.ctx, ast.Load)]
+    own = [item for item in stores if function_around(item, tree) is function]
+    is_parameter = function is not None and any(
+        isinstance(item, ast.arg) and item.arg == name.id for item in walk(function.args)
+    )
+    binding = own or ([] if is_parameter else stores)
+    return len(binding) + is_parameter > 1 or any(_is_in_loop(item, tree) for item in binding)
+
+
+def _is_in_loop(node: ast.AST, tree: PythonTree) -> bool:
+    """Whether a node stands in a loop of its function."""
+    for item in tree.ancestors(node):
+        if isinstance(item, FUNCTIONS):
+            return False
+        if isinstance(item, LOOPS):
+            return True
+    return False
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
