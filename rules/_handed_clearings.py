@@ -38,6 +38,9 @@ def _is_handed_on(node: ast.expr, tree: PythonTree) -> bool:
     parent = tree.parent(node)
     if not isinstance(getattr(node, "ctx", None), ast.Load) or isinstance(parent, (ast.Expr, ast.Attribute)):
         return False
+    bound = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+    if isinstance(node, ast.Attribute) and isinstance(bound, ast.Name):  # clear = optimizer.zero_grad
+        return any(_is_handed_on(item, tree) for item in tree.of_type(ast.Name) if item.id == bound.id)
     return not (isinstance(parent, ast.Call) and parent.func is node)
 
 

@@ -117,7 +117,7 @@ class NonscalarBackward(Rule):
         """Whether a backward is told of the loss only, and nobody waits for its error."""
         tree = self.model.tree
         node = tree.node(backward.site)
-        if not isinstance(node, ast.Call) or backward.given_gradient:
+        if not isinstance(node, ast.Call) or backward.given_gradient is not False:
             return False
         return len(node.args) <= (backward.framework is not None) and not any(map(_waits, tree.ancestors(node)))
 

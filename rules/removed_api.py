@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _RESHAPED = frozenset("unsqueeze expand expand_as view reshape to cuda cpu squeeze repeat clone contiguous".split())
-_FLAGS = frozenset({"retain_graph", "create_graph", "retain_variables"})
 _MASKING = frozenset({"masked_fill", "masked_fill_", "masked_select"})
 
 
@@ -132,8 +131,7 @@ class RemovedApi(Rule):
         """The tensors that backward passes begin at without a gradient of theirs, as only single numbers can."""
         for trace in self.model.program.traces:
             for event in trace.of(events.Backward):
-                call = self.model.tree.node(event.site)
-                if isinstance(call, ast.Call) and not call.args and all(item.arg in _FLAGS for item in call.keywords):
+                if event.given_gradient is False:
                     yield from (event.loss, values.resolved(event.loss))
 
     def _masks_of_bytes(self) -> Iterator[MaskOfBytes]:

@@ -227,13 +227,14 @@ from steps import step
 
 def train(model, optimizer, loader):
     for x, y in loader:
-        step(mse_loss(model(x), y), optimizer, True)
+        loss = mse_loss(model(x), y)
+        step(loss, optimizer, True)
 """
     script = "import torch\nfrom trainer import train\n\nmodel = torch.nn.Linear(3, 1)\n"
     script += "train(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.rand(9, 2, 3))\n"
     script += "model(torch.rand(3)).sum().backward()\n"  # so that it is worth following
     write(repository, {"steps.py": steps, "trainer.py": trainer, "script.py": script})
-    assert concise("steps.py", "trainer.py", "script.py") == ["trainer.py:6:9: TL202"]
+    assert concise("steps.py", "trainer.py", "script.py") == ["trainer.py:7:9: TL202"]
 
 
 def test_a_rule_finds_the_same_alone(repository: Path) -> None:

@@ -54,8 +54,8 @@ class Backward(Event):
     create: bool | None = False
     framework: Value | None = None
     """The accelerator, engine or module of Lightning that is told to make it."""
-    given_gradient: bool = False
-    """Whether it is told how the values of the loss count."""
+    given_gradient: bool | None = False
+    """Whether it is told how the values of the loss count; None: that is not known, as with `*args`."""
     given_inputs: bool = False
     """Whether it is told for which tensors gradients are wanted: it goes no further than these."""
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from torchlint.files.source import SourceFile
 from torchlint.finding import Position, Span
@@ -28,6 +28,7 @@ COMPOUND = (
 )
 """Statements that hold others."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+Node = TypeVar("Node", bound=ast.AST)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -116,6 +117,12 @@ def elsewhere_of(node: ast.AST) -> Elsewhere | None:
     """The file that a node stands in, if that is not the linted one."""
     found: Elsewhere | None = node.__dict__.get("_elsewhere")
     return found
+
+
+def placed_as(node: ast.AST, made: Node) -> Node:
+    """What was made of a node, which stands where that does."""
+    made.__dict__.update({name: node.__dict__[name] for name in ("_site", "_elsewhere") if name in node.__dict__})
+    return ast.copy_location(made, node)
 
 
 def _own_site(node: ast.AST) -> Site:

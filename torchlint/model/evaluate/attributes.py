@@ -24,8 +24,12 @@ from torchlint.model.values import (
     class_of,
     resolved,
 )
+from torchlint.pytorch import table
 from torchlint.pytorch.api import PLAIN_ATTRIBUTES
+from torchlint.pytorch.effects import GoesBackward
 from torchlint.syntax.python_ast import site_of
+
+_BACKWARD = table.methods_with(GoesBackward)
 
 
 class Attributes(Part):
@@ -49,7 +53,7 @@ class Attributes(Part):
                 return self.tensors.number(name, (owner,), node)
             if name in ("T", "mT", "H", "real", "imag"):
                 return self.state.stamp(Tensor(node, "t", (owner,), self.state.mode, base=owner))
-            if owner.op == "module":
+            if owner.op == "module" and name not in _BACKWARD:
                 return self.component(owner, name, node)
         if isinstance(owner, Optimizer) or name == "param_groups":
             owner.used_as(name)

@@ -30,7 +30,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import site_of
+from torchlint.syntax.python_ast import placed_as, site_of
 
 MAX_CALLEES = 8
 """Alternatives that one call is followed into."""
@@ -55,7 +55,22 @@ class Calls(Part):
                 return self._class_method(receiver, func.attr, arguments, node)
             return self.methods.call(receiver, func.attr, arguments, node)
         callee = self.expressions.value(func)
+        if isinstance(func, ast.Name) and (method := self._bound_method(callee)) is not None:
+            return self._call_bound(method, node)
         return self.call(callee, self.arguments(node), node)
+
+    def _bound_method(self, callee: Value) -> Unknown | None:
+        """A method of PyTorch that a name was bound to: `step = optimizer.step`."""
+        found = resolved(callee)
+        is_method = isinstance(found, Unknown) and found.origin == "attribute" and self.methods.has_handler(found.label)
+        return found if is_method and isinstance(found, Unknown) else None
+
+    def _call_bound(self, method: Unknown, node: ast.Call) -> Value:
+        """The result of `step()`, which is `optimizer.step()`."""
+        written = self.definitions.tree.node(method.site)
+        owner = written.value if isinstance(written, ast.Attribute) else node.func
+        call = ast.Call(ast.Attribute(owner, method.label), node.args, node.keywords)
+        return self.methods.call(method.parents[0], method.label, self.arguments(node), placed_as(node, call))
 
     def arguments(self, node: ast.Call) -> Arguments:
         """The values that a call is given."""

@@ -75,9 +75,13 @@ class Loops(Part):
                 self._iterate(node, begin, scope)
         state.add(event)
         self.statements.run(node.orelse)
-        endless = isinstance(node, ast.While) and is_literal(node.test, True)
-        ends = [state.snapshot(), *scope.breaks] if not endless else scope.breaks or [state.snapshot()]
-        state.merge([*ends, *([] if endless else [before])], node)
+        ended = state.snapshot()
+        if not (isinstance(node, ast.While) and is_literal(node.test, True)):
+            state.merge([ended, *scope.breaks, before], node)
+            return
+        state.merge(scope.breaks or [ended], node)
+        for name, value in ended.locals.items():  # bound by an iteration before the one that is left
+            state.frame.locals.setdefault(name, value)
 
     def _open_phis(self, node: LoopNode, scope: LoopScope) -> None:
         for name in sorted(self.definitions.assigned_names(node)):

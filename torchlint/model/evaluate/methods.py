@@ -41,6 +41,10 @@ class Methods(Part):
         }
         """What to do at a call of a method of this name; None as its answer: nothing special."""
 
+    def has_handler(self, name: str) -> bool:
+        """Whether calls of a method of this name do something to what it is a method of."""
+        return name in self._handlers
+
     def call(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """The result of `receiver.name(arguments)`."""
         receiver = self.frameworks.model_of(resolved(receiver), name)

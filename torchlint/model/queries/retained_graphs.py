@@ -95,15 +95,15 @@ class RetainedGraphs:
 
     def _is_let_go(self, backward: Backward, loop: Loop, own: set[Value], trace: Trace) -> bool:
         """Whether no variable or attribute holds the graph: `loss_of(x).backward(retain_graph=True)`."""
-        if len(backward.calls) != loop.depth:
-            return False
-        named = trace.frame.locals.values() if loop.depth == 0 else self._held_around(backward, trace)
+        if loop.site in backward.calls[loop.depth :]:
+            return False  # an optimizer calls its closure again and again, and holds what that returns
+        named = self._held_around(backward, loop, trace) if loop.depth else trace.frame.locals.values()
         held = (*named, *trace.heap.values(), *(keep.value for keep in trace.of(Keep)))
         return not any(not self.tracking.graph(value).isdisjoint(own) for value in held)
 
-    def _held_around(self, backward: Backward, trace: Trace) -> Iterator[Value]:
-        """What the local names of the function hold in which a backward stands."""
-        for call in trace.followed.get(backward.calls[-1], ()):
+    def _held_around(self, backward: Backward, loop: Loop, trace: Trace) -> Iterator[Value]:
+        """What the local names of the function hold in which the loop stands: those of functions it calls are gone."""
+        for call in trace.followed.get(backward.calls[loop.depth - 1], ()):
             if backward in events_in(call.body):
                 yield from (call.result, *call.held)
 
