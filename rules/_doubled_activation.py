@@ -36,6 +36,8 @@ class DoubledActivation(Rule):
         for event, loss in self.model.endings.losses(self.function):
             if event.mode is api.GradMode.OFF:
                 continue  # a figure of an evaluation: the training is told
+            if losses.takes_one_hot(loss):
+                continue  # that raises
             given = losses.operands(loss)[0]
             made = self.model.endings.of(given, {self.activation}, endings.SHAPES | endings.BOUNDS, event.value)
             if made is not None:

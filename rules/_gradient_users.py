@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
-from torchlint.pytorch import api, naming
+from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint import Model
 
 
+_CLEARING = frozenset(word.decode() for word in triggers.CLEAR)
 _FREEZES_ITSELF = LazyPattern(
     rb"\bself\s*\.\s*(?:requires_grad_\s*\(|parameters\(\s*\)\s*:\s*(?:#[^\n]*)?\s+\w+\s*\.\s*requires_grad\b)"
 )
@@ -22,8 +23,8 @@ _FREEZES_ITSELF = LazyPattern(
 
 
 def speaks_of_gradients(node: ast.AST) -> bool:
-    """Whether something in a node is named for gradients."""
-    return any(naming.DIFFERENTIATING.search(name) for name in _names(node))
+    """Whether something in a node is named for gradients, but for what clears them."""
+    return any(naming.DIFFERENTIATING.search(name) for name in _names(node) if name not in _CLEARING)
 
 
 def stands_without_gradients(node: ast.AST, tree: python_ast.PythonTree) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import Backward, Call, Grad, Keep, Loop, MayClear, Returned, Step
+from torchlint.model.lineage import graph_inputs
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
@@ -26,11 +27,15 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import naming
 from torchlint.pytorch.api import GradMode
+from torchlint.pytorch.autograd_table import VIEWS
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
 from ._batches import is_made_from_data, repeats
 from ._cut_lists import CutLists
 from ._let_go import LetGo
+
+_SELECTING = VIEWS | frozenset("getitem reshape cat concat concatenate stack hstack vstack index_select".split())
+"""Operators that save no values of the tensors that they select from or join."""
 
 
 class KeptGraph(NamedTuple):
@@ -132,7 +137,9 @@ class KeptGraphs:
             return None if self._let_go.is_emptied(trace, container) else KeptGraph(keep, keep.site, None, None, True)
         if backward is None:
             over_data = loop is not None and (is_made_from_data(keep.value, loop, self.model) or _trains(loop, trace))
-            if not over_data or not self._stays_unseen(trace, keep, container):
+            if not over_data or _lasts_one_step(keep, container, trace):
+                return None
+            if not self._stays_unseen(trace, keep, container):
                 return None
         is_drawn_from = self._fills(keep, container, loop, trace) and backward is not None
         return KeptGraph(keep, keep.place_in(loop), loop, backward, is_drawn_from=is_drawn_from)
@@ -346,7 +353,7 @@ def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value)
 
 
 def _is_leaf(value: Value) -> bool:
-    """Whether a value is where graphs end: a leaf, parameters, or a list or dictionary of such."""
+    """Whether a value is where graphs end: a leaf, parameters, or a list, dictionary or selection of such."""
     ends: set[Value] = set()
     seen: set[Value] = set()
     stack = [value]
@@ -357,9 +364,17 @@ def _is_leaf(value: Value) -> bool:
         seen.add(item)
         if isinstance(item, (Phi, Container)):
             stack.extend(item.elements() if isinstance(item, Container) else item.parents)
+        elif isinstance(item, Tensor) and not item.leaf and item.op in _SELECTING:
+            stack.extend(graph_inputs(item))
         elif not isinstance(item, Plain):
             ends.add(item)
     return bool(ends) and all(isinstance(item, Parameters) or (isinstance(item, Tensor) and item.leaf) for item in ends)
+
+
+def _lasts_one_step(keep: Keep, container: Value, trace: Trace) -> bool:
+    """Whether a container is made anew for each step of training."""
+    made = keep.container.loops if keep.how == "add" else container.loops
+    return any(event.loops and event.loops[-1] in made for event in trace.of_kinds(Backward, Step))
 
 
 def _trains(loop: Loop, trace: Trace) -> bool:

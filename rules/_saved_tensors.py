@@ -35,6 +35,11 @@ from torchlint.pytorch.autograd_table import MODULES, OPERATORS
 from torchlint.pytorch.naming import INFERENCE, TRAINING
 from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
 
+_FOLDING = frozenset("Linear MultiheadAttention LSTM GRU RNN".split())
+"""Modules that fold the dimensions of their input for a matrix product: what lies in another order is copied."""
+_REORDERING = frozenset("transpose permute swapaxes swapdims movedim moveaxis".split())
+_RELU_KEEPS_RESULT = (1, 10)
+"""Here the gradient of `relu` is computed of its result; in 1.7 and before it was of its input."""
 _SEVERAL = "tensors"
 """The parameter of an operator that multiplies any number of tensors: `einsum`, `multi_dot`."""
 
@@ -70,6 +75,7 @@ class SavedTensors:
     def __init__(self, model: Model) -> None:
         self.program = model.program
         self.tracking = model.tracking
+        self._torch = model.torch
         self._known_storages: dict[Value, frozenset[Value]] = {}
         self._known_origins: dict[Value, list[Value]] = {}
 
@@ -187,7 +193,7 @@ class SavedTensors:
         else:
             assert isinstance(saver, Compute)
             result, operator, inputs = saver.value, saver.value.op, saver.value.parents
-        if self.tracking.tracked(result) is not Answer.YES:
+        if self.tracking.tracked(result) is not Answer.YES or self._is_of_old_relu(operator, result):
             return
         if operator == "module":
             yield from self._saved_by_module(inputs[0], inputs[1:], result)
@@ -208,6 +214,13 @@ class SavedTensors:
                 elif item in values and not (isinstance(saver, Mutate) and item == "self"):
                     yield values[item], False
 
+    def _is_of_old_relu(self, operator: str, result: Value) -> bool:
+        """Whether a `relu` is that of a release that keeps its input, which nothing of the program has."""
+        if self._torch.highest >= _RELU_KEEPS_RESULT:
+            return False
+        module = resolved(result.parents[0]) if operator == "module" else None
+        return operator == "relu" or (isinstance(module, Module) and _last_layer(module) == "ReLU")
+
     def _saved_of_several(self, given: Iterable[Value]) -> Iterator[tuple[Value, bool]]:
         """Of operands that are multiplied, one by one or in a list, each that the gradient of another one needs."""
         lists = (item.elements() if isinstance(item, Container) else [item] for item in map(resolved, given))
@@ -223,7 +236,10 @@ class SavedTensors:
             return
         if "result" in MODULES.get(_last_layer(module), ()):
             yield result, True
-        for item in MODULES.get(module.name.rpartition(".")[2], ()):
+        name = module.name.rpartition(".")[2]
+        if name in _FOLDING and _is_reordered(inputs[0]):
+            return
+        for item in MODULES.get(name, ()):
             if item != "result" and (has_parameters(module) or self.tracking.tracked(inputs[0]) is Answer.YES):
                 yield inputs[0], False
 
@@ -278,6 +294,12 @@ def _form(operator: str, inputs: tuple[Value, ...]) -> str:
         if form in OPERATORS:
             return form
     return operator
+
+
+def _is_reordered(value: Value) -> bool:
+    """Whether a tensor is a view with its dimensions in another order."""
+    value = resolved(value)
+    return isinstance(value, Tensor) and value.op in _REORDERING
 
 
 def _operator(saver: Event) -> str:

@@ -184,7 +184,7 @@ class AnomalyDetectionLeftOn(Rule):
     def _trainer_flags(self) -> Iterator[AnomalyLeftOn]:
         """`Trainer(detect_anomaly=True)` of Lightning."""
         for call in self.model.tree.of_type(ast.Call):
-            name = self.model.definitions.named(call.func)
+            name = self.model.definitions.named(call.func).removesuffix(".from_argparse_args")
             if name.rpartition(".")[2] != "Trainer" or not ("lightning" in name or name == "Trainer"):
                 continue
             for item in call.keywords:

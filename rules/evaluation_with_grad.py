@@ -322,7 +322,7 @@ def _is_training(event: events.Event) -> bool:
     """Whether an event has to do with gradients, switches a mode but to evaluation, or lets somebody do that."""
     if isinstance(event, events.ModeSwitch):
         return event.training is not False
-    return isinstance(event, (events.Backward, events.Grad, events.GradRead, events.Step, events.Clear, events.Yield))
+    return isinstance(event, (events.Backward, events.Grad, events.GradRead, events.Step, events.Yield))
 
 
 def _unwrapped(node: ast.expr) -> ast.expr:

@@ -128,9 +128,15 @@ class GeneratorGraphInDiscriminatorStep(Rule):
                 continue
             for fake, maker in self._makers(scored):
                 others = [item for item in optimizers if self._holds(item, maker) and self._leaves(item, judge)]
-                if len(others) == 1 and self._leaves(step.optimizer, maker):
+                if len(others) == 1 and self._leaves(step.optimizer, maker) and not self._leads_back(fake, step):
                     found = UnusedPass(scored.site, scored, fake, backward, step.name)
                     yield from self._wasted(trace, found, others[0])
+
+    def _leads_back(self, fake: values.Value, step: events.Step) -> bool:
+        """Whether what a network was given may come from one that the step trains: gradients get there through it."""
+        behind = self.model.tracking.graph(fake) - {fake}
+        modules = [module for item in behind if (module := _module_called(item)) is not None]
+        return not all(self._leaves(step.optimizer, module) for module in modules)
 
     def _stepped_after(self, trace: program.Trace, backward: events.Backward) -> events.Step | None:
         """The first step after a backward pass, in the same iteration and on each of its paths."""

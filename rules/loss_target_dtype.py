@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _CLASSES = ("cross_entropy", "nll_loss")
 _INTEGERS = (b".long(", b".int(", b".bool(", b"torch.long", b"torch.int", b"torch.bool", b"randint", b"full(")
-_NO_INDICES = (b".int()", b"torch.int32", b"torch.bool", b".bool()")
+_NO_INDICES = (b".int()", b"torch.int32", b"torch.bool", b".bool()", b"one_hot(")
 """Other types than that of class indices."""
+_FULL_OF_INTEGERS = (1, 7)
+"""Since then `torch.full(size, 1)` gives integers."""
 _FLOATING = LazyPattern(rb"\.(?:float|double)\s*\(\)")
 _LOSS = LazyPattern(rb"(?:loss\w*|crit\w*|entropy)\s*\(")
 
@@ -43,8 +45,9 @@ class LossTargetDtype(Rule):
     ## What it does
     Finds `binary_cross_entropy`, `binary_cross_entropy_with_logits`, `BCELoss` and `BCEWithLogitsLoss` with integers or
     booleans as targets, `nll_loss` and `NLLLoss` with other class indices than `int64`, and `cross_entropy` and
-    `CrossEntropyLoss` with class indices of type `int32` or `bool`, or with floating point numbers of one dimension for
-    an input of two: where the target surely is of that type (`.long()`, `.int()`, a comparison, `randint`, `argmax`).
+    `CrossEntropyLoss` with class indices of type `int32` or `bool`, with `one_hot`, which gives integers, or with
+    floating point numbers of one dimension for an input of two: where the target surely is of that type (`.long()`,
+    `.int()`, a comparison, `randint`, `argmax`).
 
     ## Why is this bad?
     The loss raises: "result type Float can't be cast to the desired output type Long", "expected target dtype to be
@@ -88,10 +91,14 @@ class LossTargetDtype(Rule):
         return any(word in data for word in _NO_INDICES) or _converts_in_loss(data)
 
     def ask(self) -> Iterator[WrongTarget]:
+        if self.model.torch.highest < _FULL_OF_INTEGERS:
+            return
         for function in (*_BINARY, *_CLASSES):
             for event, loss in self.model.endings.losses(function):
                 operands = losses.operands(loss)
                 dtype = self._wrong(function, operands[0], operands[1]) if len(operands) > 1 else None
+                if function == "cross_entropy" and losses.takes_one_hot(loss):
+                    dtype = "int64"
                 if dtype is not None:
                     yield WrongTarget(event.site, function, dtype)
 
@@ -107,7 +114,8 @@ class LossTargetDtype(Rule):
         return ranks.pop() if len(ranks) == 1 else None
 
     def report_WrongTarget(self, answer: WrongTarget) -> None:
-        wanted = "floating point numbers: `.float()`" if answer.function in _BINARY else "class indices: `.long()`"
+        is_indexed = answer.function not in _BINARY and answer.dtype != "int64"
+        wanted = "class indices: `.long()`" if is_indexed else "floating point numbers: `.float()`"
         self.report(
             answer.loss,
             f"`{answer.function}` is given targets of type `{answer.dtype}`: it raises",

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits, prefilter, repairs
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, values
+from torchlint.model import definitions, events, values
 from torchlint.model.queries import changed_api, version_guards
 from torchlint.pytorch import changes, losses
+from torchlint.syntax.python_ast import called_name, is_literal
 
 from ._gradient_users import stands_without_gradients
 
@@ -110,11 +111,24 @@ class RemovedApi(Rule):
             yield from self._masks_of_bytes()
 
     def _is_in_vain(self, volatile: ast.keyword | None) -> bool:
-        """Whether `volatile` is False, or gradients are switched off around it."""
+        """Whether `volatile` is False, also as a parameter that is never given, or gradients are off around it."""
         if volatile is None:
             return False
-        is_false = isinstance(volatile.value, ast.Constant) and volatile.value.value is False
+        is_false = is_literal(volatile.value, False) or self._is_never_given(volatile.value)
         return is_false or stands_without_gradients(volatile, self.model.tree)
+
+    def _is_never_given(self, value: ast.expr) -> bool:
+        """Whether a value is a parameter that is False by default, and that no call names with another value."""
+        around = self.model.definitions.function_around(value) if isinstance(value, ast.Name) else None
+        if around is None or not isinstance(value, ast.Name):
+            return False
+        default = definitions.defaults_of(around.node).get(value.id)
+        if default is None or not is_literal(default, False):
+            return False
+        calls = (call for call in self.model.tree.of_type(ast.Call) if called_name(call) == around.name)
+        return not any(
+            item.arg == value.id and not is_literal(item.value, False) for call in calls for item in call.keywords
+        )
 
     def _elements_of_numbers(self) -> Iterator[ElementOfNumber]:
         from ._single_numbers import SingleNumbers

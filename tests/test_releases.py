@@ -58,3 +58,29 @@ def test_the_files_named_decide_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert "TL801" not in CliRunner().invoke(cli, command).output
     (tmp_path / "requirements.txt").write_text("torch>=1.7.1\n")
     assert "TL801" in CliRunner().invoke(cli, command).output
+
+
+def test_what_autograd_saves_is_that_of_the_release() -> None:
+    code = b"""\
+import torch
+
+def train(model, x, optimizer):
+    y = torch.relu(model(x))
+    y += 1
+    y.sum().backward()
+    optimizer.step()
+"""
+    assert found(code, "inplace-on-saved-tensor", (1, 3), (1, 7)) == []
+    assert found(code, "inplace-on-saved-tensor", (1, 3), (1, 10)) == [("inplace-on-saved-tensor", True)]
+
+
+def test_full_gives_integers_since_1_7() -> None:
+    code = b"""\
+import torch
+import torch.nn.functional as F
+
+def loss(scores):
+    return F.binary_cross_entropy(scores, torch.full((4, 1), 1))
+"""
+    assert found(code, "loss-target-dtype", (1, 1), (1, 1)) == []
+    assert found(code, "loss-target-dtype", (1, 1), (1, 7)) == [("loss-target-dtype", False)]

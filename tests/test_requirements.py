@@ -54,6 +54,13 @@ def test_a_list_may_have_another_name(project: Path, name: str) -> None:
     assert asked(project) == Releases((2, 7), (2, 7)), "the usual name comes first"
 
 
+def test_conda_is_known_by_what_it_says(project: Path) -> None:
+    (project / "ci.yml").write_text("jobs:\n  - torch=1.0\n")
+    assert asked(project) is None
+    (project / "vision.yml").write_text("name: vision\nchannels:\n  - pytorch\ndependencies:\n  - pytorch=1.10.2\n")
+    assert asked(project) == Releases((1, 10), (1, 10))
+
+
 def test_so_may_an_environment(project: Path) -> None:
     (project / "local_env.yml").write_text("dependencies:\n  - pytorch=1.0.0\n")
     assert asked(project) == Releases((1, 0), (1, 0))

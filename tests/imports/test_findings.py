@@ -308,3 +308,57 @@ def test_trace_shows_what_was_not_followed(repository: Path) -> None:
     assert "Not followed (not Python that can be read): broken.py." in shown
     assert "Not followed (longer than 8 kB, and has no word that matters to training): long.py." in shown
     assert "ollowed" not in CliRunner().invoke(cli, ["trace", "utils/helpers.py"]).stdout
+
+
+def test_a_method_is_called_in_another_file(repository: Path) -> None:
+    steps = "def changed(parameters, kept):\n    for p in parameters():\n        kept.copy_(p.grad)\n"
+    net = "from torch import nn\nfrom steps import changed\n\nclass Net(nn.Module):\n    def train_on(self, loss):\n"
+    net += "        loss.backward()\n        changed(self.parameters, self.kept)\n"
+    write(repository, {"steps.py": steps, "net.py": net})
+    assert concise("steps.py", "net.py") == []
+
+
+def test_a_loss_of_another_file_is_an_object(repository: Path) -> None:
+    losses = """\
+from torch import nn
+
+class Loss:
+    def reset(self):
+        self.total, self.batches = 0, 0
+    def get_loss(self):
+        raise NotImplementedError
+    def backward(self):
+        self.total.backward()
+
+class Likelihood(Loss):
+    def add(self, outputs, target):
+        self.total += nn.functional.nll_loss(outputs, target)
+        self.batches += 1
+    def get_loss(self):
+        return self.total.item() / self.batches
+"""
+    trainer = """\
+import torch
+from losses import Likelihood
+
+class Trainer:
+    def __init__(self, model, loss=Likelihood()):
+        self.model, self.loss = model, loss
+        self.optimizer = torch.optim.Adam(model.parameters())
+    def batch(self, x, y):
+        loss = self.loss
+        loss.reset()
+        loss.add(self.model(x), y)
+        self.model.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.get_loss()
+    def epoch(self, loader):
+        total = 0
+        for x, y in loader:
+            loss = self.batch(x, y)
+            total += loss
+        return total
+"""
+    write(repository, {"losses.py": losses, "trainer.py": trainer})
+    assert concise("losses.py", "trainer.py") == []

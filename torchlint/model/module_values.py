@@ -25,6 +25,8 @@ from torchlint.model.values import (
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
 
+BY_HAND = "backward by hand"
+"""A use: something computes gradients of its own, `delta = layer.backward(delta)`, and is no module of PyTorch."""
 _CHANGING = (
     "__setattr__", "__setitem__", "append", "extend", "insert", "add_module", "pop", "register_module",
     "register_forward_hook", "register_forward_pre_hook",
@@ -47,6 +49,8 @@ def is_module(value: Value) -> Answer:
         made_by = value.callee
         if isinstance(made_by, External) and api.package(made_by.name) in api.PLAIN_PACKAGES:
             return Answer.NO
+        if value.has_use(BY_HAND):
+            return Answer.UNKNOWN
         if value.has_use(*api.MODULE_EVIDENCE):
             return Answer.YES
         if value.label and naming.MODULE.search(value.label):

@@ -92,6 +92,10 @@ class Position(NamedTuple):
         here = self.in_loop(scope.event) if scope.repeats else self
         return here._replace(scopes=(*self.scopes, scope))
 
+    def leaving(self, loop: Loop) -> Position:
+        """Where a loop, and those in it, will not come to another iteration."""
+        return self._replace(loops=self.loops[: self.loops.index(loop)])
+
     def in_function(self, function: FunctionInfo) -> Position:
         """In a function, with the same loops and calls around it."""
         return self._replace(functions=(*self.functions, function))
@@ -227,7 +231,7 @@ class State:
     def carried(self, key: tuple[Value, str], found: Value) -> Value:
         """A number or tensor that was stored before the loop may be the previous iteration's."""
         scope = next((scope for scope in reversed(self.position.scopes) if scope.repeats), None)
-        if scope is None or len(found.loops) >= len(self.position.loops) or not isinstance(found, (Plain, Phi)):
+        if scope is None or scope.event in found.loops or not isinstance(found, (Plain, Phi)):
             return found
         if isinstance(found, Phi) and found.loop is scope.event:
             return found

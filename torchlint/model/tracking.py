@@ -348,10 +348,18 @@ class Tracking:
             if trained or is_module(value.callee) is Answer.YES:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
             if value.mode is GradMode.ON and naming.LOSS.search(value.callee.label):
-                return _any(self.tracked(item) for item in value.parents)
+                return self._tracked_loss(value, value.callee)
             if isinstance(value.callee, External) and api.package(value.callee.name) in api.PLAIN_PACKAGES:
                 return Answer.NO
         return Answer.UNKNOWN
+
+    def _tracked_loss(self, value: Unknown, callee: Value) -> Answer:
+        """What is called as a loss has the graph of what it is given, but `loss.get_loss()` may be a number."""
+        owner = callee.parents[0] if isinstance(callee, Unknown) and callee.origin == "method" else None
+        answers = {item: self.tracked(item) for item in value.parents}
+        if owner is not None and answers.get(owner) is Answer.YES:
+            answers[owner] = Answer.UNKNOWN
+        return _any(answers.values())
 
     def _is_data(self, value: Value) -> bool:
         """A part of what a loader yields."""

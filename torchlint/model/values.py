@@ -216,7 +216,7 @@ ContainerKind = Literal["list", "tuple", "set", "dict", "deque", "generator", "m
 class Container(Value):
     """A list, tuple, dict, set or deque; `parents` are the values put in without a known key."""
 
-    __slots__ = ("bounded", "grown", "kind")
+    __slots__ = ("bounded", "branches", "grown", "kind", "unsure")
 
     def __init__(self, node: Origin, kind: ContainerKind, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
         super().__init__(node, items)
@@ -224,6 +224,10 @@ class Container(Value):
         self.bounded = bounded
         self.grown = False
         """Whether the program puts something in after it was made."""
+        self.branches = 0
+        """In how many arms of branches a list was made."""
+        self.unsure = False
+        """Whether an option decides what is in it, so that nobody knows which is the first."""
 
     def add(self, value: Value) -> None:
         self.parents = (*self.parents, value)

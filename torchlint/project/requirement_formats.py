@@ -127,9 +127,11 @@ READERS: Mapping[str, Reader] = {
 _OTHERS = (
     (LazyPattern(r"requirements?[\w.-]*\.(?:txt|in)$"), _of_list),
     (LazyPattern(r"(?i)[\w.-]*(?:env|conda)[\w.-]*\.ya?ml$"), _of_conda),
+    (LazyPattern(r"[\w.-]+\.ya?ml$"), _of_conda),
 )
-"""What reads the files of other names: `requirements-gpu.txt`, `local_env.yml`."""
-
+"""What reads the files of other names: `requirements-gpu.txt`, `local_env.yml`, then `vision.yml`, if it is Conda's."""
+_MAX_OTHERS = 20
+"""Files of each of these kinds of names that are read in a folder."""
 
 FOLDERS: Mapping[str, tuple[LazyPattern[str], Reader]] = {
     "requirements": (LazyPattern(r".*\.(?:txt|in)$"), _of_list),
@@ -142,8 +144,11 @@ def readers(names: Iterable[str]) -> Iterator[tuple[str, Reader]]:
     """The files of a folder that may say which `torch`, in the order in which they decide, each with what reads it."""
     names = set(names)
     yield from ((name, reader) for name, reader in READERS.items() if name in names)
-    for name in sorted(names - READERS.keys()):
-        yield from ((name, reader) for pattern, reader in _OTHERS if pattern.match(name))
+    others = names - READERS.keys()
+    for pattern, reader in _OTHERS:
+        found = sorted(name for name in others if pattern.match(name))
+        others -= set(found)
+        yield from ((name, reader) for name in found[:_MAX_OTHERS])
 
 
 def readers_below(folder: str, names: Iterable[str]) -> Iterator[tuple[str, Reader]]:

@@ -272,6 +272,8 @@ class Assignments(Part):
         old = self.names.lookup(target.id, target) if isinstance(target, ast.Name) else self.expressions.value(target)
         if is_none(old):
             return  # nothing is added to it: that would raise
+        if isinstance(target, ast.Name) and isinstance(old, Unknown) and old.origin == "element":
+            return  # y = rewards[i]; y = y + value: another tensor than what is in there
         for term in value.elements() if isinstance(value, Container) else _terms(value, old):
             self.state.emit(Keep(site_of(node), old, term, "add" if adds else "append", text, self._is_local(target)))
 

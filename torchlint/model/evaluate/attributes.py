@@ -42,12 +42,12 @@ class Attributes(Part):
 
     def read(self, owner: Value, name: str, node: ast.AST) -> Value:
         """What reading an attribute gives, tensors' own attributes understood."""
-        owner = resolved(owner)
+        carried, owner = owner, resolved(owner)
         if name == "grad":
             self.state.emit(GradRead(site_of(node)))
             return self.state.part_of(owner, "grad", "grad", node)
         if name == "data" and not isinstance(owner, (Container, Instance, External)):
-            return self.state.stamp(Tensor(node, "data", (owner,), self.state.mode, base=owner))
+            return self.state.stamp(Tensor(node, "data", (owner,), self.state.mode, base=carried))
         if isinstance(owner, Tensor):
             if name in PLAIN_ATTRIBUTES:
                 return self.tensors.number(name, (owner,), node)

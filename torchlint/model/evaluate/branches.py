@@ -6,11 +6,13 @@ import ast
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from torchlint.model.assigned import assigned_in
+from torchlint.model.evaluate.leaving import ways_out
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Branch, Try
+from torchlint.model.events import Branch, Loop, Try
 from torchlint.model.state import Snapshot
 from torchlint.model.values import Plain, Value
-from torchlint.syntax.python_ast import dotted, site_of
+from torchlint.syntax.python_ast import dotted, site_of, walk
 
 
 class Branches(Part):
@@ -39,7 +41,39 @@ class Branches(Part):
         self._branch(branch, node, arms, only_first=training)
 
     def _arms(self, node: ast.If) -> list[Callable[[], None]]:
-        return [lambda: self.statements.run(node.body), lambda: self.statements.run(node.orelse)]
+        return [partial(self._arm, node, node.body), partial(self._arm, node, node.orelse)]
+
+    def _arm(self, node: ast.If, body: list[ast.stmt]) -> None:
+        """Run an arm; what happens in the last iteration of a loop does not repeat with it."""
+        state, here = self.state, self.state.position
+        left = self._left(node, body) if body and here.loops else None
+        if left is not None:
+            state.position = here.leaving(left)
+        self.statements.run(body)
+        state.position = here._replace(passed=state.position.passed)
+
+    def _left(self, node: ast.If, body: list[ast.stmt]) -> Loop | None:
+        """The outermost loop of which an arm is in the last iteration."""
+        here = self.state.position
+        own = [scope.event for scope in here.scopes if scope.event.depth == len(here.calls)]
+        ways = ways_out(body)
+        if not own or not (ways <= {ast.Break, ast.Return} or self._is_awaited(own[-1], node, body)):
+            return None
+        return next((loop for loop in (own if ways == {ast.Return} else own[-1:]) if loop in here.loops), None)
+
+    def _is_awaited(self, loop: Loop, node: ast.If, body: list[ast.stmt]) -> bool:
+        """Whether a loop goes on until the test of an arm holds: `while not done`, and `if done` in it."""
+        around = self.definitions.tree.node(loop.site)
+        if not isinstance(around, ast.While) or not isinstance(node.test, ast.Name) or body is not node.body:
+            return False
+        goes_on, name = around.test, node.test.id
+        if (
+            not isinstance(goes_on, ast.UnaryOp)
+            or not isinstance(goes_on.op, ast.Not)
+            or dotted(goes_on.operand) != name
+        ):
+            return False
+        return not any(name in assigned_in(item) for statement in body for item in walk(statement))
 
     def _as(self, name: str, value: Value, arm: Callable[[], None]) -> None:
         """Run an arm in which a name stands for a value."""

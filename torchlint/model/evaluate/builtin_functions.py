@@ -18,6 +18,7 @@ class BuiltinFunctions(Part):
         self._handlers: dict[str, Callable[[Arguments, ast.Call], Value | None]] = {
             "sum": self._call_sum, "max": self._call_sum, "min": self._call_sum, "abs": self._call_abs,
             "enumerate": self._call_enumerate, "zip": self._call_zip, "map": self._call_map,
+            "filter": self._call_filter,
             "dict": self._call_dict, "list": self._call_list, "set": self._call_list,
             "super": self._call_super, "getattr": self._call_getattr,
             "setattr": self._call_setattr,
@@ -67,6 +68,14 @@ class BuiltinFunctions(Part):
         element = self.elements.iterate(arguments.positional[1], node)
         result = self.calls.call(arguments.positional[0], Arguments([element], {}, []), node)
         return self.state.stamp(Container(node, "generator", (result,)))
+
+    def _call_filter(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        """`filter(lambda p: p.requires_grad, model.parameters())`: those that may learn."""
+        asked = node.args[0].body if node.args and isinstance(node.args[0], ast.Lambda) else None
+        if len(arguments.positional) != 2 or not isinstance(asked, ast.Attribute) or asked.attr != "requires_grad":
+            return None
+        given = resolved(arguments.positional[1])
+        return given if isinstance(given, Parameters) else None
 
     def _call_zip(self, arguments: Arguments, node: ast.Call) -> Value | None:
         row = Container(node, "tuple", tuple(self.elements.iterate(item, node) for item in arguments.positional))

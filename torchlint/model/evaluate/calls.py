@@ -67,7 +67,7 @@ class Calls(Part):
 
     def _call_bound(self, method: Unknown, node: ast.Call) -> Value:
         """The result of `step()`, which is `optimizer.step()`."""
-        written = self.definitions.tree.node(method.site)
+        written = self.own.tree.node(method.site)
         owner = written.value if isinstance(written, ast.Attribute) else node.func
         call = ast.Call(ast.Attribute(owner, method.label), node.args, node.keywords)
         return self.methods.call(method.parents[0], method.label, self.arguments(node), placed_as(node, call))
@@ -83,7 +83,7 @@ class Calls(Part):
                 continue
             value = self.expressions.value(item.value)
             inner = resolved(value)
-            if isinstance(inner, Container) and inner.kind in ("list", "tuple"):
+            if isinstance(inner, Container) and inner.kind in ("list", "tuple") and not inner.unsure:
                 positional.extend(inner.parents)
             else:
                 starred.append(value)

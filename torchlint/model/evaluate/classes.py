@@ -14,6 +14,8 @@ from torchlint.model.values import Instance, Module, Optimizer, Value, class_of
 from torchlint.pytorch import naming, table
 from torchlint.pytorch.effects import Result
 
+_PLAIN_BASES = frozenset("object ABC Generic Protocol Enum".split())
+"""What classes begin with that are no modules."""
 _MODULE_BASES = frozenset("Module LightningModule PreTrainedModel Sequential ModuleList MessagePassing GP".split())
 
 
@@ -37,7 +39,8 @@ class Classes(Part):
         bases = [item for item in info.ancestors() if isinstance(item, str)]
         if any(item.rpartition(".")[2] in _MODULE_BASES or item.startswith("torch.nn.") for item in bases):
             return True
-        return bool(bases) and info.method("forward") is not None
+        unknown = any(item.rpartition(".")[2] not in _PLAIN_BASES for item in bases)
+        return unknown and info.method("forward") is not None
 
     def is_optimizer_class(self, info: ClassInfo) -> bool:
         """Whether objects of a class are optimizers: by a base of PyTorch, or of such a name."""

@@ -75,6 +75,7 @@ class Containers(Part):
         for item in inputs_of(receiver):
             if isinstance(item, Container):
                 item.add(value)
+                item.unsure |= len(self.state.position.path) > item.branches
         known = isinstance(receiver, Container) or called_attribute(node) != "add"
         if known and isinstance(receiver, (Container, Unknown, Phi)):
             assert isinstance(node.func, ast.Attribute)

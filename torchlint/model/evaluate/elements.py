@@ -113,7 +113,8 @@ class Elements(Part):
             item for part in owner.parents for item in (part.elements() if isinstance(part, Container) else [part])
         ]
         modules = [item for item in inside if isinstance(resolved(item), (Module, Unknown))]
-        if isinstance(key, int) and -len(inside) <= key < len(inside):
+        is_sure = not any(isinstance(part, Container) and part.unsure for part in owner.parents)
+        if is_sure and isinstance(key, int) and -len(inside) <= key < len(inside):
             return inside[key]
         if modules:
             return self.state.phi(node, modules)

@@ -119,7 +119,9 @@ class Expressions(Part):
                 values.extend(self.elements.unpack(resolved(self.value(element.value)), node))
             else:
                 values.append(self.value(element))
-        return self.state.stamp(Container(node, _KINDS[type(node)], tuple(values)))
+        made = self.state.stamp(Container(node, _KINDS[type(node)], tuple(values)))
+        made.branches = len(self.state.position.path)
+        return made
 
     def _dict(self, node: ast.Dict) -> Value:
         made = self.state.stamp(Container(node, "dict"))

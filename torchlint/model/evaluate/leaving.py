@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from torchlint.syntax.python_ast import LEAVING, LOOPS, SCOPES, TRIES, children
+from torchlint.syntax.python_ast import COMPOUND, LEAVING, LOOPS, SCOPES, TRIES, children
 
 
 def may_repeat(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
@@ -16,6 +16,32 @@ def may_repeat(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
 def leaves_only_by_its_end(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
     """Whether no iteration of a loop is cut short by `break` or `continue`."""
     return not any(isinstance(node, (ast.Break, ast.Continue)) for node in _own_nodes(loop.body))
+
+
+def ways_out(block: Sequence[ast.stmt]) -> set[type[ast.AST]]:
+    """How a block ends: by `Break`, `Continue`, `Return` or `Raise`, or (`Pass`) at its end."""
+    found: set[type[ast.AST]] = set()
+    for node in block:
+        ways = _ways_through(node)
+        found |= ways - {ast.Pass}
+        if ast.Pass not in ways:
+            return found
+    return found | {ast.Pass}
+
+
+def _ways_through(node: ast.stmt) -> set[type[ast.AST]]:
+    if isinstance(node, LEAVING):
+        return {type(node)}
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return ways_out(node.body)
+    if isinstance(node, ast.If):
+        return ways_out(node.body) | ways_out(node.orelse)
+    inner = (
+        {type(item) for item in _own_nodes([node]) if isinstance(item, LEAVING)}
+        if isinstance(node, COMPOUND)
+        else set()
+    )
+    return inner | {ast.Pass}
 
 
 def _may_reach_end(block: Sequence[ast.stmt]) -> bool:

@@ -9,7 +9,7 @@ from torchlint.model.evaluate.arguments import Arguments, first_argument
 from torchlint.model.evaluate.classes import Forward
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Compute
-from torchlint.model.values import Module, Tensor, Value, is_none, resolved
+from torchlint.model.values import Container, Module, Tensor, Value, is_none, resolved
 from torchlint.syntax.python_ast import site_of
 
 
@@ -36,10 +36,13 @@ class Modules(Part):
         return self.classes.forward_of(info, arguments.flags(method.parameters[1:])) if method is not None else None
 
     def _opening(self, callee: Module) -> Module | None:
-        """The first module of a `Sequential`."""
+        """The first module of a `Sequential`, unless an option decides which that is."""
         if callee.info is not None or not callee.name.endswith(".Sequential"):
             return None
-        first = resolved(self.elements.lookup(callee, 0, ast.Constant(0))) if callee.parents else None
+        is_open = any(isinstance(item, Container) and item.unsure for item in callee.parents)
+        if is_open or not callee.parents:
+            return None
+        first = resolved(self.elements.lookup(callee, 0, ast.Constant(0)))
         return first if isinstance(first, Module) else None
 
     def _overwrite(self, forward: Forward, info: ClassInfo, arguments: Arguments, node: ast.Call) -> None:

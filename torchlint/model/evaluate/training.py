@@ -8,6 +8,7 @@ from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute, flag, is_false, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Backward, Clear, Item, Loop, ModeSwitch, ScheduleStep, Step, Unscale, events_in
+from torchlint.model.module_values import BY_HAND
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
@@ -73,6 +74,8 @@ class Training(Part):
         if isinstance(receiver, External) or (is_module and len(arguments.all()) > 1):
             return None  # the inverse of a flow, `model.backward(z, y)`, is no backward pass
         if arguments.positional and not isinstance(resolved(receiver), Tensor) and self._is_result_kept(node):
+            for item in inputs_of(receiver):
+                item.used_as(BY_HAND)
             return None  # gradients that are computed by hand, `delta = layer.backward(delta)`
         bound = arguments.bind(_LOSS_BACKWARD.parameters, receiver)
         of_engine = arguments.bind(_ENGINE_BACKWARD.parameters, receiver)

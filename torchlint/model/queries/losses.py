@@ -27,6 +27,12 @@ def operands(value: Tensor) -> tuple[Value, ...]:
     return value.parents[1:] if value.op == "module" else value.parents
 
 
+def takes_one_hot(value: Tensor) -> bool:
+    """Whether the target of a loss is `one_hot`, which gives integers: `cross_entropy` raises."""
+    target = resolved(operands(value)[1]) if len(operands(value)) > 1 else None
+    return isinstance(target, Tensor) and target.op == "one_hot"
+
+
 def is_mean(value: Value, tree: PythonTree) -> bool:
     """Whether a value is a loss that is averaged over what it is given, as far as the call says that asks for it."""
     function = loss_function(value)

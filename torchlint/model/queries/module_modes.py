@@ -116,5 +116,12 @@ def module_of(event: Pass) -> Value | None:
 
 def _is_for_a_step(backward: Backward, trace: Trace) -> bool:
     """Whether a step is taken in or around the loops of a backward; others are for an input, as those of attacks."""
-    pairs = ((backward.loops, step.loops) for step in trace.of(Step))
+    steps = (step for step in trace.of(Step) if not _is_of_input(step))
+    pairs = ((backward.loops, step.loops) for step in steps)
     return backward.framework is not None or any(all(map(operator.eq, *pair)) for pair in pairs)
+
+
+def _is_of_input(step: Step) -> bool:
+    """An update by hand of what is no parameter of a module: `delta.data = delta + rate * delta.grad.sign()`."""
+    stepped = resolved(step.optimizer)
+    return step.manual and isinstance(stepped, Tensor) and stepped.op != "parameter"
