@@ -8,7 +8,7 @@ from torchlint import Model
 from torchlint.model.events import Loop
 from torchlint.model.lineage import ancestry, made_of
 from torchlint.model.module_values import given_to, is_forward, is_module_like
-from torchlint.model.values import Container, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import Container, Instance, Module, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.syntax.python_ast import dotted
 
 
@@ -24,6 +24,12 @@ def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
     return not listed.isdisjoint(item for item in inputs if isinstance(item, (Tensor, Unknown))) or any(
         isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site for item in inputs
     )
+
+
+def goes_over_objects(loop: Loop) -> bool:
+    """Whether a loop goes over modules or objects of the program, beside data perhaps: each computes its own."""
+    over = resolved(loop.over) if loop.over is not None else None
+    return isinstance(over, Container) and any(isinstance(item, (Instance, Module)) for item in _unpacked(over))
 
 
 def _without_makers(value: Value) -> list[Value]:

@@ -30,7 +30,7 @@ from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import VIEWS
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
-from ._batches import is_made_from_data, repeats
+from ._batches import goes_over_objects, is_made_from_data, repeats
 from ._cut_lists import CutLists
 from ._let_go import LetGo
 
@@ -137,7 +137,7 @@ class KeptGraphs:
             return None if self._let_go.is_emptied(trace, container) else KeptGraph(keep, keep.site, None, None, True)
         if backward is None:
             over_data = loop is not None and (is_made_from_data(keep.value, loop, self.model) or _trains(loop, trace))
-            if not over_data or _lasts_one_step(keep, container, trace):
+            if not over_data or (loop and goes_over_objects(loop) and _lasts_one_step(keep, container, trace)):
                 return None
             if not self._stays_unseen(trace, keep, container):
                 return None
