@@ -156,7 +156,7 @@ class DiscardedResult(Rule):
         """Whether a value is one tensor of PyTorch for sure, whatever the operands are that nobody knows."""
         value = values.resolved(value)
         if value in seen:
-            return False
+            return True  # around a loop: what the others say
         seen |= {value}
         if isinstance(value, values.Phi):
             return all(self._is_tensor(item, seen) for item in values.inputs_of(value))

@@ -147,7 +147,8 @@ class Assignments(Part):
         return element
 
     def _assign_element(self, target: ast.Subscript, value: Value) -> None:
-        owner = resolved(self.expressions.value(target.value))
+        carried = self.expressions.value(target.value)
+        owner = resolved(carried)
         if isinstance(owner, Module):
             owner.used_as("__setitem__")
         index = self.elements.index(target)
@@ -171,7 +172,7 @@ class Assignments(Part):
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
             self.state.heap[owner, f"[{key!r}]"] = value
         elif _are_tensors(owner) or (isinstance(owner, Unknown) and owner.origin == "grad"):
-            self.mutate(target, target.value, owner, "setitem", (value,))
+            self.mutate(target, target.value, carried, "setitem", (value,))
         elif key is not None:
             self.state.heap[owner, f"[{key!r}]"] = value
 

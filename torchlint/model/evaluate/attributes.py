@@ -52,7 +52,7 @@ class Attributes(Part):
             if name in PLAIN_ATTRIBUTES:
                 return self.tensors.number(name, (owner,), node)
             if name in ("T", "mT", "H", "real", "imag"):
-                return self.state.stamp(Tensor(node, "t", (owner,), self.state.mode, base=owner))
+                return self.state.stamp(Tensor(node, "t", (carried,), self.state.mode, base=carried))
             if owner.op == "module" and name not in _BACKWARD:
                 return self.component(owner, name, node)
         if isinstance(owner, Optimizer) or name == "param_groups":

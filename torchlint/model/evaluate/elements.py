@@ -42,7 +42,12 @@ class Elements(Part):
         if isinstance(owner, Tensor) and type(key_of(index)) is int:
             self.observations.indexed.append((site_of(node), owner))
         stored = self.state.stored_at(owner, index)
-        return stored if stored is not None else self.lookup(owner, key_of(index), node, basic=basic)
+        if stored is not None:
+            return stored
+        found = self.lookup(owner, key_of(index), node, basic=basic)
+        if isinstance(found, Tensor) and found.op == "getitem" and found.parents == (owner,):
+            found.parents, found.base = (value,), value if found.base is owner else found.base
+        return found
 
     def _of_carried(self, value: Value, read: Callable[[Value], Value], node: ast.AST) -> Value | None:
         """An element of a tuple that the loop around carries on: of what it begins with, or of what it ends with."""

@@ -47,7 +47,7 @@ class Methods(Part):
 
     def call(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """The result of `receiver.name(arguments)`."""
-        receiver = self.frameworks.model_of(resolved(receiver), name)
+        carried, receiver = receiver, self.frameworks.model_of(resolved(receiver), name)
         if name == "forward":
             self.observations.direct_forwards.append((site_of(node), receiver))
             if isinstance(receiver, Module) and not self._is_own(receiver):
@@ -75,7 +75,7 @@ class Methods(Part):
             return Plain(node)
         if name in api.TENSOR_METHODS or name in api.PASSING_METHODS or isinstance(receiver, Tensor):
             if not isinstance(receiver, (Instance, Module, Optimizer, External)):
-                return self._tensor_method(receiver, name, arguments, node)
+                return self._tensor_method(carried, name, arguments, node)
         return self._unknown_method(receiver, name, arguments, node)
 
     def _is_own(self, receiver: Value) -> bool:
@@ -160,8 +160,8 @@ class Methods(Part):
 
     def _in_place(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         assert isinstance(node.func, ast.Attribute)
-        if self.tensors.is_gradient(receiver):
-            self.tensors.change_gradient(receiver, name, arguments.all(), node)
+        if self.tensors.is_gradient(resolved(receiver)):
+            self.tensors.change_gradient(resolved(receiver), name, arguments.all(), node)
             return receiver
         return self.assignments.mutate(node, node.func.value, receiver, name, arguments.all())
 

@@ -111,7 +111,8 @@ class _Search:
             return None
         seen |= {value}
         if isinstance(value, Phi):
-            return _only([self.of_value(item, seen) for item in inputs_of(value)])
+            others = [item for item in inputs_of(value) if self._source(resolved(item)) is not value]
+            return _only([self.of_value(item, seen) for item in others])
         if isinstance(value, Unknown) and (given := self._given(value)) is not None:
             return self.of_value(given, seen)
         if not isinstance(value, Tensor):
