@@ -12,6 +12,7 @@ from torchlint.model.events import (
     Branch,
     Compute,
     Event,
+    Loop,
     Mutate,
     Returned,
     apart,
@@ -123,8 +124,7 @@ class SavedTensors:
                 phi not in both and bool(phi.arms) and not (set(saver.loops) & set(mutate.loops)).issuperset(phi.loops)
             )
 
-        ran = [loop for loop in saver.loops if loop not in mutate.loops]
-        reached = storages(mutate.target, saver.path, ran=ran, left=left)
+        reached = storages(mutate.target, saver.path, left=left)
         changed = {item for item in reached if not isinstance(item, Phi)}
         shared = changed & storages(saved, mutate.path, left=left)
         return any(map(_is_made, shared)) and self._before(saver, saved, mutate, changed, shared)
@@ -247,9 +247,10 @@ class SavedTensors:
         """Whether a backward pass after the change goes through the operator that saved."""
         result = saver.value if isinstance(saver, Compute) else saver.result if isinstance(saver, Mutate) else None
         assert result is not None
+        loops = set(saver.loops) & set(mutate.loops) if saver.order > mutate.order else set()
         needed = False
         for event in trace.of_kinds(Backward, Returned):
-            if isinstance(event, Backward) and result in self.tracking.pass_through(event.loss):
+            if isinstance(event, Backward) and self._reaches(event.loss, result, loops):
                 again = set(event.loops) & set(mutate.loops)
                 if _is_between(event, saver, mutate) and not apart(event, mutate):
                     if event.retain is False:
@@ -257,8 +258,18 @@ class SavedTensors:
                     again -= set(saver.loops)  # in the next iteration it goes through what is saved then
                 needed = needed or event.order > mutate.order or bool(again)
             elif isinstance(event, Returned) and self._may_go_backward_elsewhere(trace):
-                needed = needed or result in self.tracking.pass_through(event.value)
+                needed = needed or self._reaches(event.value, result, loops)
         return needed
+
+    def _reaches(self, outputs: Value, result: Value, loops: set[Loop]) -> bool:
+        """Whether a pass from a value goes through a result; with `loops`, one of an iteration before the last, which
+        these carry on, or put in a list."""
+        graph = self.tracking.pass_through(outputs)
+        if result not in graph or not loops:
+            return result in graph
+        ends = (end for item in graph if isinstance(item, Phi) and item.loop in loops for end in item.parents[1:])
+        kept = (item for whole in graph if isinstance(whole, Container) and whole.grown for item in whole.elements())
+        return any(result in self.tracking.pass_through(item) for item in (*ends, *kept))
 
     def _may_go_backward_elsewhere(self, trace: Trace) -> bool:
         """Whether those that a function returns to may go backward; tests are theirs, and would do so here."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from torchlint.model.events import Path
 from torchlint.model.values import Container, Phi, Tensor, Unknown, Value, resolved
@@ -66,14 +66,12 @@ def storages(
     path: Path = (),
     *,
     carried: bool = True,
-    ran: Collection[object] = (),
     left: Callable[[Phi], bool] = lambda phi: False,
 ) -> set[Value]:
     """The values whose storage a value may share, itself included, down to where it was made.
 
-    With a `path`, only those that it has where that path was taken, and where the loops ran that `ran` names; with
-    `carried`, also those that it has from earlier iterations of a loop. Of a Phi that is `left`, none: it is that of
-    a particular iteration.
+    With a `path`, only those that it has where that path was taken; with `carried`, also those that it has from earlier
+    iterations of a loop. Of a Phi that is `left`, none: it is that of a particular iteration.
     """
     taken = dict(path)
     found: set[Value] = set()
@@ -88,14 +86,14 @@ def storages(
         elif isinstance(item, Phi) and item.is_loop and not carried:
             stack.extend(item.parents[:1])
         elif isinstance(item, Phi) and not left(item):
-            parts = [part for part in item.parents if not _is_from_before(part, item.parents, ran)]
-            stack.extend(part for part in parts if _possible(item.arms.get(part), taken))
+            stack.extend(part for part in after_loops(item) if _possible(item.arms.get(part), taken))
     return found
 
 
-def _is_from_before(part: Value, parts: tuple[Value, ...], ran: Collection[object]) -> bool:
-    """Whether a value is what a name was before a loop, of what it may be after it, though the loop ran."""
-    return isinstance(part, Phi) and part.loop in ran and any(other in part.parents[1:] for other in parts)
+def after_loops(phi: Phi) -> list[Value]:
+    """What a value may be; where one is behind a loop, that loop has run."""
+    parts = phi.parents
+    return [item for item in parts if not (isinstance(item, Phi) and any(end in item.parents[1:] for end in parts))]
 
 
 def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) -> bool:

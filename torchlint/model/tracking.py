@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchlint.model.frozen import Frozen
-from torchlint.model.lineage import graph_inputs, result_of_call
+from torchlint.model.lineage import after_loops, graph_inputs, result_of_call
 from torchlint.model.module_values import (
     called_like_module,
     has_parameters,
@@ -409,6 +409,8 @@ class Tracking:
                 found.add(item.source)
             if isinstance(item, Phi) and item.is_loop and not carried:
                 stack.extend(item.parents[:1])
+            elif isinstance(item, Phi):
+                stack.extend(item.parents if item.is_loop else after_loops(item))
             elif isinstance(item, Container):
                 stack.extend(item.elements())
             else:
