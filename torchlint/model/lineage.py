@@ -92,8 +92,8 @@ def storages(
 
 def after_loops(phi: Phi) -> list[Value]:
     """What a value may be; where one is behind a loop, that loop has run."""
-    parts = phi.parents
-    return [item for item in parts if not (isinstance(item, Phi) and any(end in item.parents[1:] for end in parts))]
+    ends = phi.parents
+    return [item for item in ends if not (isinstance(item, Phi) and item.is_loop and set(item.parents[1:]) & set(ends))]
 
 
 def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) -> bool:
