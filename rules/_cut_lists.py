@@ -42,13 +42,6 @@ class CutLists:
         return known.bound[last] > (not known.begins_anew) or last in known.cut
 
 
-def makes_list(statement: ast.AST, name: str) -> bool:
-    """Whether a statement binds an empty list to a name, or to the attribute of a name: `self.losses = []`."""
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.List) or statement.value.elts:
-        return False
-    return any(dotted(target) == name for target in statement.targets)
-
-
 def _changes(root: ast.AST) -> _Changes:
     found = _Changes()
     stack = [(root, True)]

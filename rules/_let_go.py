@@ -8,12 +8,13 @@ from torchlint import Model
 from torchlint.model.events import Call, Keep, Loop, Step, apart
 from torchlint.model.program import Trace
 from torchlint.model.values import Answer, Phi, Plain, Unknown, Value, resolved
-from torchlint.syntax.python_ast import LOOPS, dotted
+from torchlint.syntax.python_ast import called_name, dotted, walk
 
 from ._bounds import Bounds
-from ._cut_lists import makes_list
 
 _TAKING = ("pop", "popleft")
+_SELDOM = 100
+"""Iterations of which a list holds all graphs, though it is made anew after so many."""
 _EMPTYING = ("clear", *_TAKING)
 
 
@@ -32,8 +33,7 @@ class LetGo:
             or self._is_cut_in_place(keep, container, loop, trace)
             or self._is_cut(keep.container)
             or _is_reset_with_steps(keep.container, trace)
-            or self._is_made_anew_with_steps(keep, loop, trace)
-            or self._is_made_anew(keep, loop)
+            or self._is_rebuilt(keep, loop)
             or _is_replaced_once_full(keep, container, trace)
             or self._may_be_reset(keep, loop, trace)
             or self._bounds.are_set(keep, loop)
@@ -79,25 +79,38 @@ class LetGo:
             return True
         return any(loop is None or loop in event.loops for event in emptied)
 
-    def _is_made_anew_with_steps(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
-        """Whether a list is made anew beside a step of the optimizer: it holds what one step accumulates."""
+    def _is_rebuilt(self, keep: Keep, loop: Loop | None) -> bool:
+        """Whether a loop makes a list anew, now and then, or changes what is in it."""
         if loop is None or keep.how == "add" or not keep.name:
             return False
-        tree = self.program.tree
-        steps = (tree.node(step.place_in(loop)) for step in trace.of(Step) if loop in step.loops)
-        return any(makes_list(statement, keep.name) for step in steps for statement in tree.block(tree.statement(step)))
+        if "." not in keep.name and keep.place_in(loop) != keep.site:
+            return False  # a name of another function
+        changes = (item for item in walk(self.program.tree.node(loop.site)) if _changes(item, keep))
+        return any(not self._is_seldom(item) for item in changes)
 
-    def _is_made_anew(self, keep: Keep, loop: Loop | None) -> bool:
-        """Whether each iteration that comes to its end makes a list anew: it holds those that went on before that."""
-        if loop is None or keep.how == "add" or not keep.name or keep.place_in(loop) != keep.site:
-            return False
-        node = self.program.tree.node(loop.site)
-        return isinstance(node, LOOPS) and any(makes_list(item, keep.name) for item in node.body)
+    def _is_seldom(self, change: ast.AST) -> bool:
+        """Whether a condition lets something happen once in a hundred iterations, or less often."""
+        around = (item.test for item in self.program.tree.ancestors(change) if isinstance(item, ast.If))
+        numbers = (item.value for test in around for item in walk(test) if isinstance(item, ast.Constant))
+        return any(type(number) is int and number >= _SELDOM for number in numbers)
 
     def _is_cut(self, total: Value) -> bool:
         """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""
         carried = total.parents[1:] if isinstance(total, Phi) and total.is_loop else ()
         return bool(carried) and all(self.tracking.tracked(item) is Answer.NO for item in carried)
+
+
+def _changes(node: ast.AST, keep: Keep) -> bool:
+    """`kept = []`, `kept = [item.detach() for item in kept]`, `kept[-1] = loss.item()`, a loop that detaches each."""
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        calls = (item for item in walk(node) if isinstance(item, ast.Call))
+        return dotted(node.iter) == keep.name and any(called_name(call) == "detach_" for call in calls)
+    if not isinstance(node, ast.Assign):
+        return False
+    entries = [target.value for target in node.targets if isinstance(target, ast.Subscript)]
+    if entries:
+        return keep.how == "append" and not isinstance(node.value, ast.List) and keep.name in map(dotted, entries)
+    return keep.name in map(dotted, node.targets) and not isinstance(node.value, ast.BinOp)
 
 
 def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:

@@ -121,7 +121,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     ) -> Iterator[UnusedPass]:
         """The calls of one network in a loss that lead on into another one."""
         step = self._stepped_after(trace, backward) if not backward.given_inputs else None
-        graph = self.model.tracking.pass_through(backward.loss, carried=False) if step is not None else set()
+        graph = self.model.tracking.surely_through(backward.loss) if step is not None else set()
         for scored in sorted(graph, key=lambda item: item.order):
             judge = _module_called(scored)
             if judge is None or step is None or scored.site is None or not self._holds(step.optimizer, judge):

@@ -102,7 +102,8 @@ class Tracking:
                     self._from_module.clear()  # it is no data
             if isinstance(value, (Phi, Container)):
                 parts = value.elements() if isinstance(value, Container) else value.parents
-                stack.extend((item, certain) for item in parts if not isinstance(item, Plain))
+                is_one = isinstance(value, Phi) and value.is_keyed
+                stack.extend((item, certain and not is_one) for item in parts if not isinstance(item, Plain))
             elif isinstance(value, Tensor) and value.mode is GradMode.OFF and value.base is not None:
                 stack.append((value.base, certain))
             elif isinstance(value, Tensor) and value.mode is not GradMode.OFF and value.op not in _CUTTING:
@@ -225,6 +226,8 @@ class Tracking:
         What is drawn from a container is each of them in turn.
         """
         answer = _any(self.tracked(item) for item in value.parents)
+        if value.is_keyed and answer is Answer.YES:
+            return answer if all(self.tracked(item) is answer for item in inputs_of(value)) else Answer.UNKNOWN
         is_one = value.source is None and not value.is_loop
         return Answer.UNKNOWN if answer is Answer.YES and is_one and any(map(_is_number, value.parents)) else answer
 
@@ -391,7 +394,12 @@ class Tracking:
             known = self._passes[key] = self.graph(outputs, carried=carried)
         return known
 
-    def graph(self, value: Value, *, carried: bool = True) -> set[Value]:
+    def surely_through(self, outputs: Value) -> set[Value]:
+        """As `pass_through` without what is carried, but of what is drawn from a container, nobody knows which, only
+        what all that is in there goes through."""
+        return self.graph(outputs, carried=False, sure=True)
+
+    def graph(self, value: Value, *, carried: bool = True, sure: bool = False) -> set[Value]:
         """The results of calls and operators that a value's graph goes through.
 
         With `carried`, also through what earlier iterations of a loop left behind.
@@ -407,6 +415,9 @@ class Tracking:
             found.add(item)
             if isinstance(item, Phi) and item.source is not None:
                 found.add(item.source)
+                if sure and len(item.parents) > 1:
+                    found |= set.intersection(*(self.graph(part, carried=carried) for part in item.parents))
+                    continue
             if isinstance(item, Phi) and item.is_loop and not carried:
                 stack.extend(item.parents[:1])
             elif isinstance(item, Phi):
@@ -459,7 +470,9 @@ def _is_made_by_module(value: Value) -> bool:
 
 
 def _is_number(value: Value) -> bool:
-    """Whether a value is what a tensor gives when its graph is let go of: `loss.item()`, `loss.detach()`."""
+    """Whether a value is what a tensor gives when its graph is let go of: `loss.item()`, `loss.detach().cpu()`."""
+    while isinstance(value, Tensor) and value.op not in _LETTING_GO and len(value.parents) == 1:
+        value = resolved(value.parents[0])
     if isinstance(value, Plain):
         return not value.is_literal
     return isinstance(value, Tensor) and value.op in _LETTING_GO

@@ -197,12 +197,14 @@ class Phi(Value):
     `arms` tells of an input in which arms of a branch it is the one; `source` is the list that it is an element of.
     """
 
-    __slots__ = ("arms", "loop", "source")
+    __slots__ = ("arms", "is_keyed", "loop", "source")
 
     def __init__(self, node: Origin, inputs: tuple[Value, ...], loop: object = None) -> None:
         super().__init__(node, inputs, inputs[0].label if inputs else "")
         self.loop = loop
         self.source: Container | None = None
+        self.is_keyed = False
+        """Whether it is the element of that with a certain key, nobody knows which."""
         self.arms: dict[Value, set[tuple[object, int]]] = {}
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torchlint.model.evaluate.arguments import is_true
 from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
-from torchlint.model.evaluate.tensors import operator_of
+from torchlint.model.evaluate.tensors import operator_of, overloads
 from torchlint.model.events import Clear, Keep, Mutate, Step
 from torchlint.model.lineage import ancestry
 from torchlint.model.values import (
@@ -71,6 +71,9 @@ class Assignments(Part):
                 plain_old.add(item)
                 self.state.emit(Keep(site_of(node), plain_old, item, "append", dotted(node.target)))
             return
+        if overloads(plain_old, op):
+            self.assign_target(node.target, plain_old)
+            return
         if isinstance(plain_old, Module) and op == "add":
             plain_old.used_as("extend")  # an `nn.ModuleList` stays the one that it is
             return
@@ -108,7 +111,9 @@ class Assignments(Part):
                 self._rebind_leaf(target.value, owner)
         else:
             self.state.name_value(value, name)
-            self.state.heap[owner, name] = value
+            self.state.heap[owner, name] = (
+                value if value.order or not isinstance(value, Plain) else self.state.stamp(value)
+            )
             if isinstance(owner, Module) and dotted(target.value) != "self" and _may_change(owner, resolved(value)):
                 owner.used_as("__setattr__")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
-from torchlint.model.values import Container, Parameters, Plain, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import Container, Parameters, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api
 
 
@@ -82,7 +82,7 @@ class BuiltinFunctions(Part):
         return self.state.stamp(Container(node, "generator", (self.state.stamp(row),)))
 
     def _call_dict(self, arguments: Arguments, node: ast.Call) -> Value | None:
-        given = [resolved(item) for item in arguments.positional]
+        given = [item for value in arguments.positional for item in _values_of_pairs(resolved(value))]
         copied = [item for item in given if isinstance(item, Container) and item.kind == "dict"]
         made = self.state.stamp(Container(node, "dict", copied[0].parents if copied else tuple(given)))
         for key, value in (*(copied[0].entries.items() if copied else ()), *arguments.keywords.items()):
@@ -117,3 +117,12 @@ _PLAIN_BUILTINS = frozenset(
         "ord chr hash callable any all divmod pow bytes vars dir issubclass setattr delattr globals locals"
     ).split()
 )
+
+
+def _values_of_pairs(given: Value) -> Iterable[Value]:
+    """What a dictionary gets of the pairs that a generator yields; anything else as it is."""
+    pair = given.parents[0] if isinstance(given, Container) and given.kind == "generator" and given.parents else None
+    if not isinstance(pair, Container) or pair.kind != "tuple" or len(pair.parents) != 2:
+        return (given,)
+    value = pair.parents[1]
+    return value.parents if isinstance(value, Phi) and value.source is not None else (value,)

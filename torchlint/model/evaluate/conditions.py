@@ -44,8 +44,8 @@ class Conditions(Part):
         return None if holds is None else 0 if holds else 1
 
     def decided(self, node: ast.IfExp) -> ast.expr | None:
-        """The arm of a conditional expression that is taken, where an option that is taken to be something says so."""
-        holds = self._truth(node.test) if self._case is not None else None
+        """The arm of a conditional expression that is taken, where that is known."""
+        holds = self._truth(node.test)
         return None if holds is None else node.body if holds else node.orelse
 
     def _truth(self, test: ast.expr) -> bool | None:

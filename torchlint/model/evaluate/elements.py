@@ -117,6 +117,9 @@ class Elements(Part):
         inside = [
             item for part in owner.parents for item in (part.elements() if isinstance(part, Container) else [part])
         ]
+        named = [part.part(key) for part in owner.parents if isinstance(part, Container) and isinstance(key, str)]
+        if len(named) == 1 and named[0] is not None:
+            return named[0]
         modules = [item for item in inside if isinstance(resolved(item), (Module, Unknown))]
         is_sure = not any(isinstance(part, Container) and part.unsure for part in owner.parents)
         if is_sure and isinstance(key, int) and -len(inside) <= key < len(inside):
@@ -151,11 +154,12 @@ class Elements(Part):
             return elements[0] if not owner.grown else self._drawn(owner, elements[0])
         if not elements:
             return self.state.part_of(owner, f"[{key!r}]", "element", node)
-        whole = owner.part("[]")
+        part = "[]" if key is None else f"[one {key!r}]"
+        whole = owner.part(part)
         if not isinstance(whole, Phi) or whole.parents != tuple(elements):
             whole = self.state.stamp(Phi(node, tuple(elements)))
-            whole.source = owner
-            owner.set_part("[]", whole)
+            whole.source, whole.is_keyed = owner, key is not None
+            owner.set_part(part, whole)
         return whole
 
     def _drawn(self, owner: Container, element: Value) -> Value:

@@ -8,7 +8,7 @@ from torchlint.model.evaluate.arguments import Arguments, is_false, is_true
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Compute, Fresh, GradRead
 from torchlint.model.lineage import attached
-from torchlint.model.values import Container, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Container, Instance, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api
 from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.syntax.python_ast import site_of
@@ -38,6 +38,8 @@ class Tensors(Part):
 
     def operate(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
         """The result of a binary operator; of two numbers a number, of two lists a list."""
+        if overloads(left, op):
+            return self.state.stamp(Unknown(node, "call", (left, right), "", None, self.state.mode))
         if isinstance(left, Plain) and isinstance(right, Plain):
             return self.number(op, (left, right), node)
         containers = [item for item in (left, right) if isinstance(item, Container)]
@@ -94,3 +96,10 @@ class Tensors(Part):
 def operator_of(node: ast.AST) -> str:
     """The tensor operator of a binary or augmented operator; bitwise ones carry no graph."""
     return _OPERATORS.get(type(node), "bitwise")
+
+
+def overloads(value: Value, op: str) -> bool:
+    """Whether the class of an object, in this program, says what an operator does."""
+    owner = resolved(value)
+    names = (f"__{op}__", f"__i{op}__")
+    return isinstance(owner, Instance) and any(owner.info.method(name) is not None for name in names)

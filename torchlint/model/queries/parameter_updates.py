@@ -50,7 +50,7 @@ class ParameterUpdates:
             is_dragged = backward.order < step.order  # the graph of an earlier iteration, dragged along
             if is_dragged and not step.loops:
                 continue
-            own = self.tracking.pass_through(backward.loss, carried=False)
+            own = self.tracking.surely_through(backward.loss)
             whole = self.tracking.pass_through(backward.loss)
             for saver in savers:
                 used = saver.value in own
