@@ -117,8 +117,12 @@ class TrainingInEvalMode(Rule):
                 yield from self._of_module(trace, module, trained, untrained, lost)
 
     def _hands_switches_on(self) -> bool:
-        """Whether the file hands on a method that switches to training: `stack.callback(model.train)`."""
+        """Whether the file hands on a method that switches to training, `stack.callback(model.train)`, or sets modes
+        itself: `module.training = was[module]`."""
         tree = self.model.tree
+        stored = (node for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
+        if any(node.attr == "training" for node in stored):
+            return True
         methods = [node for node in tree.of_type(ast.Attribute) if node.attr == "train"]
         called = {call.func for call in tree.of_type(ast.Call)}
         return any(
@@ -164,7 +168,10 @@ class TrainingInEvalMode(Rule):
         switches = [item for item in trace.of(events.ModeSwitch) if loop in item.loops and item.training is not False]
         is_part = self.model.parts.part_of_any([module])
         covers = self.model.module_modes.covers
-        return any(covers(switch, module) or is_part(values.resolved(switch.module)) for switch in switches)
+        return any(
+            covers(switch, module) or is_part(values.resolved(switch.module)) or _is_one_of_many(switch.module)
+            for switch in switches
+        )
 
     def _is_last(self, switch: events.ModeSwitch, loop: events.Loop) -> bool:
         """Whether a condition lets a switch happen only in the last iteration, or tells the loop to end."""
@@ -220,6 +227,12 @@ class TrainingInEvalMode(Rule):
             return None
         statement = f"{written}.train()"
         return edits.Change(f"insert `{statement}` at the head of the loop", [edits.InsertBefore(first, statement)])
+
+
+def _is_one_of_many(module: values.Value) -> bool:
+    """Whether a loop goes over modules that nobody knows: `for part in self.trained: part.train()`."""
+    module = values.resolved(module)
+    return isinstance(module, values.Unknown) and module.origin in ("iteration", "element")
 
 
 def _common_loop(switch: events.ModeSwitch, forward: module_modes.Pass) -> events.Loop | None:

@@ -41,6 +41,9 @@ def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
             continue
         seen.add(item)
         item = resolved(item)
+        if isinstance(item, Phi) and item.is_keyed:
+            known = False  # one of several, nobody knows which
+            continue
         if isinstance(item, Parameters):
             stack.extend(resolved(parent) for parent in item.parents)
         elif isinstance(item, Container):

@@ -25,6 +25,10 @@ from torchlint.pytorch.api import WITH_INDICES
 from torchlint.syntax.python_ast import called_name, site_of
 
 
+SOME = "?"
+"""The key that stands for one that is not known: what has it is one of the entries."""
+
+
 class Elements(Part):
     """Reads elements."""
 
@@ -44,7 +48,10 @@ class Elements(Part):
         stored = self.state.stored_at(owner, index)
         if stored is not None:
             return stored
-        found = self.lookup(owner, key_of(index), node, basic=basic)
+        key = key_of(index)
+        if key is None and index is not None and isinstance(owner, Container) and owner.kind == "dict":
+            key = SOME
+        found = self.lookup(owner, key, node, basic=basic)
         if isinstance(found, Tensor) and found.op == "getitem" and found.parents == (owner,):
             found.parents, found.base = (value,), value if found.base is owner else found.base
         return found
@@ -161,6 +168,16 @@ class Elements(Part):
             whole.source, whole.is_keyed = owner, key is not None
             owner.set_part(part, whole)
         return whole
+
+    def some_of(self, drawn: Value, node: ast.AST) -> Value:
+        """What is drawn from a container under a condition: not each, but some, nobody knows which."""
+        if isinstance(drawn, Container) and drawn.kind == "tuple":
+            return self.state.stamp(Container(node, "tuple", tuple(self.some_of(item, node) for item in drawn.parents)))
+        if not isinstance(drawn, Phi) or drawn.source is None or len(drawn.parents) < 2:
+            return drawn
+        some = self.state.stamp(Phi(node, drawn.parents))
+        some.source, some.is_keyed = drawn.source, True
+        return some
 
     def _drawn(self, owner: Container, element: Value) -> Value:
         """An element of a list that grows: the same one, perhaps of an earlier iteration."""

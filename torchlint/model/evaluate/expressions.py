@@ -143,6 +143,7 @@ class Expressions(Part):
         with state.loop(loop):
             for number, generator in enumerate(node.generators):
                 element = self.elements.iterate(self.value(generator.iter) if number else first, generator)
+                element = self.elements.some_of(element, generator) if generator.ifs else element
                 self.assignments.assign_target(generator.target, element)
                 for condition in generator.ifs:
                     self.value(condition)
