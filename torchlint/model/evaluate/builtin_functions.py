@@ -78,8 +78,18 @@ class BuiltinFunctions(Part):
         return given if isinstance(given, Parameters) else None
 
     def _call_zip(self, arguments: Arguments, node: ast.Call) -> Value | None:
+        if len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
+            return self._columns([resolved(item) for item in arguments.positional], node)
         row = Container(node, "tuple", tuple(self.elements.iterate(item, node) for item in arguments.positional))
         return self.state.stamp(Container(node, "generator", (self.state.stamp(row),)))
+
+    def _columns(self, rows: list[Value], node: ast.Call) -> Value | None:
+        """`inputs, targets = zip(*pairs)`; None: these are no pairs."""
+        tuples = [item for item in rows if isinstance(item, Container) and item.kind == "tuple"]
+        if not tuples or len(tuples) < len(rows) or len({len(item.parents) for item in tuples}) > 1:
+            return None
+        columns = (Container(node, "tuple", parts) for parts in zip(*(item.parents for item in tuples), strict=True))
+        return self.state.stamp(Container(node, "tuple", tuple(map(self.state.stamp, columns))))
 
     def _call_dict(self, arguments: Arguments, node: ast.Call) -> Value | None:
         given = [item for value in arguments.positional for item in _values_of_pairs(resolved(value))]

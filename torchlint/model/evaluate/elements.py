@@ -24,7 +24,6 @@ from torchlint.pytorch import naming
 from torchlint.pytorch.api import WITH_INDICES
 from torchlint.syntax.python_ast import called_name, site_of
 
-
 SOME = "?"
 """The key that stands for one that is not known: what has it is one of the entries."""
 

@@ -125,7 +125,10 @@ class RetainedGraphs:
 
     def _survives(self, results: set[Value], call: Inlined, trace: Trace, *, dropped: bool) -> bool:
         """Whether a call returns or stores something that holds the graph; `dropped`: nobody takes what it returns."""
-        kept = [event.value for event in events_in(call.body) if isinstance(event, Keep) and not event.local]
+        keeps = [event for event in events_in(call.body) if isinstance(event, Keep) and not event.local]
+        kept = [
+            event.value for event in keeps if event.container.order <= call.start
+        ]  # else in a list of the call's own
         stored = [value for (owner, _), value in trace.heap.items() if not isinstance(owner, Tensor)]
         returned = [] if dropped else [call.result]
         return any(not self.tracking.graph(value).isdisjoint(results) for value in (*returned, *kept, *stored))
