@@ -176,6 +176,8 @@ class Assignments(Part):
                 self.state.emit(emptied if is_empty else Keep(site_of(target), owner, value, "slot", name))
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
             self.state.heap[owner, f"[{key!r}]"] = value
+        elif self.tensors.is_gradient(owner) and _is_all(target):
+            self.tensors.change_gradient(owner, "copy_", (value,), target)
         elif _are_tensors(owner) or (isinstance(owner, Unknown) and owner.origin == "grad"):
             self.mutate(target, target.value, carried, "setitem", (value,))
         elif key is not None:
@@ -372,3 +374,11 @@ def _counted(target: ast.expr, iterated: ast.Call) -> tuple[ast.expr, ast.expr] 
         return first, given[0]
     is_length = isinstance(given[0], ast.Call) and called_name(given[0]) == "len" and len(given[0].args) == 1
     return (target, given[0].args[0]) if name == "range" and isinstance(given[0], ast.Call) and is_length else None
+
+
+def _is_all(target: ast.Subscript) -> bool:
+    """`x[:]`, `x[...]`."""
+    index = target.slice
+    if isinstance(index, ast.Slice):
+        return index.lower is index.upper is index.step is None
+    return isinstance(index, ast.Constant) and index.value is ...

@@ -107,9 +107,9 @@ class Containers(Part):
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
             return None
         inner = resolved(arguments.positional[0])
-        if isinstance(inner, Container):
-            for item in inner.elements():
-                self._append(receiver, Arguments([item], {}, []), node)
+        rows = [self.elements.iterate(inner, node)] if isinstance(inner, Tensor) else []
+        for item in inner.elements() if isinstance(inner, Container) else rows:
+            self._append(receiver, Arguments([item], {}, []), node)
         return Plain(node, None)
 
     def _insert(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:

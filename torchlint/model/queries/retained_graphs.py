@@ -124,11 +124,10 @@ class RetainedGraphs:
         return {item for parent in made_of for item in self.tracking.graph(parent)}
 
     def _survives(self, results: set[Value], call: Inlined, trace: Trace, *, dropped: bool) -> bool:
-        """Whether a call returns or stores something that holds the graph; `dropped`: nobody takes what it returns."""
+        """Whether a call returns or stores something that holds the graph, but for lists of its own; `dropped`: nobody
+        takes what it returns."""
         keeps = [event for event in events_in(call.body) if isinstance(event, Keep) and not event.local]
-        kept = [
-            event.value for event in keeps if event.container.order <= call.start
-        ]  # else in a list of the call's own
+        kept = [event.value for event in keeps if event.container.order <= call.start]
         stored = [value for (owner, _), value in trace.heap.items() if not isinstance(owner, Tensor)]
         returned = [] if dropped else [call.result]
         return any(not self.tracking.graph(value).isdisjoint(results) for value in (*returned, *kept, *stored))
