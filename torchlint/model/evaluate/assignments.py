@@ -122,7 +122,7 @@ class Assignments(Part):
         self.state.emit(Clear(site_of(node), None, explicit=False, of=owner))
 
     def _rebind_leaf(self, target: ast.expr, owner: Value) -> None:
-        leaf = self.state.stamp(Tensor(target, "leaf", (owner,), base=owner, leaf=True))
+        leaf = self.tensors.new_leaf(target, (owner,), owner)
         self.observations.unfrozen.append(leaf)
         if isinstance(target, (ast.Name, ast.Attribute)):
             self.assign_target(target, leaf)

@@ -143,7 +143,8 @@ class Elements(Part):
         return known
 
     def _container_element(self, owner: Container, key: object, node: ast.AST) -> Value:
-        if owner.kind in ("list", "tuple") and not owner.known_parts:
+        is_counted = not (owner.grown and owner.site is not None and owner.site.kind == "ListComp")
+        if owner.kind in ("list", "tuple") and not owner.known_parts and is_counted:
             element = owner.element_at(key)
             if element is not None:
                 return element

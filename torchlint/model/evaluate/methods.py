@@ -56,6 +56,8 @@ class Methods(Part):
             local = self._local_method(receiver, name, arguments, node)
             if local is not None:
                 return local
+        if isinstance(receiver, Module) and name in ("items", "values") and (inside := _dictionary_of(receiver)):
+            return self.containers.call(inside, name, arguments, node)
         if isinstance(receiver, Unknown) and receiver.origin == "super":
             return self._super_method(receiver, name, arguments, node)
         if isinstance(receiver, Phi) and (methods := self._methods_of_each(receiver, name, node)):
@@ -170,3 +172,10 @@ class Methods(Part):
             return self.calls.call(self.attributes.lookup(receiver, name, node), arguments, node)
         part = self.state.part_of(receiver, name, "method", node)
         return self.calls.unresolved(part, name, (receiver, *arguments.all()), node)
+
+
+def _dictionary_of(module: Module) -> Container | None:
+    """What a `ModuleDict` was made of."""
+    made_of = resolved(module.parents[0]) if module.info is None and len(module.parents) == 1 else None
+    is_known = module.name.endswith(".ModuleDict") and isinstance(made_of, Container) and made_of.kind == "dict"
+    return made_of if is_known and isinstance(made_of, Container) else None
