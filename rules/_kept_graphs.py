@@ -34,8 +34,10 @@ from ._batches import goes_over_objects, is_made_from_data, repeats
 from ._cut_lists import CutLists
 from ._let_go import LetGo
 
-_SELECTING = VIEWS | frozenset("getitem reshape cat concat concatenate stack hstack vstack index_select".split())
-"""Operators that save no values of the tensors that they select from or join."""
+_SELECTING = VIEWS | frozenset(
+    "getitem reshape cat concat concatenate stack hstack vstack index_select to cuda cpu float double half clone".split()
+)
+"""Operators that save no values of the tensors that they select from, join, move or copy."""
 
 
 class KeptGraph(NamedTuple):
