@@ -35,7 +35,8 @@ from ._cut_lists import CutLists
 from ._let_go import LetGo
 
 _SELECTING = VIEWS | frozenset(
-    "getitem reshape cat concat concatenate stack hstack vstack index_select to cuda cpu float double half clone".split()
+    "getitem reshape cat concat concatenate stack hstack vstack index_select "
+    "to cuda cpu float double half clone".split()
 )
 """Operators that save no values of the tensors that they select from, join, move or copy."""
 
