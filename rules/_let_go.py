@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from torchlint import Model
 from torchlint.model.events import Call, Keep, Loop, Step, apart
@@ -25,6 +26,7 @@ class LetGo:
         self.program = model.program
         self.tracking = model.tracking
         self._bounds = Bounds(model.tree)
+        self._known_changes: dict[ast.AST, dict[str, list[tuple[ast.AST, bool]]]] = {}
 
     def is_let_go(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
         """Whether what an iteration of a loop keeps there does not stay."""
@@ -85,8 +87,17 @@ class LetGo:
             return False
         if "." not in keep.name and keep.place_in(loop) != keep.site:
             return False  # a name of another function
-        changes = (item for item in walk(self.program.tree.node(loop.site)) if _changes(item, keep))
-        return any(not self._is_seldom(item) for item in changes)
+        changes = self._changes_in(self.program.tree.node(loop.site)).get(keep.name, [])
+        return any(not is_entry or keep.how == "append" for change, is_entry in changes if not self._is_seldom(change))
+
+    def _changes_in(self, loop: ast.AST) -> dict[str, list[tuple[ast.AST, bool]]]:
+        """By name what a loop does to lists, and whether to an entry; each loop is looked through once."""
+        if loop not in self._known_changes:
+            found = self._known_changes[loop] = {}
+            for node in walk(loop):
+                for name, is_entry in _changed_by(node):
+                    found.setdefault(name, []).append((node, is_entry))
+        return self._known_changes[loop]
 
     def _is_seldom(self, change: ast.AST) -> bool:
         """Whether a condition lets something happen once in a hundred iterations, or less often."""
@@ -100,17 +111,19 @@ class LetGo:
         return bool(carried) and all(self.tracking.tracked(item) is Answer.NO for item in carried)
 
 
-def _changes(node: ast.AST, keep: Keep) -> bool:
-    """`kept = []`, `kept = [item.detach() for item in kept]`, `kept[-1] = loss.item()`, a loop that detaches each."""
+def _changed_by(node: ast.AST) -> Iterator[tuple[str, bool]]:
+    """The lists that `kept = []`, `kept = [item.detach() for item in kept]`, or a loop that detaches each, changes; or
+    whose entry, as `kept[-1] = 0` does."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
-        calls = (item for item in walk(node) if isinstance(item, ast.Call))
-        return dotted(node.iter) == keep.name and any(called_name(call) == "detach_" for call in calls)
+        if any(isinstance(item, ast.Call) and called_name(item) == "detach_" for item in walk(node)):
+            yield dotted(node.iter), False
     if not isinstance(node, ast.Assign):
-        return False
-    entries = [target.value for target in node.targets if isinstance(target, ast.Subscript)]
-    if entries:
-        return keep.how == "append" and not isinstance(node.value, ast.List) and keep.name in map(dotted, entries)
-    return keep.name in map(dotted, node.targets) and not isinstance(node.value, ast.BinOp)
+        return
+    for target in node.targets:
+        if isinstance(target, ast.Subscript) and not isinstance(node.value, ast.List):
+            yield dotted(target.value), True
+        elif not isinstance(target, ast.Subscript) and not isinstance(node.value, ast.BinOp):
+            yield dotted(target), False
 
 
 def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
