@@ -45,7 +45,8 @@ def _silence() -> None:
     """Whatever Dask logs is for those who run it; what matters here comes as an error."""
     import logging
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in ("distributed", "distributed.client"):  # the second has a level of its own
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _check_workers(client: Client, address: str) -> None:
