@@ -95,17 +95,17 @@ class LossTargetDtype(Rule):
             return
         for function in (*_BINARY, *_CLASSES):
             for event, loss in self.model.endings.losses(function):
-                operands = losses.operands(loss)
-                dtype = self._wrong(function, operands[0], operands[1]) if len(operands) > 1 else None
-                if function == "cross_entropy" and losses.takes_one_hot(loss):
-                    dtype = "int64"
+                dtype = self._wrong(function, loss)
                 if dtype is not None:
                     yield WrongTarget(event.site, function, dtype)
 
-    def _wrong(self, function: str, first: values.Value, second: values.Value) -> str | None:
+    def _wrong(self, function: str, loss: values.Tensor) -> str | None:
         """The element type of a target that the loss does not take, whatever it is otherwise."""
-        types = self.model.shapes.types_of(second)
-        if not types or not all(_is_wrong(function, item, self._rank(first)) for item in types):
+        if function == "cross_entropy" and losses.takes_one_hot(loss):
+            return "int64"
+        operands = losses.operands(loss)
+        types = self.model.shapes.types_of(operands[1]) if len(operands) > 1 else []
+        if not types or not all(_is_wrong(function, item, self._rank(operands[0])) for item in types):
             return None
         return types[0].dtype
 

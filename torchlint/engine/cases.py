@@ -28,10 +28,11 @@ def holding(told: list[Told], options: Options, again: Callable[[Case, set[type[
     wrong: list[Told] = []
     for option in [*doubtful][:MAX_OPTIONS]:
         left = [item for item in doubtful[option] if item not in wrong]
-        for case in options.cases(option):
-            if left:
-                found = {_key(*item) for item in again(case, {rule for rule, _ in left})}
-                left = [item for item in left if _key(*item) not in found]
+        for case in options.cases(option) if left else ():
+            found = {_key(*item) for item in again(case, {rule for rule, _ in left})}
+            left = [item for item in left if _key(*item) not in found]
+            if not left:
+                break
         wrong += left
     return [item for item in told if item not in wrong]
 

@@ -84,7 +84,7 @@ class _Walk:
         asking = chain(active, self._called_for(active, selection, model, imports) if imports is not None else ())
         for rule in asking:
             with self.crashes.of(rule):
-                rules.append(rule(model, lambda: self.nodes, selection.options.get(rule.rule_name())))
+                rules.append(self._made(rule, model, selection))
                 _answer(rules[-1])
         visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
         if visitors:
@@ -105,6 +105,9 @@ class _Walk:
         imports, bases = (modules, None) if modules is None or self.reach.follows else (None, Bases(modules))
         return Model(self.python, calls, imports, selection.torch, self._imported_texts, bases, case)
 
+    def _made(self, rule: type[Rule], model: Model, selection: Selection) -> Rule:
+        return rule(model, lambda: self.nodes, selection.options.get(rule.rule_name()))
+
     def _in_case(
         self, calls: Collection[str], selection: Selection, case: Case, rules: Collection[type[Rule]]
     ) -> Iterator[tuple[type[Rule], Report]]:
@@ -113,7 +116,7 @@ class _Walk:
         model = self._model(calls, modules, selection, case)
         for rule in rules:
             with self.crashes.of(rule):
-                asked = rule(model, lambda: self.nodes, selection.options.get(rule.rule_name()))
+                asked = self._made(rule, model, selection)
                 _answer(asked)
                 yield from ((rule, report) for report in asked.reports)
         if modules is not None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, walk
+from torchlint.syntax.python_ast import PythonTree, walk
 
 _EQUAL = (ast.Eq, ast.Is, ast.In)
 _UNEQUAL = (ast.NotEq, ast.IsNot, ast.NotIn)
@@ -67,11 +67,8 @@ def question_of(test: ast.expr) -> Question:
 def _literals(node: ast.expr) -> list[Any] | None:
     """The literal that something is compared with, or those of `in ("a", "b")`."""
     items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
-    return [item.value for item in items if isinstance(item, ast.Constant)] if all(map(_is_constant, items)) else None
-
-
-def _is_constant(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant)
+    constants = [item.value for item in items if isinstance(item, ast.Constant)]
+    return constants if len(constants) == len(items) else None
 
 
 def option_of(operand: ast.expr, tree: PythonTree) -> str | None:
@@ -79,7 +76,7 @@ def option_of(operand: ast.expr, tree: PythonTree) -> str | None:
     parts = list(walk(operand))
     if not all(isinstance(item, _PLAIN) for item in parts) or not any(isinstance(item, ast.Name) for item in parts):
         return None
-    function = function_around(operand, tree) if any(True for _ in bare_names(operand)) else None
+    function = tree.function_around(operand) if [*bare_names(operand)] else None
     return f"{function.lineno if function is not None else ''} {ast.dump(operand)}"
 
 
@@ -87,9 +84,3 @@ def bare_names(operand: ast.expr) -> Iterator[ast.Name]:
     """The names in an expression that stand for themselves, not for the object whose attribute is read."""
     owners = {item.value for item in walk(operand) if isinstance(item, (ast.Attribute, ast.Subscript))}
     return (item for item in walk(operand) if isinstance(item, ast.Name) and item not in owners)
-
-
-def function_around(node: ast.AST, tree: PythonTree) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    found = next((item for item in tree.ancestors(node) if isinstance(item, FUNCTIONS)), None)
-    assert found is None or isinstance(found, FUNCTIONS)
-    return found

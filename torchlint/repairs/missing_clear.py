@@ -109,10 +109,7 @@ class MissingClear:
         if not isinstance(function, FUNCTIONS) or not isinstance(step, ast.Call):
             return False
         handed = any(isinstance(item, ast.Name) and item.id == function.name for item in arguments(step))
-        return handed and self._function(function) is self._function(step)
-
-    def _function(self, node: ast.AST) -> ast.AST | None:
-        return next((item for item in self.python.ancestors(node) if isinstance(item, FUNCTIONS)), None)
+        return handed and self.python.function_around(function) is self.python.function_around(step)
 
     def _is_statement(self, step: cst.CSTNode) -> bool:
         """Whether the step always happens when its statement does: `step()`, or `loss = step(closure)`."""

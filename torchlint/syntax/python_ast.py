@@ -314,6 +314,10 @@ class PythonTree:
             yield parent
             parent = parents.get(parent)
 
+    def function_around(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The innermost function, lambdas aside, that a node stands in."""
+        return next((item for item in self.ancestors(node) if isinstance(item, FUNCTIONS)), None)
+
     def _parents_of(self, node: ast.AST) -> dict[ast.AST, ast.AST]:
         """The parents in the file that a node stands in."""
         elsewhere = elsewhere_of(node)

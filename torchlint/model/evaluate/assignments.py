@@ -111,9 +111,9 @@ class Assignments(Part):
                 self._rebind_leaf(target.value, owner)
         else:
             self.state.name_value(value, name)
-            self.state.heap[owner, name] = (
-                value if value.order or not isinstance(value, Plain) else self.state.stamp(value)
-            )
+            if isinstance(value, Plain) and not value.order:
+                self.state.stamp(value)
+            self.state.heap[owner, name] = value
             if isinstance(owner, Module) and dotted(target.value) != "self" and _may_change(owner, resolved(value)):
                 owner.used_as("__setattr__")
 

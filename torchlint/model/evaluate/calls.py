@@ -62,8 +62,9 @@ class Calls(Part):
     def _bound_method(self, callee: Value) -> Unknown | None:
         """A method of PyTorch that a name was bound to: `step = optimizer.step`."""
         found = resolved(callee)
-        is_method = isinstance(found, Unknown) and found.origin == "attribute" and self.methods.has_handler(found.label)
-        return found if is_method and isinstance(found, Unknown) else None
+        if isinstance(found, Unknown) and found.origin == "attribute" and self.methods.has_handler(found.label):
+            return found
+        return None
 
     def _call_bound(self, method: Unknown, node: ast.Call) -> Value:
         """The result of `step()`, which is `optimizer.step()`."""

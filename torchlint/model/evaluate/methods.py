@@ -176,6 +176,7 @@ class Methods(Part):
 
 def _dictionary_of(module: Module) -> Container | None:
     """What a `ModuleDict` was made of."""
-    made_of = resolved(module.parents[0]) if module.info is None and len(module.parents) == 1 else None
-    is_known = module.name.endswith(".ModuleDict") and isinstance(made_of, Container) and made_of.kind == "dict"
-    return made_of if is_known and isinstance(made_of, Container) else None
+    if module.info is not None or not module.name.endswith(".ModuleDict") or len(module.parents) != 1:
+        return None
+    made_of = resolved(module.parents[0])
+    return made_of if isinstance(made_of, Container) and made_of.kind == "dict" else None

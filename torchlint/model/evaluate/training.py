@@ -122,9 +122,9 @@ class Training(Part):
     def emit_backward(self, loss: Value, bound: Bound[Value], node: ast.AST, framework: Value | None = None) -> None:
         """A backward pass through `loss`, that a framework is told to make perhaps."""
         retain, create = flag(bound, "retain_graph"), flag(bound, "create_graph")
-        gradient = True if bound.get("gradient") is not None else None if not bound.complete else False
-        inputs = bound.get("inputs") is not None
-        self.state.emit(Backward(site_of(node), loss, retain, create, framework, gradient, inputs))
+        gradient, inputs = (bound.get(name) is not None for name in ("gradient", "inputs"))
+        is_told = gradient or (False if bound.complete else None)
+        self.state.emit(Backward(site_of(node), loss, retain, create, framework, is_told, inputs))
         self.observations.backwards.append(loss)
 
     def _step(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
-from torchlint.model.cases import OTHER, Case, Question, bare_names, function_around, leaves, option_of, question_of
+from torchlint.model.cases import OTHER, Case, Question, bare_names, leaves, option_of, question_of
 from torchlint.model.program import Program
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, Site, walk
 
@@ -20,6 +20,7 @@ class Options:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._known_stores: dict[PythonTree, dict[str, list[ast.Name]]] = {}
 
     def around(self, site: Site) -> list[str]:
         """The options that decide whether a place is reached, and something elsewhere."""
@@ -61,8 +62,8 @@ class Options:
     def _changes(self, operand: ast.expr, tree: PythonTree) -> bool:
         """Whether the program may change what an expression is, once it has been asked."""
         attributes = {item.attr for item in walk(operand) if isinstance(item, ast.Attribute)}
-        names = bare_names(operand)
-        return not self._changed_attributes.isdisjoint(attributes) or any(_rebinds(tree, name) for name in names)
+        rebound = (self._rebinds(tree, name) for name in bare_names(operand))
+        return not self._changed_attributes.isdisjoint(attributes) or any(rebound)
 
     @cached_property
     def _changed_attributes(self) -> set[str]:
@@ -71,7 +72,7 @@ class Options:
         changed = set(_OF_TENSORS)
         for tree in self._program.files:
             for node in tree.of_type(ast.Attribute):
-                function = function_around(node, tree)
+                function = tree.function_around(node)
                 if isinstance(node.ctx, ast.Load) or (function is not None and function.name == "__init__"):
                     continue
                 stores[node.attr] += 1
@@ -79,27 +80,29 @@ class Options:
                     changed.add(node.attr)
         return changed | {name for name, times in stores.items() if times > 1}
 
+    def _rebinds(self, tree: PythonTree, name: ast.Name) -> bool:
+        """Whether a name gets a value more than once where it is asked for."""
+        function, stores = tree.function_around(name), self._stores(tree).get(name.id, [])
+        own = [item for item in stores if tree.function_around(item) is function]
+        parameters = walk(function.args) if function is not None else ()
+        is_parameter = any(isinstance(item, ast.arg) and item.arg == name.id for item in parameters)
+        binding = own or ([] if is_parameter else stores)
+        return len(binding) + is_parameter > 1 or any(_is_in_loop(item, tree) for item in binding)
 
-def _rebinds(tree: PythonTree, name: ast.Name) -> bool:
-    """Whether a name gets a value more than once where it is asked for."""
-    function = function_around(name, tree)
-    stores = [item for item in tree.of_type(ast.Name) if item.id == name.id and not isinstance(item.ctx, ast.Load)]
-    own = [item for item in stores if function_around(item, tree) is function]
-    is_parameter = function is not None and any(
-        isinstance(item, ast.arg) and item.arg == name.id for item in walk(function.args)
-    )
-    binding = own or ([] if is_parameter else stores)
-    return len(binding) + is_parameter > 1 or any(_is_in_loop(item, tree) for item in binding)
+    def _stores(self, tree: PythonTree) -> dict[str, list[ast.Name]]:
+        """Where a file binds or deletes each name, looked for once."""
+        if tree not in self._known_stores:
+            found = self._known_stores[tree] = {}
+            for item in tree.of_type(ast.Name):
+                if not isinstance(item.ctx, ast.Load):
+                    found.setdefault(item.id, []).append(item)
+        return self._known_stores[tree]
 
 
 def _is_in_loop(node: ast.AST, tree: PythonTree) -> bool:
     """Whether a node stands in a loop of its function."""
-    for item in tree.ancestors(node):
-        if isinstance(item, FUNCTIONS):
-            return False
-        if isinstance(item, LOOPS):
-            return True
-    return False
+    around = next((item for item in tree.ancestors(node) if isinstance(item, (*LOOPS, *FUNCTIONS))), None)
+    return isinstance(around, LOOPS)
 
 
 def _is_self(node: ast.expr) -> bool:
