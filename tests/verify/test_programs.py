@@ -1,6 +1,7 @@
 """Programs with known verdicts: a comment `# verify: RULE TRUTH` on a line is a finding, and what a run must say.
 
-`, says inconclusive` follows where a run cannot tell the truth and must say so.
+`, says inconclusive` follows where a run cannot tell the truth and must say so, and `, on a GPU confirmed` where one
+can.
 
 `TORCHLINT_DEVICE=cuda pytest -rP tests/verify/test_programs.py` runs them on a GPU, and prints bytes and times.
 """
@@ -29,7 +30,7 @@ from torchlint.verify.verdict import VERIFIABLE
 pytest.importorskip("torch")
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-MARKER = re.compile(r"# verify: ([\w-]+) ([\w-]+)(?:, unseen by the linter)?(?:, says ([\w-]+))?")
+MARKER = re.compile(r"# verify: ([\w-]+) ([\w-]+)(?:, unseen by the linter)?(?:, says ([\w-]+))?(?:, on a GPU ([\w-]+))?")
 DEVICE = os.environ.get("TORCHLINT_DEVICE", "cpu")
 ON_DEVICE = f"import runpy, sys, torch; torch.set_default_device({DEVICE!r}); del sys.argv[0]; "
 ON_DEVICE += "runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -43,11 +44,10 @@ def subjects(path: Path) -> tuple[list[Subject], list[str]]:
     source = SourceFile.read(path)
     found, expected = [], []
     for number, line in enumerate(source.lines, 1):
-        for rule, truth, said in MARKER.findall(line):
+        for rule, truth, said, on_gpu in MARKER.findall(line):
             span = Span(Position(number, len(line) - len(line.lstrip())), Position(number, len(line)))
             found.append(Subject(Finding(source.path, rule, "TL000", "", span, Severity.ERROR), source))
-            costs = rule == "empty-cache-in-loop" and truth == "inconclusive" and DEVICE != "cpu"
-            expected.append("confirmed" if costs else said or truth)
+            expected.append((DEVICE != "cpu" and on_gpu) or said or truth)
     return found, expected
 
 
@@ -117,10 +117,10 @@ CERTAIN = {"uncalled-method", "parameter-lost-by-move"}
 def test_the_programs_cover_every_verdict_of_every_rule() -> None:
     """All but what needs a GPU; and at most one in twenty verdicts is that nothing can be said."""
     markers = [marker for path in PROGRAMS for marker in MARKER.findall(path.read_text("utf-8"))]
-    covered = {(rule, truth) for rule, truth, _ in markers}
+    covered = {(rule, answer) for rule, truth, _, on_gpu in markers for answer in (truth, on_gpu)}
     for rule in VERIFIABLE:
         assert (rule, "refuted") in covered or rule in CERTAIN
-        assert (rule, "confirmed") in covered or rule == "empty-cache-in-loop"
-    undecided = [rule for rule, truth, said in markers if said == "inconclusive" != truth]
+        assert (rule, "confirmed") in covered
+    undecided = [rule for rule, truth, said, _ in markers if said == "inconclusive" != truth]
     assert len(PROGRAMS) >= 100
     assert len(undecided) <= len(markers) / 20

@@ -19,7 +19,7 @@ class Mixed(nn.Module):
     def __init__(self):
         super().__init__()
         self.lost = nn.Parameter(torch.ones(3)).double()  # verify: parameter-lost-by-move confirmed
-        self.kept = nn.Parameter(torch.ones(3)).to("cpu")  # verify: parameter-lost-by-move inconclusive
+        self.kept = nn.Parameter(torch.ones(3)).to("cpu")  # verify: parameter-lost-by-move inconclusive, on a GPU confirmed
 
 
 for step in range(6):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,11 @@ _SEARCHED = (8, 20, 50)
 """At these visits somebody who holds the graphs is searched for, if the container does not."""
 _PILE = 4
 _STEPS = 40
-"""From a tensor so many nodes are looked at to find one of an earlier visit."""
+"""From a tensor so many nodes are looked at to find one of an earlier visit,"""
+_ALL = 4_000
+"""and so many to be sure that there is none,"""
+_LOOKED_BACK = (6, 8, 20, 50)
+"""at these visits."""
 
 
 class Tag:
@@ -78,6 +83,10 @@ class Keep:
         self.weights: list[int] = []
         self.chained = 0
         """At how many visits the container was a tensor whose graph leads back to earlier visits."""
+        self._is_bound_anew = False
+        """Whether it was a tensor that has nothing to do with the one before: that one is held by others."""
+        self._before = -1
+        """The number of the tensor that it was at the visit before."""
         self._key = (KEY, claim.index, threading.get_ident())
         self._probe = probe
         self._is_watched = bool(probe.plan.checks)
@@ -110,12 +119,33 @@ class Keep:
             held = [tensor for tensor in contents.tensors if tensor.grad_fn is not None]
             self.graphs += bool(held)
             self.clean += bool(contents.count and not held)
-            if isinstance(value, torch.Tensor) and self._is_watched and self.visits in _SEARCHED:
-                self.chained += self._leads_back(value)
+            if isinstance(value, torch.Tensor):
+                self._look_back(value)
             for tensor in held:
-                self._tag(tensor, held=True)
+                self._tag(tensor, held=not self._is_bound_anew)
+            if isinstance(value, torch.Tensor) and value.grad_fn is not None:
+                tag = value.grad_fn.metadata.get(self._key)
+                self._before = self._before if tag is None else tag.number
             if self.visits in _WEIGHED and held and not self._probe.saved_hooks:
                 self.weights.append(saved_bytes(held) // (1 if isinstance(value, torch.Tensor) else len(held)))
+
+    def _look_back(self, total: torch.Tensor) -> None:
+        """Does a tensor that is bound at each visit grow from the one before, as a sum does?"""
+        if total.grad_fn is None:
+            return
+        if self._is_watched and self.visits in _SEARCHED:
+            self.chained += self._leads_back(total)
+        if self.visits in _LOOKED_BACK and not self._is_bound_anew and self._has_left(total):
+            self._is_bound_anew = True
+            for life in self.lives:
+                life[3] = 0
+
+    def _has_left(self, total: torch.Tensor) -> bool:
+        """Whether what it was before is alive, and no part of its graph."""
+        if self._before < 0 or self.lives[self._before][2] >= 0:
+            return False
+        graph = nodes([total], _ALL)
+        return len(graph) < _ALL and all(tag is None or tag.number != self._before for tag in self._tags(graph))
 
     def _tag(self, tensor: torch.Tensor, held: bool) -> None:
         """Follow the node of a tensor, if it has one."""
@@ -162,8 +192,11 @@ class Keep:
         """Whether the graph of a tensor holds that of an earlier visit."""
         if tensor.grad_fn is None:
             return False
-        tags = (node.metadata.get(self._key) for node in nodes([tensor], _STEPS))
+        tags = self._tags(nodes([tensor], _STEPS))
         return any(tag is not None and self._is_old(tag.number) for tag in tags)
+
+    def _tags(self, graph: Iterable[Any]) -> Iterator[Any]:
+        return (node.metadata.get(self._key) for node in graph)
 
 
 class Keeps:

@@ -106,6 +106,11 @@ class Ledgers:
             return next(iter(self._flights))
         return thread
 
+    def caller(self) -> int:
+        """The site of the backward that calls this hook from a thread of the engine's; 0 where a frame shows it."""
+        thread = self._thread()
+        return 0 if thread == threading.get_ident() else self._flights[thread].site
+
     def _enter(self, thread: int) -> None:
         """A thread trains. When a second one does, no round that has begun can be told from those of the other."""
         if thread in self._threads:

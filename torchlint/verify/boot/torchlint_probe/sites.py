@@ -101,6 +101,10 @@ class Sites:
                 self._ids[site] = len(self.stacks) - 1
             return self._ids[site]
 
+    def joined(self, inner: int, outer: int) -> int:
+        """The number of a stack that was called by another, which is in a thread of its own."""
+        return self._numbered((*self.stacks[inner], *self.stacks[outer])[:_DEPTH]) if outer else inner
+
     def of_traceback(self, traceback: TracebackType | None) -> int:
         """The number of the stack of the user's frames that an error has passed, up to where it was raised."""
         places = []

@@ -85,7 +85,7 @@ class StepHooks:
         probe.begin()
         closure = kwargs.get("closure") if kwargs and "closure" in kwargs else (args[1] if len(args) > 1 else None)
         evaluates = callable(closure)
-        site = probe.sites.here()
+        site = probe.sites.joined(probe.sites.here(), probe.ledgers.caller())
         for observer in probe.observers:
             observer.before_step(optimizer, evaluates)
         probe.checks.before_step(optimizer)
