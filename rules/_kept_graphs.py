@@ -86,11 +86,12 @@ class KeptGraphs:
         if self.program.is_test or self.program.is_benchmark:
             return
         for trace in self.program.traces:
-            told: set[Site] = set()
+            told: set[tuple[object, ...]] = set()
             for event in trace.of(Keep):
-                kept = self._kept(trace, event) if event.how != "clear" and event.site not in told else None
+                place = (*event.site.start, event.site.inner)
+                kept = self._kept(trace, event) if event.how != "clear" and place not in told else None
                 if kept is not None:
-                    told.add(event.site)
+                    told.add(place)
                     yield kept
 
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
@@ -144,12 +145,14 @@ class KeptGraphs:
                 return None
             if not self._stays_unseen(trace, keep, container):
                 return None
+        elif loop is not None and backward.retain is not True and _sums_up_one_step(keep, loop, trace):
+            return None
         is_drawn_from = self._fills(keep, container, loop, trace) and backward is not None
         return KeptGraph(keep, keep.place_in(loop), loop, backward, is_drawn_from=is_drawn_from)
 
     def _outlived(self, keep: Keep, container: Value) -> list[Loop]:
         """The loops of whose iterations the container sees more than one, the innermost first."""
-        made = keep.container.loops if keep.how == "add" else container.loops
+        made = _begun_in(keep, container)
         depth = len(keep.calls) if keep.local else 0
         around = [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
         return [loop for loop in around if not self._is_one_a_phase(keep, loop)]
@@ -376,8 +379,30 @@ def _is_leaf(value: Value) -> bool:
 
 def _lasts_one_step(keep: Keep, container: Value, trace: Trace) -> bool:
     """Whether a container is made anew for each step of training."""
-    made = keep.container.loops if keep.how == "add" else container.loops
+    made = _begun_in(keep, container)
     return any(event.loops and event.loops[-1] in made for event in trace.of_kinds(Backward, Step))
+
+
+def _sums_up_one_step(keep: Keep, loop: Loop, trace: Trace) -> bool:
+    """Whether a loop goes backward through the parts of one step, and the sum begins anew with the next step."""
+    steps = trace.of(Step)
+    around = keep.loops[: keep.loops.index(loop)] if loop in keep.loops else ()
+    return (
+        keep.how == "add"
+        and not any(loop in step.loops for step in steps)
+        and any(step.order > keep.order and step.loops == around for step in steps)
+        and _is_begun_before(keep.container, loop)
+    )
+
+
+def _is_begun_before(total: Value, loop: Loop) -> bool:
+    """Whether a sum begins anew right before a loop, rather than once before a loop around it."""
+    return isinstance(total, Phi) and total.loop is loop and not isinstance(total.parents[0], Phi)
+
+
+def _begun_in(keep: Keep, container: Value) -> tuple[Loop, ...]:
+    """The loops in each of whose iterations a sum, or what else is kept, begins anew."""
+    return tuple(keep.container.loops if keep.how == "add" else container.loops)
 
 
 def _trains(loop: Loop, trace: Trace) -> bool:
