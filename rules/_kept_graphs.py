@@ -402,7 +402,8 @@ def _is_begun_before(total: Value, loop: Loop) -> bool:
 
 def _begun_in(keep: Keep, container: Value) -> tuple[Loop, ...]:
     """The loops in each of whose iterations a sum, or what else is kept, begins anew."""
-    return tuple(keep.container.loops if keep.how == "add" else container.loops)
+    made = keep.container if keep.how == "add" else container
+    return tuple(item for item in made.loops if isinstance(item, Loop))
 
 
 def _trains(loop: Loop, trace: Trace) -> bool:

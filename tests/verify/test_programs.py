@@ -30,7 +30,9 @@ from torchlint.verify.verdict import VERIFIABLE
 pytest.importorskip("torch")
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-MARKER = re.compile(r"# verify: ([\w-]+) ([\w-]+)(?:, unseen by the linter)?(?:, says ([\w-]+))?(?:, on a GPU ([\w-]+))?")
+MARKER = re.compile(
+    r"# verify: ([\w-]+) ([\w-]+)(?:, unseen by the linter)?(?:, says ([\w-]+))?(?:, on a GPU ([\w-]+))?"
+)
 DEVICE = os.environ.get("TORCHLINT_DEVICE", "cpu")
 ON_DEVICE = f"import runpy, sys, torch; torch.set_default_device({DEVICE!r}); del sys.argv[0]; "
 ON_DEVICE += "runpy.run_path(sys.argv[0], run_name='__main__')"

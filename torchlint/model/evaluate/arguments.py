@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
+from torchlint.model.definitions import FunctionInfo, defaults_of
 from torchlint.model.values import Plain, Value, resolved
 from torchlint.pytorch import table
 from torchlint.pytorch.autograd_table import OPERATORS
@@ -44,15 +45,16 @@ class Arguments:
         others = (value for name, value in bound.values.items() if name not in named)
         return (*(bound.get(name) or Plain(node) for name in named), *others, *bound.rest)
 
-    def flags(self, parameters: Sequence[str]) -> Flags:
-        """Those of these parameters for which `True`, `False` or a word is given."""
-        given = {name: self.get(index, name) for index, name in enumerate(parameters)} if not self.starred else {}
-        plain = {name: resolved(value) for name, value in given.items() if value is not None}
-        return frozenset(
-            (name, value.constant)
-            for name, value in plain.items()
-            if isinstance(value, Plain) and isinstance(value.constant, (bool, str))
-        )
+    def flags(self, method: FunctionInfo) -> Flags:
+        """The parameters of a method that are `None`, `True`, `False` or a word: given, or by default."""
+        if self.starred:
+            return frozenset()
+        names = method.parameters[1:]
+        given = {name: value for index, name in enumerate(names) if (value := self.get(index, name)) is not None}
+        found = {name: value.constant for name, value in _literals(given)}
+        left = {name: node for name, node in defaults_of(method.node).items() if name not in given}
+        found |= {name: node.value for name, node in left.items() if isinstance(node, ast.Constant)}
+        return frozenset((name, flag) for name, flag in found.items() if flag is None or isinstance(flag, (bool, str)))
 
     def all(self) -> tuple[Value, ...]:
         return (*self.positional, *self.keywords.values(), *self.starred)
@@ -63,8 +65,8 @@ class Arguments:
         return (*self.positional, *(self.keywords[name] for name in named), *self.starred)
 
 
-Flags = frozenset[tuple[str, bool | str]]
-"""Parameters for which a call has `True`, `False` or a word."""
+Flags = frozenset[tuple[str, bool | str | None]]
+"""Parameters, or attributes, that are `None`, `True`, `False` or a word."""
 MethodHandler = Callable[[Value, Arguments, ast.Call], Value | None]
 
 
@@ -101,3 +103,10 @@ def first_argument(call: ast.Call) -> ast.expr:
 def called_attribute(call: ast.Call) -> str:
     """The name of the method that a call calls, or an empty string."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _literals(given: Mapping[str, Value]) -> Iterator[tuple[str, Plain]]:
+    for name, value in given.items():
+        plain = resolved(value)
+        if isinstance(plain, Plain):
+            yield name, plain

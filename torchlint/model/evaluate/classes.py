@@ -10,7 +10,7 @@ from torchlint.model.evaluate.arguments import Arguments, Flags
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Mutate, events_in
 from torchlint.model.lineage import storages
-from torchlint.model.values import Instance, Module, Optimizer, Value, class_of
+from torchlint.model.values import Instance, Module, Optimizer, Unknown, Value, class_of
 from torchlint.pytorch import naming, table
 from torchlint.pytorch.effects import Result
 
@@ -32,7 +32,8 @@ class Classes(Part):
 
     def __init__(self) -> None:
         self._templates: dict[ClassInfo, Value] = {}
-        self._forwards: dict[tuple[ClassInfo, Flags], Forward | None] = {}
+        self._forwards: dict[tuple[ClassInfo, Flags, Flags], Forward | None] = {}
+        self._options: dict[ClassInfo, dict[str, str]] = {}
 
     def is_module_class(self, info: ClassInfo) -> bool:
         """Whether objects of a class are `nn.Module`s: by a base of that name, or by having a `forward`."""
@@ -86,15 +87,36 @@ class Classes(Part):
             for (owner, name), value in self.state.heap.items():
                 self.observations.stored[owner, name] = value
 
-    def forward_of(self, info: ClassInfo, flags: Flags = frozenset()) -> Forward | None:
-        """What `forward` of a class returns and overwrites where it is called with these flags, whatever else it is
-        called with; None where it is unknown."""
-        forward, key = info.method("forward"), (info, flags)
+    def options_of(self, module: Module) -> Flags:
+        """The attributes of a module that hold what its `__init__` was given, where that is a flag."""
+        info, made = module.info, self.observations.calls.get(module)
+        init = info.method("__init__") if info is not None else None
+        if info is None or made is None or init is None:
+            return frozenset()
+        flags, kept = dict(made[1].flags(init)), self._kept_options(info)
+        return frozenset((name, flags[option]) for name, option in kept.items() if option in flags)
+
+    def _kept_options(self, info: ClassInfo) -> dict[str, str]:
+        """The attributes in which `__init__`, and nothing else, keeps a parameter, and which one."""
+        if info not in self._options:
+            template = self.template(info)
+            self._options[info] = {
+                name: value.label
+                for (owner, name), value in self.observations.stored.items()
+                if owner is template and isinstance(value, Unknown) and value.origin == "parameter"
+                if info.assigned.get(name) == {"__init__"}
+            }
+        return self._options[info]
+
+    def forward_of(self, info: ClassInfo, flags: Flags = frozenset(), options: Flags = frozenset()) -> Forward | None:
+        """What `forward` of a class returns and overwrites where it is called with these flags, and its object made
+        with these options, whatever else they are given; None where it is unknown."""
+        forward, key = info.method("forward"), (info, flags, options)
         if forward is None or key in self._forwards or not self.functions.can_inline(forward):
             return self._forwards.get(key)
         self._forwards[key] = None
         before = set(self.observations.interpreted)
-        with self.functions.aside(forward, self.template(info), flags) as (frame, given):
+        with self.functions.aside(forward, self.template(info), flags, options) as (frame, given):
             changes = [event for event in events_in(self.state.items) if isinstance(event, Mutate) and not event.path]
             returned = self.state.phi(forward.node, frame.returns) if frame.returns else None
         overwritten = {

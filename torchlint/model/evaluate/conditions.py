@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchlint.model.cases import Case
 from torchlint.model.evaluate.part import Part
 from torchlint.model.frames import Frame
+from torchlint.model.kinds import has_attribute, is_one_of
 from torchlint.model.values import (
     Class,
     Container,
@@ -26,6 +27,8 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, is_literal, is_main_guard
+
+_TAKING = ("pop", "popleft", "popitem", "clear", "remove")
 
 
 class Conditions(Part):
@@ -65,8 +68,9 @@ class Conditions(Part):
             return self._comparison_holds(test)
         if self._is_without_graph(test):
             return False
-        if self._asks_for_tensor(test):
-            return True
+        kind = self._is_of_kind(test)
+        if kind is not None:
+            return kind
         value = self._certain_value(test)
         return None if value is None else _truth_of(value)
 
@@ -81,16 +85,20 @@ class Conditions(Part):
         value = self.state.frame.locals.get(test.value.id) if isinstance(test.value, ast.Name) else None
         return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
 
-    def _asks_for_tensor(self, test: ast.expr) -> bool:
-        """`isinstance(x, torch.Tensor)` or `torch.is_tensor(x)` of what is one."""
+    def _is_of_kind(self, test: ast.expr) -> bool | None:
+        """The truth of `isinstance(x, dict)`, `torch.is_tensor(x)` and `hasattr(x, "detach")`, where `x` is known."""
         if not isinstance(test, ast.Call) or not test.args or not isinstance(test.args[0], ast.Name):
-            return False
-        asked, kinds = self._asked(test), [dotted(item) for item in test.args[1:]]
-        if asked != "torch.is_tensor" and (
-            asked != "isinstance" or "torch.Tensor" not in [self.definitions.qualified(kind) for kind in kinds]
-        ):
-            return False
-        return all(map(_is_tensor, inputs_of(self.names.lookup(test.args[0].id))))
+            return None
+        asked, what = self._asked(test), test.args[1:]
+        if asked not in ("torch.is_tensor", "isinstance", "hasattr") or len(what) != (asked != "torch.is_tensor"):
+            return None
+        values = inputs_of(self.names.lookup(test.args[0].id))
+        if asked == "hasattr":
+            answers = {has_attribute(value, what[0]) for value in values}
+        else:
+            kinds = [self.definitions.qualified(dotted(kind), test) for kind in _alternatives(what)]
+            answers = {is_one_of(value, kinds or ["torch.Tensor"]) for value in values}
+        return answers.pop() if len(answers) == 1 else None
 
     def _comparison_holds(self, test: ast.Compare) -> bool | None:
         """The truth of `mode == "train"`, `phase is Phase.TRAIN`, `mode in ("train", "fit")`, and their opposites."""
@@ -154,7 +162,8 @@ class Conditions(Part):
         if isinstance(owner, Class):
             member = self.attributes.lookup(owner, name, node)
             return member if self._is_enum_member(member) else None
-        if isinstance(owner, Instance) and owner.info.assigned.get(name) == {"__init__"}:
+        info = owner.info if isinstance(owner, (Instance, Module)) else None
+        if info is not None and info.assigned.get(name) == {"__init__"}:
             values = list(inputs_of(self.attributes.lookup(owner, name, node)))
             return values[0] if len(values) == 1 else None
         return None
@@ -221,6 +230,8 @@ class Conditions(Part):
 def _truth_of(value: Value) -> bool | None:
     if isinstance(value, Plain):
         return bool(value.constant) if value.is_literal else None
+    if isinstance(value, Container):
+        return True if value.elements() and not value.has_use(*_TAKING) else None
     return True if isinstance(value, (Optimizer, Function, Class)) else None
 
 
@@ -237,6 +248,12 @@ def _any(answers: Iterable[bool | None]) -> bool | None:
     return found
 
 
-def _is_tensor(value: Value) -> bool:
-    """Whether a value is a tensor: what goes backward is one."""
-    return isinstance(value, Tensor) or (isinstance(value, Unknown) and value.has_use("backward"))
+def _alternatives(kinds: list[ast.expr]) -> Iterator[ast.expr]:
+    """The classes of `isinstance`: `dict`, `(list, tuple)`, `list | tuple`."""
+    for kind in kinds:
+        if isinstance(kind, ast.Tuple):
+            yield from _alternatives(kind.elts)
+        elif isinstance(kind, ast.BinOp):
+            yield from _alternatives([kind.left, kind.right])
+        else:
+            yield kind

@@ -17,6 +17,8 @@ _KINDS: dict[type[ast.AST], ContainerKind] = {
     ast.Tuple: "tuple", ast.List: "list", ast.Set: "set",
     ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator",
 }  # fmt: skip
+_MAKING = frozenset({ast.Constant, ast.UnaryOp, ast.BinOp, ast.Call, ast.Compare, ast.JoinedStr})
+"""Expressions that make a number or a text, rather than read one."""
 _LITERALS = (str, bytes, int, float, bool, type(None))
 
 
@@ -41,7 +43,9 @@ class Expressions(Part):
         evaluate = self._handlers.get(type(node))
         if evaluate is None:
             return self._opaque(node)
-        return evaluate(node)
+        found = evaluate(node)
+        is_new = isinstance(found, Plain) and not found.order and type(node) in _MAKING
+        return self.state.stamp(found) if is_new else found
 
     def _constant(self, node: ast.Constant) -> Value:
         return Plain(node, node.value) if isinstance(node.value, _LITERALS) else Plain(node)

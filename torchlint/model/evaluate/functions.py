@@ -238,9 +238,11 @@ class Functions(Part):
 
     @contextmanager
     def aside(
-        self, method: FunctionInfo, receiver: Value, flags: Flags = frozenset()
+        self, method: FunctionInfo, receiver: Value, flags: Flags = frozenset(), options: Flags = frozenset()
     ) -> Iterator[tuple[Frame, Mapping[str, Value]]]:
-        """Interpret a method, with some flags, aside from the program; inside, the state is that at its end.
+        """Interpret a method, with some flags, of an object with some options, aside from the program.
+
+        Inside, the state is that at its end.
 
         Beside its frame, what its parameters are when it begins.
         """
@@ -249,6 +251,7 @@ class Functions(Part):
             frame = self.root_frame(method)
             frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
             frame.locals.update((name, Plain(method.node, flag, name)) for name, flag in flags)
+            state.heap |= {(receiver, name): Plain(method.node, option, name) for name, option in options}
             frame.called = bool(flags)
             given = dict(frame.locals)
             state.frame, state.position = frame, state.position.in_function(method)

@@ -25,15 +25,17 @@ class Modules(Part):
             overwritten = self._activate_in_place(opening, arguments.positional[0], node)
             self.observations.openings[overwritten] = opening
             arguments = Arguments([overwritten, *arguments.positional[1:]], arguments.keywords, [])
-        elif callee.info is not None and (forward := self._forward(callee.info, arguments)) is not None:
+        elif callee.info is not None and (forward := self._forward(callee, arguments)) is not None:
             self._overwrite(forward, callee.info, arguments, node)
             self._note_call(callee.info, arguments)
         return self.result(callee, arguments, node)
 
-    def _forward(self, info: ClassInfo, arguments: Arguments) -> Forward | None:
-        """What is known of a `forward` that is called with these arguments."""
-        method = info.method("forward")
-        return self.classes.forward_of(info, arguments.flags(method.parameters[1:])) if method is not None else None
+    def _forward(self, callee: Module, arguments: Arguments) -> Forward | None:
+        """What is known of the `forward` of a module that is called with these arguments."""
+        method = callee.info.method("forward") if callee.info is not None else None
+        if callee.info is None or method is None:
+            return None
+        return self.classes.forward_of(callee.info, arguments.flags(method), self.classes.options_of(callee))
 
     def _opening(self, callee: Module) -> Module | None:
         """The first module of a `Sequential`, unless an option decides which that is."""
@@ -78,7 +80,7 @@ class Modules(Part):
             mode = next(filter(None, map(self.functions.decorated_mode, methods)), mode)
         given = arguments.all() if info is not None else arguments.all_from("input")
         result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))
-        if info is not None and (known := self._forward(info, arguments)) is not None:
+        if isinstance(callee, Module) and info is not None and (known := self._forward(callee, arguments)) is not None:
             result.body = known.returned
             result.given = _by_name(info, arguments)
         self.observations.calls[result] = "module", arguments, None
