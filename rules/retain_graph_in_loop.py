@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, prefilter, repairs
 from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
@@ -87,13 +85,12 @@ class RetainGraphInLoop(Rule):
         if unused.hidden is not None:
             self._report_hidden_state(unused.backward, unused.hidden.label or "a hidden state", related)
             return
-        backward = self.written(unused.backward.site)
         self.report(
             unused.backward.site,
             "`retain_graph=True`, but no later `backward` uses the graph: its activations outlive the step",
             related=related,
             help="drop `retain_graph=True`",
-            fix=_without_argument(backward),
+            fix=repairs.without_argument(self.nodes, unused.backward.site, "retain_graph"),
             about=unused.backward.site,
         )
 
@@ -108,10 +105,3 @@ class RetainGraphInLoop(Rule):
             related=related,
             help=f"detach `{name}` between iterations and drop `retain_graph=True`",
         )
-
-
-def _without_argument(backward: cst.CSTNode | None) -> edits.Change | None:
-    for argument in backward.args if isinstance(backward, cst.Call) else ():
-        if argument.keyword is not None and argument.keyword.value == "retain_graph":
-            return edits.Change("drop `retain_graph=True`", [edits.Delete(argument)])
-    return None

@@ -53,3 +53,10 @@ def without_activation(model: Model, nodes: Nodes | None, loss: Site, activation
     from torchlint.repairs.activation import Activation
 
     return Activation(model, nodes, loss, activation).removal() if nodes is not None else None
+
+
+def without_argument(nodes: Nodes | None, call: Site, name: str) -> Change | None:
+    """A call without `name=True`; None where that is not written there."""
+    from torchlint.repairs.without_argument import without
+
+    return without(nodes.at(call), name) if nodes is not None else None
