@@ -90,9 +90,16 @@ class KeptGraphs:
             for event in trace.of(Keep):
                 place = (*event.site.start, event.site.inner)
                 kept = self._kept(trace, event) if event.how != "clear" and place not in told else None
-                if kept is not None:
+                if kept is not None and not self._is_needed_elsewhere(trace, event):
                     told.add(place)
                     yield kept
+
+    def _is_needed_elsewhere(self, trace: Trace, keep: Keep) -> bool:
+        """Whether another call of the same function fills a container of its own, that a backward goes through."""
+        others = [other for other in trace.of(Keep) if other.site == keep.site and other.calls != keep.calls]
+        holders = {_holder(other) for other in others if keep.calls} - {_holder(keep)}
+        passes = (self.tracking.pass_through(event.outputs) for event in trace.of_kinds(Backward, Grad) if holders)
+        return any(not holders.isdisjoint(graph) for graph in passes)
 
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
         if keep.mode is not GradMode.ON or self.tracking.tracked(keep.value) is not Answer.YES:

@@ -109,13 +109,16 @@ class DiscardedResult(Rule):
                 continue
             is_method = _may_be_of_tensor(node.func) and not self._is_function(node) and not self._is_own(node)
             is_statement = self.model.tree.stands_alone(node)  # else what a function returns, here
-            if not (is_method and is_statement) or self._gives_itself(node.func.attr, result.parents[0]):
+            if not (is_method and is_statement) or self._gives_itself(node, result.parents[0]):
                 continue
             if self._has(result.parents[0], node) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
 
-    def _gives_itself(self, method: str, receiver: values.Value) -> bool:
-        """Whether `float` finds nothing to convert: `torch.zeros(3).float()` is the tensor itself."""
+    def _gives_itself(self, call: ast.Call, receiver: values.Value) -> bool:
+        """Whether there is nothing to convert: `x.to()` is the tensor itself, and so is `torch.zeros(3).float()`."""
+        method = python_ast.called_name(call)
+        if method == "to":
+            return not call.args and not call.keywords
         types = {item.dtype for item in self.model.shapes.types_of(receiver)} if method == "float" else {None}
         return types <= {"float", "float32"}
 

@@ -88,8 +88,7 @@ class TargetWithGradient(Rule):
     )
 
     def ask(self) -> Iterator[TrackedTarget]:
-        told = (node for node in self.model.tree.of_type(ast.Attribute) if node.attr.startswith("requires_grad"))
-        if self.model.is_test or any(True for _ in told):
+        if self.model.is_test or _tells(self.model.tree):
             return
         for trace in self.model.program.traces:
             for backward in trace.of(events.Backward):
@@ -122,6 +121,9 @@ class TargetWithGradient(Rule):
         modules = list(module_values.modules_of(passes))
         ends = (value for value in graph if isinstance(value, values.Parameters) or getattr(value, "leaf", False))
         if not passes or any(True for _ in ends) or not all(map(module_values.has_parameters, modules)):
+            return None
+        classes = [item.info for item in modules if isinstance(item, values.Module) and item.info is not None]
+        if any(_tells(info.definitions.tree) for info in classes):
             return None
         holds = self.model.ownership.holds
         held = (holds(item, module) for item in self._optimizers for module in modules)
@@ -163,6 +165,11 @@ class TargetWithGradient(Rule):
             related=[(target.forward, "the target is computed here"), (target.backward.site, "backward begins here")],
             help="compute the target under `torch.no_grad()`",
         )
+
+
+def _tells(tree: python_ast.PythonTree) -> bool:
+    """Whether a file says anywhere what requires gradients."""
+    return any(node.attr.startswith("requires_grad") for node in tree.of_type(ast.Attribute))
 
 
 def _name(call: events.Call) -> str:

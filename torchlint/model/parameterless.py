@@ -11,7 +11,7 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.values import Unknown, class_of, resolved
 from torchlint.pytorch import naming
 from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
-from torchlint.syntax.python_ast import called_name, dotted, walk
+from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 
 _BASES = frozenset(
     "object torch.nn.Module torch.nn.modules.Module torch.nn.modules.module.Module torch.nn.modules.loss._Loss "
@@ -21,6 +21,8 @@ _KEEPING = frozenset(
     "register_parameter add_module register_module setattr append extend insert update setdefault".split()
 )
 """What may put a module or a parameter where an assignment does not."""
+_AFFINE = 4
+"""With so many arguments in their order, that of `affine` is one."""
 _PARAMETERLESS: WeakKeyDictionary[ClassInfo, bool] = WeakKeyDictionary()
 _BUFFERS: WeakKeyDictionary[ClassInfo, frozenset[str]] = WeakKeyDictionary()
 """What is known of classes as long as they are there: one that is kept keeps its file, and all that this follows."""
@@ -38,8 +40,8 @@ def is_parameterless(info: ClassInfo) -> bool:
 
 def _keeps_nothing(info: ClassInfo) -> bool:
     nodes = list(walk(info.node))
-    calls = (called_name(node).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call))
-    return all(map(_makes_nothing, calls)) and all(_is_plain(value, info) for value in _kept(nodes))
+    calls = (node for node in nodes if isinstance(node, ast.Call) and not _is_without_weights(node))
+    return all(_makes_nothing(called_name(call).rpartition(".")[2]) for call in calls) and all(_is_plain(value, info) for value in _kept(nodes))
 
 
 def _makes_nothing(name: str) -> bool:
@@ -74,8 +76,15 @@ def _gives_plain(call: ast.Call, info: ClassInfo) -> bool:
         return True
     name = info.definitions.named(call.func)
     if name.startswith(("torch.nn.", "torchvision.")):
-        return name.rpartition(".")[2] in MODULES_WITHOUT_PARAMETERS
+        return _is_without_weights(call) or name.rpartition(".")[2] in MODULES_WITHOUT_PARAMETERS
     return name.startswith(("torch.", "math.", "numpy."))
+
+
+def _is_without_weights(call: ast.Call) -> bool:
+    """Whether a call makes a norm that only normalizes: it is told so, or of a kind that does unless it is told."""
+    told = [item.value for item in call.keywords if item.arg in ("affine", "elementwise_affine")]
+    by_default = not told and len(call.args) < _AFFINE and called_name(call).startswith("InstanceNorm")
+    return by_default or any(is_literal(value, False) for value in told)
 
 
 def is_buffer(attribute: Unknown) -> bool:
