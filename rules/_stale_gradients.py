@@ -23,6 +23,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    inputs_of,
     resolved,
 )
 from torchlint.pytorch import api, naming
@@ -125,7 +126,7 @@ class GradientsBetweenSteps:
             done: dict[Loop | None, set[Value]] = {}
             for step, loop in self.regions(trace):
                 optimizer, asked = resolved(step.optimizer), done.setdefault(loop, set())
-                if optimizer in asked or len(asked) == MAX_OPTIMIZERS:
+                if optimizer in asked or len(asked) == MAX_OPTIMIZERS or _is_part_of_data(optimizer, loop):
                     continue
                 asked.add(optimizer)
                 found = list(self._stale_in(self.ownership.touching(loop or trace), loop, optimizer))
@@ -148,6 +149,17 @@ class GradientsBetweenSteps:
     def _plainest(self, backwards: list[Backward], optimizer: Value) -> Backward:
         """The first backward pass that surely reaches an optimizer; else the first."""
         return min(backwards, key=lambda event: (not self.ownership.surely_reaches(event, optimizer), event.order))
+
+
+def _is_part_of_data(optimizer: Value, loop: Loop | None) -> bool:
+    """Whether what a loop goes over holds an optimizer, and may clear for it when it gives the next batch."""
+    data = set(inputs_of(loop.over)) if loop is not None and loop.over is not None else set()
+    owner = optimizer
+    while data.isdisjoint(inputs_of(owner)):
+        if not isinstance(owner, Unknown) or owner.origin != "attribute" or not owner.parents:
+            return False
+        owner = owner.parents[0]
+    return bool(data)
 
 
 def _is_made_in(optimizer: Value, trace: Trace) -> bool:
