@@ -198,7 +198,8 @@ class SchedulerNeverStepped(Rule):
         if not isinstance(optimizer, ast.Name):
             return True
         names = (item for item in self.model.tree.of_type(ast.Name) if item.id == optimizer.id)
-        return any(isinstance(name.ctx, ast.Load) and not self._is_looked_at(name) for name in names)
+        same = (name for name in names if self._is_local(name) is self._is_local(optimizer))
+        return any(isinstance(name.ctx, ast.Load) and not self._is_looked_at(name) for name in same)
 
     def _is_looked_at(self, name: ast.Name) -> bool:
         """Whether an optimizer is only read, printed, or given to a scheduler."""
@@ -222,7 +223,7 @@ class SchedulerNeverStepped(Rule):
         for trace in self.model.program.traces:
             for step in trace.of(events.Step):
                 function = self.model.definitions.function_around(self.model.tree.node(step.site))
-                if step.name == optimizer and (around is None or function is around):
+                if step.name == optimizer and function is around:
                     return step
         return None
 

@@ -29,7 +29,9 @@ _FILLED = LazyPattern(_FIRST + _MADE)
 _BRACKET = LazyPattern(rb"[\[\](){},]")
 _FILLED_BY = LazyPattern(_FIRST + rb"(\w+)\s*\(")
 """One of what something else makes: a function of the file?"""
-_ADDED = LazyPattern(rb"append\s*\(\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]*\]\s*=\s*" + _MADE)
+_ADDED = LazyPattern(
+    rb"(?:append\s*\(|extend\s*\(\s*\[|\+=\s*\[)\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]*\]\s*=\s*" + _MADE
+)
 _EMPTY = LazyPattern(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*(\[\s*\]|\{\s*\}|list\s*\(\s*\)|dict\s*\(\s*\))")
 _LOCAL = LazyPattern(rb"(?m)^[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()")
 _LOCAL_FILLED = LazyPattern(rb"(?m)^[ \t]+(\w+)[ \t]*=" + _ITEM + _MADE)

@@ -76,7 +76,7 @@ class FunctionInfo:
 class ClassInfo:
     """A class: its methods, bases and the names of the attributes its methods assign."""
 
-    __slots__ = ("__weakref__", "assigned", "bases", "definitions", "methods", "name", "node")
+    __slots__ = ("__weakref__", "assigned", "bases", "bound", "definitions", "methods", "name", "node")
 
     def __init__(self, node: ast.ClassDef, definitions: Definitions) -> None:
         self.node = node
@@ -87,6 +87,8 @@ class ClassInfo:
         self.bases = [dotted(item) for item in node.bases]
         self.assigned: dict[str, set[str]] = {}
         """attribute -> methods that assign it"""
+        self.bound: dict[str, set[str]] = {}
+        """The same, without those that only do so by `+=` and its kin: of a tensor, it stays the one that it is."""
 
     def ancestors(self) -> Iterator[ClassInfo | str]:
         """The class, then its bases depth first; one that is of no module that is known as its qualified name."""
@@ -180,6 +182,8 @@ class Definitions:
                 if method is not None and method.owner is not None and method.parameters:
                     if dotted(attribute.value) == method.parameters[0]:
                         method.owner.assigned.setdefault(attribute.attr, set()).add(method.name)
+                        if not isinstance(node, ast.AugAssign):
+                            method.owner.bound.setdefault(attribute.attr, set()).add(method.name)
 
     def function_around(self, node: ast.AST) -> FunctionInfo | None:
         """The innermost function that holds a node (not the node itself), of this module or one that it imports."""

@@ -41,7 +41,9 @@ def is_parameterless(info: ClassInfo) -> bool:
 def _keeps_nothing(info: ClassInfo) -> bool:
     nodes = list(walk(info.node))
     calls = (node for node in nodes if isinstance(node, ast.Call) and not _is_without_weights(node))
-    return all(_makes_nothing(called_name(call).rpartition(".")[2]) for call in calls) and all(_is_plain(value, info) for value in _kept(nodes))
+    return all(_makes_nothing(called_name(call).rpartition(".")[2]) for call in calls) and all(
+        _is_plain(value, info) for value in _kept(nodes)
+    )
 
 
 def _makes_nothing(name: str) -> bool:

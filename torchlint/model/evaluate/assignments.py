@@ -46,7 +46,7 @@ class Assignments(Part):
         value = self.expressions.value(node.value)
         for target in node.targets:
             self._keep_if_accumulated(node, target, node.value, value)
-            self._step_if_update(node, target, value)
+            self.step_if_update(node, target, (value,))
             self.assign_target(target, value)
 
     def annotated(self, node: ast.AnnAssign) -> None:
@@ -59,7 +59,7 @@ class Assignments(Part):
         old = self.expressions.value(node.target)
         value = self.expressions.value(node.value)
         op = operator_of(node.op)
-        self._step_if_update(node, node.target, value, augmented=True)
+        self.step_if_update(node, node.target, (value,), in_place=True)
         plain_old = resolved(old)
         if self.tensors.is_gradient(plain_old):
             self.tensors.change_gradient(plain_old, op, (value,), node)
@@ -300,16 +300,17 @@ class Assignments(Part):
             for term in _terms(value, old):
                 self.state.emit(Keep(site_of(node), owner, term, "add", dotted(target.value)))
 
-    def _step_if_update(self, node: ast.AST, target: ast.expr, value: Value, augmented: bool = False) -> None:
-        """`p.data -= lr * p.grad`, `w -= lr * w.grad` under no_grad: an update written by hand."""
+    def step_if_update(self, node: ast.AST, target: ast.expr, by: tuple[Value, ...], *, in_place: bool = False) -> None:
+        """`p.data -= lr * p.grad`, `p.data.add_(p.grad, alpha=-lr)`, `w -= lr * w.grad` without gradients: an update
+        by hand."""
         through_data = isinstance(target, ast.Attribute) and target.attr == "data"
         base = target.value if isinstance(target, ast.Attribute) and through_data else target
         name = dotted(base)
-        if not name or not (through_data or (augmented and self.state.mode is not GradMode.ON)):
+        if not name or not (through_data or (in_place and self.state.mode is not GradMode.ON)):
             return
         owner = resolved(self.expressions.value(base))
         gradient = owner.part("grad")
-        if gradient is not None and gradient in ancestry([value]):
+        if gradient is not None and gradient in ancestry(by):
             self.state.emit(Step(site_of(node), owner, name, manual=True))
 
 

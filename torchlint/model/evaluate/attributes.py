@@ -110,7 +110,8 @@ class Attributes(Part):
         stored = self._stored(owner, info, name)
         if stored is None:
             return None
-        writers = info.assigned.get(name, set())
+        is_leaf = isinstance(stored, Tensor) and stored.leaf
+        writers = (info.bound if is_leaf else info.assigned).get(name, set())
         if writers - {"__init__"} and not isinstance(stored, (Container, Optimizer)):
             return self.state.shared_part(owner, name, lambda: self._rewritten(stored, owner, name))
         return stored

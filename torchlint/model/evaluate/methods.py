@@ -25,7 +25,8 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE, VIEWS
-from torchlint.syntax.python_ast import site_of
+from torchlint.syntax.python_ast import arguments as arguments_of
+from torchlint.syntax.python_ast import dotted, names_read, site_of, walk
 
 
 class Methods(Part):
@@ -165,6 +166,8 @@ class Methods(Part):
         if self.tensors.is_gradient(resolved(receiver)):
             self.tensors.change_gradient(resolved(receiver), name, arguments.all(), node)
             return receiver
+        if _goes_down(node, node.func):
+            self.assignments.step_if_update(node, node.func.value, arguments.all(), in_place=True)
         return self.assignments.mutate(node, node.func.value, receiver, name, arguments.all())
 
     def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
@@ -180,3 +183,14 @@ def _dictionary_of(module: Module) -> Container | None:
         return None
     made_of = resolved(module.parents[0])
     return made_of if isinstance(made_of, Container) and made_of.kind == "dict" else None
+
+
+def _goes_down(call: ast.Call, method: ast.Attribute) -> bool:
+    """`p.data.add_(p.grad, alpha=-lr)`, `p.sub_(lr * p.grad)`: against the gradient of what is changed, as written."""
+    changed = dotted(method.value).removesuffix(".data")
+    given = arguments_of(call)
+    if not any(f"{changed}.grad" in names_read(item) for item in given):
+        return False
+    signs = (item.op for value in given for item in walk(value) if isinstance(item, ast.UnaryOp))
+    negative = any(isinstance(sign, ast.USub) for sign in signs)
+    return method.attr == "sub_" or (method.attr == "add_" and negative)
