@@ -69,7 +69,18 @@ class StateDictPlaces:
         for place in store.places:  # grows with the names that it is given
             for mention in self._mentions(place, store.scope):
                 self._look_at(mention, place, store)
+        if isinstance(store.scope, ast.ClassDef) and place.startswith("self."):
+            self._look_outside(place.removeprefix("self."), store.scope, store)
         return store
+
+    def _look_outside(self, attribute: str, owner: ast.ClassDef, store: Store) -> None:
+        """Look at an attribute where objects of its class have names: `stopper.best` of `stopper = Stopper()`."""
+        calls = (item for item in self.tree.of_type(ast.Assign) if isinstance(item.value, ast.Call))
+        made = (item.targets for item in calls if called_name(item.value) == owner.name)
+        places = {f"{dotted(target)}.{attribute}" for targets in made for target in targets if dotted(target)}
+        for mention in self.tree.of_type(ast.Attribute):
+            if mention.attr == attribute and (place := dotted(mention)) in places:
+                self._look_at(mention, place, store)
 
     def _scope(self, place: str, node: ast.AST) -> ast.AST:
         """What holds all that is done with a place: the class of an attribute, the function of a variable."""
