@@ -40,7 +40,8 @@ class AsyncCopyToCpu(Rule):
     ## What it does
     Finds `tensor.to("cpu", non_blocking=True)` whose result is computed with, printed or turned into numbers in the
     same function, with no `synchronize`, `wait`, `item()` or other copy to the CPU in between. A copy that is only
-    stored, returned or handed to a function of your own is left alone, since somebody may wait there.
+    stored, returned or handed to a function of your own is left alone, since somebody may wait there, and so are
+    `copy_(..., non_blocking=True)`, which waits unless it is into pinned memory, and moves of modules.
 
     ## Why is this bad?
     Such a copy goes into pinned memory, and Python runs on at once. What it reads is what was in that memory before:
@@ -76,9 +77,6 @@ class AsyncCopyToCpu(Rule):
 
     ## Fix safety
     Unsafe: the call waits for the GPU then. `torch.cuda.synchronize()` after several copies waits once.
-
-    ## Known limits
-    `copy_(..., non_blocking=True)` is left alone: only into pinned memory does it not wait. Modules are not looked at.
 
     ## References
     - [A guide on good usage of `non_blocking` and `pin_memory()`](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html):

@@ -102,7 +102,7 @@ def test_metadata() -> None:
     assert found["Version"] == PROJECT["version"]
     assert found["Requires-Python"] == PROJECT["requires-python"]
     scripts = metadata.entry_points(group="console_scripts", name="torchlint")
-    assert {point.value for point in scripts} == {"torchlint.cli:main"}
+    assert {point.value for point in scripts} == {"torchlint.cli:start"}
     rules = metadata.entry_points(group="torchlint.rules", name="core")
     assert {point.value for point in rules} == {"torchlint.rules"}
 

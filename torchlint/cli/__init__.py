@@ -94,6 +94,14 @@ for command in (cache, check, completion, explain, rules, server, trace, verify,
     cli.add_command(command)
 
 
+def start() -> NoReturn:
+    """The process of the command line, which ends at once: to take apart what it holds costs more than a small file."""
+    try:
+        main()
+    except SystemExit as end:
+        streams.leave(end.code)
+
+
 def main() -> NoReturn:
     """The entry point: never a traceback, and the code for findings only if there are some."""
     streams.prepare()

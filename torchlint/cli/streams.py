@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import threading
 from contextlib import suppress
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, NoReturn, TextIO
 
 
 class _Messages:
@@ -50,3 +52,14 @@ def abandon_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def leave(code: Any) -> NoReturn:
+    """End the process as `sys.exit` does, but take nothing apart that is in memory only."""
+    if threading.active_count() > 1:
+        sys.exit(code)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 1)

@@ -32,6 +32,7 @@ def is_parameterless(info: ClassInfo) -> bool:
     """Whether objects of a class keep nothing but numbers, texts, buffers and modules of this kind."""
     known = _PARAMETERLESS.get(info)
     if known is None:
+        _PARAMETERLESS[info] = False  # of a class that makes one of its own
         known = _PARAMETERLESS[info] = all(
             _keeps_nothing(item) if isinstance(item, ClassInfo) else item in _BASES for item in info.ancestors()
         )
@@ -41,13 +42,14 @@ def is_parameterless(info: ClassInfo) -> bool:
 def _keeps_nothing(info: ClassInfo) -> bool:
     nodes = list(walk(info.node))
     calls = (node for node in nodes if isinstance(node, ast.Call) and not _is_without_weights(node))
-    return all(_makes_nothing(called_name(call).rpartition(".")[2]) for call in calls) and all(
-        _is_plain(value, info) for value in _kept(nodes)
-    )
+    return all(_makes_nothing(call, info) for call in calls) and all(_is_plain(value, info) for value in _kept(nodes))
 
 
-def _makes_nothing(name: str) -> bool:
-    """Whether a call of this name makes no object that may have parameters, and puts none anywhere."""
+def _makes_nothing(call: ast.Call, info: ClassInfo) -> bool:
+    """Whether a call makes no object that may have parameters, and puts none anywhere: by its name."""
+    own, name = info.definitions.defined(dotted(call.func)), called_name(call)
+    if isinstance(own, ClassInfo):
+        return is_parameterless(own)
     is_known = name in MODULES_WITHOUT_PARAMETERS or hasattr(builtins, name)
     return name not in _KEEPING and (is_known or not naming.is_class_name(name))
 
@@ -76,7 +78,9 @@ def _gives_plain(call: ast.Call, info: ClassInfo) -> bool:
     """Whether a call gives a number, a text, a new tensor, or a module of PyTorch without parameters."""
     if isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id):
         return True
-    name = info.definitions.named(call.func)
+    name, own = info.definitions.named(call.func), info.definitions.defined(dotted(call.func))
+    if isinstance(own, ClassInfo):
+        return is_parameterless(own)
     if name.startswith(("torch.nn.", "torchvision.")):
         return _is_without_weights(call) or name.rpartition(".")[2] in MODULES_WITHOUT_PARAMETERS
     return name.startswith(("torch.", "math.", "numpy."))

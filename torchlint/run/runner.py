@@ -16,6 +16,7 @@ from torchlint.files.sources import Module
 from torchlint.project.discovery import Target
 from torchlint.results import LintedFile, Outcome
 from torchlint.run.process_pool import are_safe, processes_that_pay
+from torchlint.syntax.gc_pause import collector_paused
 
 if TYPE_CHECKING:  # what a run in which nothing has changed does not need
     from concurrent.futures import Executor
@@ -96,7 +97,8 @@ def run(
     """
     targets = list(targets)
     found = [_known(target, fixing, means) for target in targets]
-    left = [(index, _job(targets[index], fixing, means)) for index, known in enumerate(found) if known is None]
+    with collector_paused():  # to read the rules makes much that stays
+        left = [(index, _job(targets[index], fixing, means)) for index, known in enumerate(found) if known is None]
     counter = _Counter(progress, len(targets), {index: _size(job) for index, job in left})
     with closing(_lint_all(left, means, counter)) as results:
         for index, done in results:
