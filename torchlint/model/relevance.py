@@ -20,6 +20,7 @@ MAX_MODULES = 3
 _TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnomaly) | {
     name.rpartition(".")[2] for name in SET_GRAD_MODE
 }
+_PASSES = last_names_with(GoesBackward)
 _WORDS = tuple(sorted(name.encode() for name in _TRAINING))
 _KEEPING = last_names_with(Keeps)
 _OF_TENSORS = CREATORS | TENSOR_METHODS | OUT_OF_PLACE
@@ -107,9 +108,14 @@ class Relevance:
         return found
 
     def _calling(self, names: Collection[str]) -> Iterator[FunctionInfo]:
+        """Functions that call one of these, or give a name to what goes backward: `go = loss.backward`."""
         for call in self.tree.of_type(ast.Call):
             if called_name(call) in names:
                 yield from self._functions(call)
+        passes = _PASSES.intersection(names)
+        for node in self.tree.of_type(ast.Assign):
+            if isinstance(node.value, ast.Attribute) and node.value.attr in passes:
+                yield from self._functions(node)
 
     def _changing(self) -> Iterator[FunctionInfo]:
         """Functions that change something in place, or keep something in a loop."""
