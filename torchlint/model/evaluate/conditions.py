@@ -100,6 +100,10 @@ class Conditions(Part):
             answers = {is_one_of(value, kinds or ["torch.Tensor"]) for value in values}
         return answers.pop() if len(answers) == 1 else None
 
+    def is_the_same(self, test: ast.Compare) -> bool | None:
+        """The truth of `optimizer is not None`, and of its opposite."""
+        return self._comparison_holds(test) if isinstance(test.ops[0], (ast.Is, ast.IsNot)) else None
+
     def _comparison_holds(self, test: ast.Compare) -> bool | None:
         """The truth of `mode == "train"`, `phase is Phase.TRAIN`, `mode in ("train", "fit")`, and their opposites."""
         if len(test.ops) > 1:
@@ -169,7 +173,7 @@ class Conditions(Part):
         return None
 
     def _certain_name(self, name: str) -> Value | None:
-        """An argument of a call under way, here or in an enclosing function, or a module constant."""
+        """An argument of a call under way, here or in an enclosing function, what was asked of one, or a constant."""
         frame: Frame | None = self.state.frame
         while frame is not None and name not in frame.locals:
             frame = frame.parent
@@ -179,7 +183,8 @@ class Conditions(Part):
         if frame.parent is None:
             return value if name in self.definitions.constants else None
         is_argument = frame.called and frame.info is not None and name in frame.info.parameters
-        return value if is_argument and not isinstance(value, Phi) else None
+        is_answer = isinstance(value, Plain) and value.site is not None and value.site.kind == "Compare"
+        return value if (is_argument and not isinstance(value, Phi)) or is_answer else None
 
     def absent(self, test: ast.expr) -> tuple[str, int] | None:
         """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""

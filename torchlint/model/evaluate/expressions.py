@@ -89,6 +89,9 @@ class Expressions(Part):
 
     def _comparison(self, node: ast.Compare) -> Value:
         operands = [self.value(node.left), *map(self.value, node.comparators)]
+        same = self.conditions.is_the_same(node)
+        if same is not None:
+            return Plain(node, same)
         if all(isinstance(item, Plain) for item in operands):
             return Plain(node)
         return self.tensors.make("compare", tuple(operands), node)
