@@ -10,7 +10,7 @@ from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
 from torchlint.model.program import Program
 from torchlint.model.values import External, Module, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api
-from torchlint.syntax.python_ast import called_name, dotted, walk
+from torchlint.syntax.python_ast import PythonTree, called_name, dotted, walk
 
 Given: TypeAlias = Mapping[str, ast.expr]
 """What the parameters of a function have: the constant they are given, or else their default."""
@@ -24,7 +24,11 @@ class TrainingLayers:
 
     def lost(self, module: Value) -> str | None:
         """What a layer of a module, or of each that it may be, surely does in training only; None: nothing is known."""
-        found = [self._lost(option, set()) for option in inputs_of(module)]
+        options = list(inputs_of(module))
+        homes = [item.info.definitions.tree for item in options if isinstance(item, Module) and item.info is not None]
+        if any(map(_replaces_layers, (self._program.tree, *homes))):
+            return None
+        found = [self._lost(option, set()) for option in options]
         return found[0] if found and all(found) else None
 
     def _lost(self, module: Value, done: set[ClassInfo]) -> str | None:
@@ -142,3 +146,9 @@ def _is_conditional(call: ast.Call, info: ClassInfo) -> bool:
         if isinstance(node, (ast.If, ast.IfExp, ast.Match)):
             return True
     return False
+
+
+def _replaces_layers(tree: PythonTree) -> bool:
+    """Whether a file puts layers in the place of others, of whatever names: `setattr(module, name, new)`."""
+    calls = (call for call in tree.of_type(ast.Call) if called_name(call) == "setattr" and len(call.args) > 1)
+    return any(not isinstance(call.args[1], ast.Constant) for call in calls)
