@@ -80,7 +80,7 @@ class AsyncCopyToCpu(Rule):
 
     ## References
     - [A guide on good usage of `non_blocking` and `pin_memory()`](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html):
-      "the copy from CUDA to CPU ... could lead to data being read before the copy has completed"
+      "attempting `cuda_tensor.to("cpu", non_blocking=True).mean()` will result in erroneous outputs"
     """
 
     code = "TL405"
