@@ -189,16 +189,20 @@ def _may_be_gpu(node: ast.expr, definitions: Definitions) -> bool:
     owner, _, name = dotted(node).rpartition(".")
     if not name or not _DEVICE.search(name) or (owner and not _SETTINGS.fullmatch(owner)):
         return False
-    assigned = [
-        statement.value
-        for statement in definitions.tree.of_type(ast.Assign)
-        if any(dotted(target) == dotted(node) for target in statement.targets)
-    ]
-    return not assigned or not all(_is_host(value) for value in assigned)
+    return not is_host(node, definitions)
 
 
-def _is_host(node: ast.expr) -> bool:
-    """`"cpu"`, `torch.device("cpu")`."""
+def is_host(node: ast.expr, definitions: Definitions) -> bool:
+    """`"cpu"`, `torch.device("cpu")`, or a name that nothing else is assigned to."""
+    if _is_written_host(node):
+        return True
+    name = dotted(node)
+    statements = definitions.tree.of_type(ast.Assign) if name else ()
+    assigned = [item.value for item in statements if name in map(dotted, item.targets)]
+    return bool(assigned) and all(map(_is_written_host, assigned))
+
+
+def _is_written_host(node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] == "device" and node.args:
         node = node.args[0]
     return isinstance(node, ast.Constant) and node.value == "cpu"

@@ -99,21 +99,12 @@ class AsyncCopyToCpu(Rule):
         """`x.to("cpu", non_blocking=True)`, with the device in any spelling that is known."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
             return False
+        from ._host_reads import is_host
+
         given = {item.arg: item.value for item in call.keywords}
         device, option = given.get("device", call.args[0] if call.args else None), given.get("non_blocking")
         waits = option is None or not python_ast.is_literal(option, True)
-        return device is not None and not waits and self._is_cpu(device)
-
-    def _is_cpu(self, device: ast.expr) -> bool:
-        if isinstance(device, ast.Constant):
-            return device.value == "cpu"
-        if isinstance(device, ast.Call):
-            named = self.model.definitions.qualified(python_ast.dotted(device.func), device)
-            return named == "torch.device" and bool(device.args) and self._is_cpu(device.args[0])
-        name = python_ast.dotted(device)
-        stores = [item for item in self.model.tree.of_type(ast.Assign) if name in map(python_ast.dotted, item.targets)]
-        made = [item.value for item in stores if isinstance(item.value, (ast.Call, ast.Constant))]
-        return bool(name) and len(stores) == len(made) == 1 and self._is_cpu(made[0])
+        return device is not None and not waits and is_host(device, self.model.definitions)
 
     # -- reads ------------------------------------------------------------------------------------------
 

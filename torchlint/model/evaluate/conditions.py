@@ -29,6 +29,7 @@ from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, is_literal, is_main_guard
 
 _TAKING = ("pop", "popleft", "popitem", "clear", "remove")
+"""Methods that may leave a container empty."""
 
 
 class Conditions(Part):

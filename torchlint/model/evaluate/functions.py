@@ -242,9 +242,7 @@ class Functions(Part):
     ) -> Iterator[tuple[Frame, Mapping[str, Value]]]:
         """Interpret a method, with some flags, of an object with some options, aside from the program.
 
-        Inside, the state is that at its end.
-
-        Beside its frame, what its parameters are when it begins.
+        Inside, the state is that at its end. Beside its frame, what its parameters are when it begins.
         """
         state, before = self.state, self.visit.at
         with state.aside((site_of(method.node),)):

@@ -25,7 +25,6 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE, VIEWS
-from torchlint.syntax.python_ast import arguments as arguments_of
 from torchlint.syntax.python_ast import dotted, names_read, site_of, walk
 
 
@@ -188,9 +187,7 @@ def _dictionary_of(module: Module) -> Container | None:
 def _goes_down(call: ast.Call, method: ast.Attribute) -> bool:
     """`p.data.add_(p.grad, alpha=-lr)`, `p.sub_(lr * p.grad)`: against the gradient of what is changed, as written."""
     changed = dotted(method.value).removesuffix(".data")
-    given = arguments_of(call)
-    if not any(f"{changed}.grad" in names_read(item) for item in given):
+    if f"{changed}.grad" not in names_read(call):
         return False
-    signs = (item.op for value in given for item in walk(value) if isinstance(item, ast.UnaryOp))
-    negative = any(isinstance(sign, ast.USub) for sign in signs)
+    negative = any(isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub) for item in walk(call))
     return method.attr == "sub_" or (method.attr == "add_" and negative)
