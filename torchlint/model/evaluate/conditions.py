@@ -184,7 +184,7 @@ class Conditions(Part):
         if frame.parent is None:
             return value if name in self.definitions.constants else None
         is_argument = frame.called and frame.info is not None and name in frame.info.parameters
-        is_answer = isinstance(value, Plain) and value.site is not None and value.site.kind == "Compare"
+        is_answer = isinstance(value, Plain) and value.site is not None and value.site.written.kind == "Compare"
         return value if (is_argument and not isinstance(value, Phi)) or is_answer else None
 
     def absent(self, test: ast.expr) -> tuple[str, int] | None:
