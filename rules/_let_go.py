@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import Model
-from torchlint.model.events import Call, Keep, Loop, Step, apart
+from torchlint.model.events import Branch, Call, Keep, Loop, Step, apart
 from torchlint.model.program import Trace
 from torchlint.model.values import Answer, Phi, Plain, Unknown, Value, resolved
 from torchlint.syntax.python_ast import called_name, dotted, walk
@@ -34,7 +34,7 @@ class LetGo:
             self._drained(container, loop, trace)
             or self._is_cut_in_place(keep, container, loop, trace)
             or self._is_cut(keep.container)
-            or _is_reset_with_steps(keep.container, trace)
+            or self._is_reset_with_steps(keep.container, trace)
             or self._is_rebuilt(keep, loop)
             or _is_replaced_once_full(keep, container, trace)
             or self._may_be_reset(keep, loop, trace)
@@ -105,6 +105,24 @@ class LetGo:
         numbers = (item.value for test in around for item in walk(test) if isinstance(item, ast.Constant))
         return any(type(number) is int and number >= _SELDOM for number in numbers)
 
+    def _is_reset_with_steps(self, total: Value, trace: Trace) -> bool:
+        """Whether a sum begins anew wherever the optimizer steps: it holds no more graphs than one step accumulates."""
+        if not isinstance(total, Phi) or not total.is_loop:
+            return False
+        joined = _joined(total)
+        resets = {arm for item in joined for part, arms in item.arms.items() if _is_number(part) for arm in arms}
+        steps = {arm for step in trace.of(Step) if total.loop in step.loops for arm in step.path}
+        asked = {self._asked(arm) for arm in resets} - {""}
+        return not resets.isdisjoint(steps) or any(
+            test.endswith(".sync_gradients") or test in map(self._asked, steps) for test in asked
+        )
+
+    def _asked(self, arm: tuple[object, int]) -> str:
+        """What is asked before the first arm of a branch, as it is written: `accelerator.sync_gradients`."""
+        branch, number = arm
+        node = self.program.tree.own_node(branch.site) if isinstance(branch, Branch) else None
+        return ast.unparse(node.test) if isinstance(node, ast.If) and number == 0 else ""
+
     def _is_cut(self, total: Value) -> bool:
         """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""
         carried = total.parents[1:] if isinstance(total, Phi) and total.is_loop else ()
@@ -132,16 +150,6 @@ def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
         {keep.how, other.how} == {"append", "slot"} and resolved(other.container) is container and apart(keep, other)
         for other in trace.of(Keep)
     )
-
-
-def _is_reset_with_steps(total: Value, trace: Trace) -> bool:
-    """Whether a sum begins anew wherever the optimizer steps: it holds no more graphs than one step accumulates."""
-    if not isinstance(total, Phi) or not total.is_loop:
-        return False
-    joined = _joined(total)
-    resets = {arm for item in joined for part, arms in item.arms.items() if _is_number(part) for arm in arms}
-    steps = (step for step in trace.of(Step) if total.loop in step.loops)
-    return bool(resets) and any(not resets.isdisjoint(step.path) for step in steps)
 
 
 def _joined(total: Phi) -> list[Phi]:
