@@ -139,7 +139,7 @@ class DiscardedResult(Rule):
         if around is None or around.owner is None or not isinstance(call.func, ast.Attribute):
             return False
         is_self = python_ast.dotted(call.func.value) in around.parameters[:1]
-        return is_self and call.func.attr in around.owner.assigned
+        return is_self and bool(around.owner.writers(call.func.attr))
 
     def _has(self, receiver: values.Value, call: ast.Call) -> bool:
         """Whether a receiver has the method of PyTorch that is called: a tensor, or what is computed, for `detach`."""

@@ -245,10 +245,10 @@ def _before(trace: program.Trace, step: events.Step) -> Iterator[events.Backward
 def _has(owner: values.Value, name: str) -> bool:
     """Whether an object surely uses an attribute: its class stores it, or reads it in `forward`, or is not known."""
     info = values.class_of(owner)
-    if info is None or "__init__" in info.assigned.get(name, ()):
+    if info is None or "__init__" in info.writers(name):
         return True
     forward = info.method("forward")
-    if forward is None or not forward.parameters or "forward" in info.assigned.get(name, ()):
+    if forward is None or not forward.parameters or "forward" in info.writers(name):
         return False
     return f"{forward.parameters[0]}.{name}" in {dotted(node) for node in walk(forward.node)}
 

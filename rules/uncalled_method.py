@@ -214,5 +214,4 @@ def _is_data(info: ClassInfo | None, name: str) -> bool:
     method = info.method(name) if info is not None else None
     if method is not None:
         return bool(method.decorators)
-    bases = (item for item in info.ancestors() if not isinstance(item, str)) if info is not None else ()
-    return any(name in item.assigned for item in bases)
+    return info is not None and bool(info.writers(name))

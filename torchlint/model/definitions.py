@@ -88,7 +88,7 @@ class ClassInfo:
         self.assigned: dict[str, set[str]] = {}
         """attribute -> methods that assign it"""
         self.bound: dict[str, set[str]] = {}
-        """The same, without those that only do so by `+=` and its kin: of a tensor, it stays the one that it is."""
+        """The same, without those that only do so by `+=` and its kin."""
 
     def ancestors(self) -> Iterator[ClassInfo | str]:
         """The class, then its bases depth first; one that is of no module that is known as its qualified name."""
@@ -109,6 +109,17 @@ class ClassInfo:
             if isinstance(item, ClassInfo) and name in item.methods:
                 return item.methods[name]
         return None
+
+    def writers(self, name: str) -> set[str]:
+        """The methods that assign an attribute, those of bases that are overridden included."""
+        return {method for item in self._classes() for method in item.assigned.get(name, ())}
+
+    def binders(self, name: str) -> set[str]:
+        """The same, without those that only do so by `+=` and its kin: of a tensor, it stays the one that it is."""
+        return {method for item in self._classes() for method in item.bound.get(name, ())}
+
+    def _classes(self) -> Iterator[ClassInfo]:
+        return (item for item in self.ancestors() if isinstance(item, ClassInfo))
 
 
 class Others(Protocol):

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 
 from torchlint.model.dataflow import pruned
-from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import (
     Backward,
     Call,
@@ -211,10 +210,14 @@ class Ownership:
         if not isinstance(owner, (Instance, Module)) or owner.info is None or not isinstance(optimizer, Unknown):
             return False
         ancestors = list(owner.info.ancestors())
-        stored = any(isinstance(item, ClassInfo) and optimizer.label in item.assigned for item in ancestors)
         elsewhere = any(isinstance(item, str) and not item.startswith(("torch.", "builtins.")) for item in ancestors)
         owners = (*self._parts.holders(other), *other.parents[:1])
-        return optimizer.origin == "attribute" and elsewhere and not stored and owner in owners
+        return (
+            optimizer.origin == "attribute"
+            and elsewhere
+            and not owner.info.writers(optimizer.label)
+            and owner in owners
+        )
 
     def may_give_gradients(self, event: Event, optimizer: Value) -> bool:
         """Whether an event gives an optimizer gradients to step on, or might."""

@@ -248,6 +248,8 @@ class Tracking:
             inner = self._component_tracks(value)
         else:
             inner = _any(self.tracked(item) for item in graph_inputs(value))
+        if value.op == "module" and value.has_use("pop"):
+            return Answer.UNKNOWN  # a dictionary, whose loss was perhaps taken out
         if inner is not Answer.NO and value in self.backpropagated:
             return Answer.YES
         return Answer.UNKNOWN if inner is Answer.YES and value.mode is GradMode.UNKNOWN else inner

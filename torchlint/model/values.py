@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site, site_of
@@ -68,6 +68,10 @@ class Value:
         if self._attributes is None:
             self._attributes = {}
         self._attributes[key] = value
+
+    def set_parts(self, parts: Mapping[Any, Value]) -> None:
+        for key, value in parts.items():
+            self.set_part(key, value)
 
     @property
     def known_parts(self) -> dict[object, Value]:

@@ -22,6 +22,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
     class_of,
+    is_none,
     resolved,
 )
 from torchlint.pytorch import table
@@ -111,8 +112,8 @@ class Attributes(Part):
         if stored is None:
             return None
         is_leaf = isinstance(stored, Tensor) and stored.leaf
-        writers = (info.bound if is_leaf else info.assigned).get(name, set())
-        if writers - {"__init__"} and not isinstance(stored, (Container, Optimizer)):
+        writers = info.binders(name) if is_leaf else info.writers(name)
+        if is_none(stored) or (writers - {"__init__"} and not isinstance(stored, (Container, Optimizer))):
             return self.state.shared_part(owner, name, lambda: self._rewritten(stored, owner, name))
         return stored
 

@@ -95,8 +95,8 @@ class BuiltinFunctions(Part):
         given = [item for value in arguments.positional for item in _values_of_pairs(resolved(value))]
         copied = [item for item in given if isinstance(item, Container) and item.kind == "dict"]
         made = self.state.stamp(Container(node, "dict", copied[0].parents if copied else tuple(given)))
-        for key, value in (*(copied[0].entries.items() if copied else ()), *arguments.keywords.items()):
-            made.set_part(key, value)
+        made.branches = len(self.state.position.path)
+        made.set_parts((copied[0].entries if copied else {}) | arguments.keywords)
         return made
 
     def _call_list(self, arguments: Arguments, node: ast.Call) -> Value | None:

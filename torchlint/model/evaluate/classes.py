@@ -104,7 +104,7 @@ class Classes(Part):
                 name: value.label
                 for (owner, name), value in self.observations.stored.items()
                 if owner is template and isinstance(value, Unknown) and value.origin == "parameter"
-                if info.assigned.get(name) == {"__init__"}
+                if info.writers(name) == {"__init__"}
             }
         return self._options[info]
 

@@ -168,8 +168,10 @@ class Conditions(Part):
             member = self.attributes.lookup(owner, name, node)
             return member if self._is_enum_member(member) else None
         info = owner.info if isinstance(owner, (Instance, Module)) else None
-        if info is not None and info.assigned.get(name) == {"__init__"}:
-            values = list(inputs_of(self.attributes.lookup(owner, name, node)))
+        if info is not None and info.writers(name) == {"__init__"}:
+            values = [
+                item for item in inputs_of(self.attributes.lookup(owner, name, node)) if not _is_put_by_others(item)
+            ]
             return values[0] if len(values) == 1 else None
         return None
 
@@ -263,3 +265,8 @@ def _alternatives(kinds: list[ast.expr]) -> Iterator[ast.expr]:
             yield from _alternatives([kind.left, kind.right])
         else:
             yield kind
+
+
+def _is_put_by_others(value: Value) -> bool:
+    """Whether a value stands for what a subclass, or whoever has an object, puts in the place of None."""
+    return isinstance(value, Unknown) and value.origin == "attribute"

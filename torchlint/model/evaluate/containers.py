@@ -45,16 +45,48 @@ class Containers(Part):
             literal = key.constant if isinstance(key, Plain) and key.is_literal else None
             if name == "setdefault" and len(arguments.positional) == 2:
                 self.put_once(receiver, literal, arguments.positional[1])
-            return self.elements.lookup(receiver, literal, node)
+            found = self.elements.lookup(receiver, literal, node)
+            if name.startswith("pop"):
+                self.take_out(receiver, 0 if name == "popleft" else literal, node)
+            return found
         if name == "update" and receiver.kind == "meter" and arguments.positional:
             assert isinstance(node.func, ast.Attribute)
             self.state.emit(Keep(site_of(node), receiver, arguments.positional[0], "add", dotted(node.func.value)))
         if name == "update" and receiver.kind == "dict":
-            for value in arguments.all():
-                inner = resolved(value)
-                for item in inner.elements() if isinstance(inner, Container) else [value]:
-                    receiver.add(item)
+            self._update(receiver, arguments)
         return Plain(node)
+
+    def _update(self, receiver: Container, arguments: Arguments) -> None:
+        """`receiver.update(...)`: what has a key takes the place of what had it, where that is sure to happen."""
+        given = dict(arguments.keywords)
+        for value in (*arguments.positional, *arguments.starred):
+            inner = resolved(value)
+            if isinstance(inner, Container):
+                given = {key: item for key, item in inner.entries.items() if isinstance(key, str)} | given
+            for item in inner.parents if isinstance(inner, Container) else [value]:
+                receiver.add(item)
+        for key, value in given.items():
+            if self._is_sure(receiver):
+                receiver.set_part(key, value)
+            else:
+                receiver.add(value)
+
+    def take_out(self, receiver: Container, key: object, node: ast.AST) -> None:
+        """What a key or an index stands for is not in a container any more, where that is sure to happen."""
+        if not self._is_sure(receiver):
+            return
+        if receiver.kind == "dict" and receiver.part(key) is not None:
+            receiver.set_part(key, Plain(node))
+        elif receiver.kind == "list" and not receiver.unsure and receiver.element_at(key) is not None:
+            assert isinstance(key, int)
+            rest = [*receiver.parents]
+            del rest[key]
+            receiver.parents = tuple(rest)
+
+    def _is_sure(self, receiver: Container) -> bool:
+        """Whether each container that was made where this one was is changed here, once."""
+        here = self.state.position
+        return receiver.loops == here.loops and receiver.branches == len(here.path)
 
     def put_once(self, receiver: Container, key: object, value: Value) -> None:
         """`receiver.setdefault(key, value)`, key None: not known. It puts in what stays as long as the receiver."""

@@ -44,6 +44,8 @@ class Elements(Part):
             return self.state.stamp(Module(node, owner.name, owner.parents, owner.info))
         if isinstance(owner, Tensor) and type(key_of(index)) is int:
             self.observations.indexed.append((site_of(node), owner))
+        if isinstance(owner, Container) and (cut := _slice_of(owner, node.slice)) is not None:
+            return self.state.stamp(Container(node, owner.kind, cut))
         stored = self.state.stored_at(owner, index)
         if stored is not None:
             return stored
@@ -236,6 +238,17 @@ def _default_of(owner: Container) -> Container | None:
     """The list that stands for each that a `defaultdict(list)` makes."""
     first = owner.parents[0] if owner.kind == "dict" and owner.parents else None
     return first if isinstance(first, Container) and first.site == owner.site else None
+
+
+def _slice_of(owner: Container, index: ast.expr) -> tuple[Value, ...] | None:
+    """The elements of a tuple or list that a slice between literal numbers keeps; None where that is not known."""
+    if not isinstance(index, ast.Slice) or owner.kind not in ("list", "tuple") or owner.grown or owner.unsure:
+        return None
+    try:
+        bounds = (None if part is None else ast.literal_eval(part) for part in (index.lower, index.upper, index.step))
+        return owner.parents[slice(*bounds)]
+    except (ValueError, TypeError):
+        return None
 
 
 def indices_of(node: ast.Subscript) -> list[ast.expr]:

@@ -73,6 +73,8 @@ class Expressions(Part):
 
     def _binary(self, node: ast.BinOp) -> Value:
         left, right = self.value(node.left), self.value(node.right)
+        if isinstance(node.op, ast.Mod) and _is_text(left, node.left):
+            return Plain(node)
         return self.tensors.operate(operator_of(node.op), left, right, node)
 
     def _unary(self, node: ast.UnaryOp) -> Value:
@@ -132,11 +134,15 @@ class Expressions(Part):
 
     def _dict(self, node: ast.Dict) -> Value:
         made = self.state.stamp(Container(node, "dict"))
+        made.branches = len(self.state.position.path)
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             value = self.value(value_node)
             key = self.value(key_node) if key_node is not None else None
+            copied = resolved(value) if key is None else None
             if isinstance(key, Plain) and isinstance(key.constant, (str, int)):
                 made.set_part(key.constant, value)
+            elif isinstance(copied, Container) and copied.kind == "dict" and not copied.parents:
+                made.set_parts(copied.entries)
             else:
                 made.add(value)
         return made
@@ -204,7 +210,10 @@ class Expressions(Part):
         return self.elements.iterate(self.value(node.value), node)
 
 
+def _is_text(value: Value, node: ast.expr | None = None) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(value, Plain) and isinstance(value.constant, str))
+
+
 def _is_option(item: Value) -> bool:
     """Whether a value says what is to be made: a text, or a dictionary."""
-    is_text = isinstance(item, Plain) and isinstance(item.constant, str)
-    return is_text or (isinstance(item, Container) and item.kind == "dict")
+    return _is_text(item) or (isinstance(item, Container) and item.kind == "dict")

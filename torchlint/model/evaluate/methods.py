@@ -131,7 +131,7 @@ class Methods(Part):
 
     def _is_data_attribute(self, stored: Unknown, info: ClassInfo | None, name: str) -> bool:
         """Whether `self.name(...)` calls an object that is stored there, not an inherited method."""
-        if info is not None and name in info.assigned:
+        if info is not None and info.writers(name):
             return True
         return bool(stored.uses) or bool(naming.MODULE.search(name))
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments
+from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Exit, Keep, Returned, Uncalled
 from torchlint.model.scopes import imported_by
 from torchlint.model.values import (
     Class,
+    Container,
     Context,
     Function,
     Instance,
@@ -173,14 +175,22 @@ class Statements(Part):
             for item in target.elts if isinstance(target, ast.Tuple) else [target]:
                 if isinstance(item, ast.Subscript):
                     self._del_elements(item)
-                elif isinstance(item, ast.Attribute) and item.attr == "grad":
-                    self.assignments.clear_gradient(item, resolved(self.expressions.value(item.value)))
+                elif isinstance(item, ast.Attribute):
+                    self._del_attribute(item, resolved(self.expressions.value(item.value)))
                 else:
                     self.state.frame.locals.pop(dotted(item), None)
+
+    def _del_attribute(self, target: ast.Attribute, owner: Value) -> None:
+        if target.attr == "grad":
+            self.assignments.clear_gradient(target, owner)
+        self.state.heap.pop((owner, target.attr), None)
 
     def _del_elements(self, target: ast.Subscript) -> None:
         """`del saved[:]`, `del recent[0]`: the container lets go of what it held, as with `clear` and `pop`."""
         container = resolved(self.expressions.value(target.value))
+        if isinstance(container, Container):
+            self.containers.take_out(container, key_of(self.elements.index(target)), target)
+        container.used_as("pop")
         self.state.emit(Keep(site_of(target), container, Plain(target), "clear", ""))
 
     def _assert(self, node: ast.Assert) -> None:
