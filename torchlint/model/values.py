@@ -272,9 +272,10 @@ class Slot(Value):
 
 
 class Function(Value):
-    """A function or method of this module, bound to `receiver` where it is a method of something."""
+    """A function or method of this module, bound to `receiver` where it is a method of something; a `bare` one is what
+    its decorators are given."""
 
-    __slots__ = ("frame", "info", "mode", "receiver")
+    __slots__ = ("bare", "frame", "info", "mode", "receiver")
 
     def __init__(
         self,
@@ -282,8 +283,11 @@ class Function(Value):
         frame: Frame | None,
         receiver: Value | None = None,
         mode: GradMode | None = None,
+        *,
+        bare: bool = False,
     ) -> None:
         super().__init__(info.node, () if receiver is None else (receiver,), info.name)
+        self.bare = bare
         self.info = info
         self.frame = frame
         self.receiver = receiver

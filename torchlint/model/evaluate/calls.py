@@ -120,6 +120,9 @@ class Calls(Part):
         return self._call_unknown(callee, arguments, node)
 
     def _call_function(self, callee: Function, arguments: Arguments, node: ast.Call) -> Value:
+        decorated = self.decorators.call(callee, arguments, node)
+        if decorated is not None:
+            return decorated
         is_any = callee.receiver is not None and (callee.info.is_abstract or self.classes.is_template(callee.receiver))
         is_open = is_any and callee.info.is_hook
         if self.functions.can_inline(callee.info) and not is_open and self.functions.takes(callee, arguments):

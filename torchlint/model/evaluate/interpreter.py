@@ -13,6 +13,7 @@ from torchlint.model.evaluate.classes import Classes
 from torchlint.model.evaluate.conditions import Conditions
 from torchlint.model.evaluate.containers import Containers
 from torchlint.model.evaluate.contexts import Contexts
+from torchlint.model.evaluate.decorators import Decorators
 from torchlint.model.evaluate.elements import Elements
 from torchlint.model.evaluate.expressions import Expressions
 from torchlint.model.evaluate.externals import Externals
@@ -57,6 +58,7 @@ class Interpreter:
         self.conditions = Conditions(case)
         self.containers = Containers()
         self.contexts = Contexts()
+        self.decorators = Decorators()
         self.elements = Elements()
         self.expressions = Expressions()
         self.externals = Externals()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchlint.model.evaluate.conditions import Conditions
     from torchlint.model.evaluate.containers import Containers
     from torchlint.model.evaluate.contexts import Contexts
+    from torchlint.model.evaluate.decorators import Decorators
     from torchlint.model.evaluate.elements import Elements
     from torchlint.model.evaluate.expressions import Expressions
     from torchlint.model.evaluate.externals import Externals
@@ -54,6 +55,7 @@ class Part:
     conditions: Conditions
     containers: Containers
     contexts: Contexts
+    decorators: Decorators
     elements: Elements
     expressions: Expressions
     externals: Externals
