@@ -1,0 +1,135 @@
+"""Backward passes that go through kept tensors: in the iteration that keeps them, or later."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from torchlint import Model
+from torchlint.model.events import Backward, Grad, Keep, Loop, Returned
+from torchlint.model.program import Trace
+from torchlint.model.values import Answer, Container, Module, Phi, Tensor, Unknown, Value, inputs_of
+from torchlint.syntax.python_ast import Site, site_of
+
+from ._batches import repeats
+from ._cut_lists import CutLists
+
+
+class KeptGraphUses:
+    """Answers about what loops leave in lists, sums, dictionaries and attributes."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.program = model.program
+        self.tracking = model.tracking
+        self._users: dict[Value, dict[Value, list[Tensor]]] = {}
+        self._cut_lists = CutLists(model.program)
+
+    def backward_through(self, keep: Keep, loop: Loop | None, trace: Trace) -> Backward | None:
+        """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""
+        graph = self.tracking.graph(keep.value, carried=False)
+        for event in trace.of(Backward):
+            if loop is None or repeats(loop, event.loops):
+                through = self.tracking.pass_through(event.loss, carried=False)
+                if keep.value in through or event.loss in graph or self._shares_result(graph & through, loop):
+                    return event
+        return None
+
+    def _shares_result(self, shared: set[Value], loop: Loop | None) -> bool:
+        """Whether two graphs meet in an operator's result of this iteration that surely has one: noise has none."""
+        return any(
+            (self._is_tracked_result(item) or (isinstance(item, Unknown) and item.origin == "call"))
+            and (loop is None or loop in item.loops)
+            for item in shared
+        )
+
+    def _is_tracked_result(self, value: Value) -> bool:
+        return isinstance(value, Tensor) and not value.leaf and self.tracking.tracked(value) is Answer.YES
+
+    def is_training_step(self, trace: Trace, keep: Keep) -> bool:
+        """Whether Lightning calls a function with each batch, and goes backward through what it returns."""
+        if trace.root is None or trace.root.name != "training_step" or not isinstance(trace.receiver, Module):
+            return False
+        graph = self.tracking.graph(keep.value, carried=False)
+        returned = (self.tracking.graph(event.value) for event in trace.of(Returned))
+        return any(not graph.isdisjoint(values) for values in returned)
+
+    def fills(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
+        """Whether each iteration of a loop adds to a list that it goes backward through, and that nothing empties."""
+        return any(self._piles_up(keep, container, loop, backward) for backward in trace.of(Backward))
+
+    def is_used_later(
+        self, keep: Keep, container: Value, backward: Backward | None, loop: Loop | None, trace: Trace
+    ) -> bool:
+        """Whether a backward pass goes through what has been kept: after the loop, or where none does in it."""
+        for event in trace.of_kinds(Backward, Grad):
+            graph = self.tracking.pass_through(event.outputs)
+            if container in graph and not self._piles_up(keep, container, loop, event):
+                return True
+            if keep.how == "add" and self._continues(keep, event.outputs):
+                return True
+            if _is_made_of_what_was_kept(graph, keep.value, container):
+                return True
+            if backward is None and (keep.value in graph or not graph.isdisjoint(keep.value.parents)):
+                return True
+            if loop is not None and not repeats(loop, event.loops) and keep.value in graph:
+                return True
+        return False
+
+    def _piles_up(self, keep: Keep, container: Value, loop: Loop | None, used: Backward | Grad) -> bool:
+        """Whether a list that each iteration goes backward through keeps what it holds: nothing ever empties it."""
+        if container not in self.tracking.pass_through(used.outputs):
+            return False
+        if loop is None or loop not in used.loops or keep.how != "append":
+            return False
+        is_list = isinstance(container, Container) and container.kind == "list"
+        node = self.program.tree.node(keep.site)
+        return is_list and not any(
+            self._cut_lists.is_cut(name, node) for name in (keep.name, *self._holders(container))
+        )
+
+    def _holders(self, container: Value) -> Iterator[str]:
+        """The attributes under which objects are kept that hold a container: `rollout` of `self.rollout.log_probs`."""
+        for owner in self.model.parts.holders(container):
+            yield from self._names_of.get(owner, ())
+
+    @cached_property
+    def _names_of(self) -> dict[Value, set[str]]:
+        """The attributes that have a value, wherever."""
+        found: dict[Value, set[str]] = {}
+        for heap in (self.program.observations.stored, *(trace.heap for trace in self.program.traces)):
+            for (_, name), value in heap.items():
+                for item in inputs_of(value):
+                    found.setdefault(item, set()).add(f"self.{name}")
+        return found
+
+    def _continues(self, keep: Keep, outputs: Value) -> bool:
+        """Whether the sum itself, at any iteration, is in the graph of a pass."""
+        if keep.container in self.tracking.pass_through(outputs) and not isinstance(keep.container, Phi):
+            return True
+        return any(item.site in self._written(keep) for item in self._computed_from(keep.container, outputs))
+
+    def _computed_from(self, value: Value, outputs: Value) -> list[Tensor]:
+        """The results of operators on a value in the graph of a pass."""
+        users = self._users.get(outputs)
+        if users is None:
+            users = self._users[outputs] = {}
+            for item in self.tracking.pass_through(outputs):
+                if isinstance(item, Tensor):
+                    for parent in item.parents:
+                        users.setdefault(parent, []).append(item)
+        return users.get(value, [])
+
+    def _written(self, keep: Keep) -> tuple[Site, ...]:
+        """The sites of a statement that adds, and of what it assigns."""
+        node = self.program.tree.node(keep.site)
+        return (keep.site, site_of(node.value)) if isinstance(node, ast.Assign) else (keep.site,)
+
+
+def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value) -> bool:
+    """Whether a graph is built in a loop over a list of tuples, or of lists, from what such a one holds."""
+    if not isinstance(value, Container) or graph.isdisjoint(value.elements()):
+        return False
+    loops = {loop for item in graph for loop in item.loops if isinstance(loop, Loop) and loop.over is not None}
+    return any(container in inputs_of(loop.over) for loop in loops if loop.over is not None)
