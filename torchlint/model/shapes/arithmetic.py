@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from torchlint.model.shapes.case import Case, Operation, Stop
+from torchlint.model.shapes.case import Case, Stop
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import Scope
 from torchlint.model.shapes.sizes import ONE, Known, differ, is_number
 from torchlint.model.shapes.tensor_type import ANY, Misfit, TensorType, contiguous, strides_of

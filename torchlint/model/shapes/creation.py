@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from torchlint.model.shapes.arithmetic import dtype_named
-from torchlint.model.shapes.case import Operation
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import Known, Size
 from torchlint.model.shapes.tensor_type import ANY, TensorType, contiguous
 from torchlint.model.values import Container, Plain, Value, resolved
@@ -23,13 +23,13 @@ def _of_sizes(call: Operation, sizes: tuple[Known, ...] | None, dtype: str | Non
 
 
 def _create(call: Operation) -> TensorType:
-    sizes = call.case.sizes(call.rest, call.scope) if call.rest else None
+    sizes = call.sizes_of(call.rest) if call.rest else None
     return _of_sizes(call, sizes, call.transfer.dtype)
 
 
 def _full(call: Operation) -> TensorType:
     size, fill = call.get("size"), call.get("fill_value")
-    sizes = call.case.sizes([size], call.scope) if size is not None else None
+    sizes = call.sizes_of([size]) if size is not None else None
     return _of_sizes(call, sizes, _kind_of(fill) if fill is not None else None)
 
 
@@ -44,7 +44,7 @@ def _randint(call: Operation) -> TensorType:
     size = call.get("size")
     if size is None:
         size = call.rest[-1] if len(call.rest) > 1 else None
-    sizes = call.case.sizes([size], call.scope) if size is not None else None
+    sizes = call.sizes_of([size]) if size is not None else None
     return _of_sizes(call, sizes, "int64")
 
 
@@ -63,7 +63,7 @@ def _eye(call: Operation) -> TensorType:
 
 def _arange(call: Operation) -> TensorType:
     """Literal integers, or one integer; else how many there are is a matter of rounding."""
-    bounds = [call.case.number(item, call.scope) for item in call.rest]
+    bounds = [call.number_of(item) for item in call.rest]
     numbers = [bound.number if bound is not None else None for bound in bounds]
     if not bounds or not call.is_complete or len(bounds) > 3 or any(bound is None for bound in bounds):
         return TensorType((None,), False, None)

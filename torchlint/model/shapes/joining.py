@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchlint.model.shapes import numbers
 from torchlint.model.shapes.arithmetic import text
-from torchlint.model.shapes.case import Operation
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import Known, Size, differ
 from torchlint.model.shapes.tensor_type import ANY, TensorType
 from torchlint.model.values import Container, resolved
@@ -14,7 +15,7 @@ from torchlint.model.values import Container, resolved
 def _parts(call: Operation) -> list[TensorType] | None:
     """The types of the tensors that are joined, if it is known which these are."""
     tensors = resolved(given) if (given := call.get("tensors")) is not None else None
-    elements = call.case.written_elements(tensors) if isinstance(tensors, Container) else None
+    elements = numbers.written_elements(call.case, tensors) if isinstance(tensors, Container) else None
     return [call.type_of(item) for item in elements] if elements else None
 
 

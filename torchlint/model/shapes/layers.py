@@ -8,7 +8,8 @@ from dataclasses import replace
 from torchlint.model.module_values import is_as_made
 from torchlint.model.shapes import rearranging
 from torchlint.model.shapes.arithmetic import text
-from torchlint.model.shapes.case import Operation, Stop
+from torchlint.model.shapes.case import Stop
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import ONE, Known, Size, differ_by_parts
 from torchlint.model.shapes.tensor_type import ANY, Choice, Misfit, TensorType
 from torchlint.model.values import Container, Module, Tensor, Value, is_none, resolved
@@ -18,11 +19,9 @@ _FLOAT = "float"
 
 def apply(call: Operation, module: Module, type_: TensorType) -> TensorType:
     """What a layer returns for an input of this type; `call` is where it is called."""
-    from torchlint.model.shapes.operations import made_with
-
     if call.transfer.kind == "sequential":
         return _sequential(call, module, type_)
-    made = made_with(call.case, module, call.transfer)
+    made = call.case.made_with(module, call.transfer)
     if not made and call.transfer.names and call.transfer.kind != "flatten":
         return ANY
     given = {"self": call.arguments["self"]} if "self" in call.arguments else {}
@@ -176,10 +175,10 @@ def _each_way(call: Operation, name: str, index: int, default: int | None = None
     if value is None or several is None or is_none(several):
         return default
     if isinstance(several, Container):
-        sizes = call.case.sizes([several], call.scope)
+        sizes = call.sizes_of([several])
         known = sizes[index] if sizes is not None and len(sizes) == call.transfer.dimensions else None
     else:
-        known = call.case.number(value, call.scope)
+        known = call.number_of(value)
     return known.number if known is not None else None
 
 
@@ -216,7 +215,7 @@ def _adaptive_pool(call: Operation, type_: TensorType) -> TensorType:
     several = resolved(size) if size is not None else None
     sizes: tuple[Known, ...] | None = (call.number("output_size"),) * goes_over
     if isinstance(several, Container):
-        sizes = call.case.sizes([several], call.scope)
+        sizes = call.sizes_of([several])
     if sizes is None or len(sizes) != goes_over or is_none(several):
         sizes = (None,) * goes_over
     leading = type_.sizes[:-goes_over] if len(type_.sizes) > goes_over else (None,)
@@ -238,7 +237,7 @@ def _batch_norm(call: Operation, type_: TensorType) -> TensorType:
 
 def _layer_norm(call: Operation, type_: TensorType) -> TensorType:
     shape = call.get("normalized_shape")
-    sizes = call.case.sizes([shape], call.scope) if shape is not None else None
+    sizes = call.sizes_of([shape]) if shape is not None else None
     single = call.number("normalized_shape") if sizes is None else None
     for wanted, given in zip(reversed(sizes or (single,)), reversed(type_.sizes), strict=False):
         _takes(call, "features", wanted, given)

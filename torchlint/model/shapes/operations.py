@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from torchlint.model.shapes import arithmetic, creation, joining, layers, rearranging, reducing
-from torchlint.model.shapes.case import Case, Operation, Stop
+from torchlint.model.shapes.case import Case, Stop
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import Scope
 from torchlint.model.shapes.tensor_type import ANY, TensorType
 from torchlint.model.values import Container, Module, Plain, Tensor, Value, resolved
@@ -67,17 +68,6 @@ def part_of_extremum(case: Case, owner: Value, part: int, scope: Scope) -> Tenso
     if not isinstance(owner, Tensor) or transfer is None or transfer.kind != "extremum":
         return None
     return reducing.part_of_extremum(operation(case, owner, transfer, scope), part)
-
-
-def made_with(case: Case, module: Value, layer: table.Transfer) -> dict[str, Value]:
-    """The arguments that a layer is made with, by parameter; empty if some are not known."""
-    seen = 0
-    while module not in case.observations.calls and module.parents and seen < 3:
-        module, seen = resolved(module.parents[0]), seen + 1  # a copy of another
-    made = case.arguments_of(module)
-    if made is None or made.starred or not isinstance(module, Module):
-        return {}
-    return made.bind(layer.parameters).values
 
 
 def _of_creation(case: Case, value: Tensor, scope: Scope) -> TensorType:

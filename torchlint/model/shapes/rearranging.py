@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from torchlint.model.shapes.arithmetic import text
-from torchlint.model.shapes.case import Operation
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import ONE, Known, Size, Symbol, differ_by_parts, is_number, numbers_of, product_of
 from torchlint.model.shapes.tensor_type import ANY, TensorType, strides_of
 from torchlint.model.values import External, resolved
@@ -26,7 +26,7 @@ def _reshape(call: Operation) -> TensorType:
 
 
 def _in_sizes(call: Operation, *, must_share: bool) -> TensorType:
-    type_, asked = call.operand(), call.case.sizes(call.rest, call.scope) if call.rest else None
+    type_, asked = call.operand(), call.sizes_of(call.rest) if call.rest else None
     if asked is None or not call.is_complete or isinstance(resolved(call.rest[0]), External):
         return ANY.with_dtype(type_.dtype if not call.rest or not _names_type(call) else None)
     sizes = _filled(call, type_, asked)
@@ -190,7 +190,7 @@ def _transposed_end(call: Operation, type_: TensorType) -> TensorType:
 
 
 def _permute(call: Operation) -> TensorType:
-    type_, asked = call.operand(), call.case.sizes(call.rest, call.scope) if call.rest else None
+    type_, asked = call.operand(), call.sizes_of(call.rest) if call.rest else None
     order = numbers_of(asked) if asked is not None and call.is_complete else None
     if order is None:
         return ANY.with_dtype(type_.dtype)
@@ -219,7 +219,7 @@ def _t(call: Operation) -> TensorType:
 
 
 def _expand(call: Operation) -> TensorType:
-    type_, asked = call.operand(), call.case.sizes(call.rest, call.scope) if call.rest else None
+    type_, asked = call.operand(), call.sizes_of(call.rest) if call.rest else None
     if asked is None or not call.is_complete:
         return ANY.with_dtype(type_.dtype)
     if type_.is_open or len(asked) < len(type_.sizes):
@@ -236,7 +236,7 @@ def _expand(call: Operation) -> TensorType:
 
 
 def _repeat(call: Operation) -> TensorType:
-    type_, times = call.operand(), call.case.sizes(call.rest, call.scope) if call.rest else None
+    type_, times = call.operand(), call.sizes_of(call.rest) if call.rest else None
     if times is None or not call.is_complete:
         return ANY.with_dtype(type_.dtype)
     if type_.is_open or len(times) < len(type_.sizes):

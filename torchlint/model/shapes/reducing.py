@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchlint.model.shapes.arithmetic import broadcast, dtype_of
-from torchlint.model.shapes.case import Operation
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import ONE, Known, numbers_of
 from torchlint.model.shapes.tensor_type import ANY, TensorType
 from torchlint.model.values import Container, Plain, resolved
@@ -66,7 +66,7 @@ def _dimensions(call: Operation, type_: TensorType) -> tuple[int, ...] | None:
     if not isinstance(several, Container):
         one = call.dimension("dim", type_.rank)
         return None if one is None else (one,)
-    sizes = call.case.sizes([several], call.scope)
+    sizes = call.sizes_of([several])
     numbers = numbers_of(sizes) if sizes else None
     if not numbers:
         return None

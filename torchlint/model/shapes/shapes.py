@@ -9,8 +9,9 @@ from functools import cached_property, partial
 from torchlint.model.events import Branch, Compute, Fresh
 from torchlint.model.program import Program, Trace
 from torchlint.model.shapes import layers
-from torchlint.model.shapes.case import Case, Operation, Stop
+from torchlint.model.shapes.case import Case, Stop
 from torchlint.model.shapes.handled import is_handled, measures
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import ROOT, Scope
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
 from torchlint.model.values import Module, Tensor, Unknown, Value, resolved

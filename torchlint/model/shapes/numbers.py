@@ -1,0 +1,136 @@
+"""Numbers of a program as sizes: literals, arguments, `x.shape[0]`, and what is computed of these."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from torchlint.model.shapes.case import Case
+from torchlint.model.shapes.scope import Scope
+from torchlint.model.shapes.sizes import Known, Size, Symbol, product_of
+from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, resolved
+
+_ARITHMETIC = frozenset({"add", "sub", "mul", "floor_divide", "pow"})
+
+
+def number(case: Case, value: Value | ast.expr, scope: Scope) -> Known:
+    """A value as a size, where it is an integer."""
+    if isinstance(value, ast.expr):
+        constant = value.value if isinstance(value, ast.Constant) else None
+        return Size.of(constant) if type(constant) is int else None
+    value = resolved(value)
+    if isinstance(value, Plain) and value.is_literal:
+        return Size.of(value.constant) if type(value.constant) is int else None
+    bound = scope.get(value)
+    if bound is not None:
+        return number(case, *bound)
+    if isinstance(value, Phi):
+        chosen = case.chosen(value, scope)
+        return number(case, chosen, scope) if chosen is not None else None
+    made = case.observations.numbers.get(value)
+    if made is not None:
+        return _computed(case, *made, scope)
+    if isinstance(value, Tensor):
+        return _computed(case, value.op, value.parents, None, scope) if value.op in _ARITHMETIC else None
+    layer = _attribute_of_layer(case, value, scope)
+    return layer if layer is not None else _integer(value, scope)
+
+
+def sizes(case: Case, values: Sequence[Value], scope: Scope) -> tuple[Known, ...] | None:
+    """Sizes that are given one by one, or as one tuple, list or shape; None: it is not known how many."""
+    if len(values) == 1:
+        first = resolved(values[0])
+        if isinstance(first, Container):
+            elements = written_elements(case, first)
+            return tuple(number(case, item, scope) for item in elements) if elements is not None else None
+        made = case.observations.numbers.get(first)
+        if made is not None and _is_shape(made):
+            type_ = case.type_of(made[1][0], scope)
+            return None if type_.is_open else type_.sizes
+        if not isinstance(first, Plain) or (made is None and not first.is_literal):
+            return None
+    return tuple(number(case, item, scope) for item in values)
+
+
+def written_elements(case: Case, container: Container) -> tuple[Value, ...] | None:
+    """The elements of a list or tuple that is written out, and that nothing changes."""
+    site = container.site
+    is_changed = container.grown or bool(container.known_parts) or bool(container.uses)
+    if is_changed or site is None or site.kind not in ("List", "Tuple"):
+        return None
+    node = case.program.tree.node(site)
+    elements = node.elts if isinstance(node, (ast.List, ast.Tuple)) else ()
+    is_plain = not any(isinstance(item, ast.Starred) for item in elements)
+    return container.parents if is_plain and len(elements) == len(container.parents) else None
+
+
+def _integer(value: Value, scope: Scope) -> Known:
+    """A parameter or attribute as a symbol; what a list holds, or a loop counts, is another each time."""
+    is_annotated = isinstance(value, Plain) and bool(value.label) and value.site is not None
+    if isinstance(value, Unknown):
+        is_same = value.origin in ("parameter", "attribute")
+    else:
+        is_same = is_annotated and value.site is not None and value.site.kind == "Name"
+    if not is_same:
+        return None
+    return Size.symbol(Symbol((value, scope), None, not value.loops))
+
+
+def _computed(case: Case, how: str, operands: tuple[Value, ...], key: object, scope: Scope) -> Known:
+    if how in _ARITHMETIC and len(operands) == 2:
+        left, right = (number(case, item, scope) for item in operands)
+        return _arithmetic(how, left, right) if left is not None and right is not None else None
+    if how == "getitem" and type(key) is int:
+        made = case.observations.numbers.get(operands[0])
+        return _size(case, made[1][0], key, scope) if made is not None and _is_shape(made) else None
+    if how == "size" and len(operands) == 2:
+        dimension = number(case, operands[1], scope)
+        index = dimension.number if dimension is not None else None
+        return _size(case, operands[0], index, scope) if index is not None else None
+    if how == "len" and isinstance(resolved(operands[0]), Tensor):
+        return _size(case, operands[0], 0, scope)
+    if how in ("numel", "nelement"):
+        type_ = case.type_of(operands[0], scope)
+        return product_of(type_.sizes) if not type_.is_open else None
+    return number(case, operands[0], scope) if how == "int" and operands else None
+
+
+def _size(case: Case, tensor: Value, dimension: int, scope: Scope) -> Known:
+    """The size of a dimension, which is a symbol where it is not known."""
+    type_ = case.type_of(tensor, scope)
+    known = type_.size(dimension)
+    if known is not None or not type_.is_open:
+        return known
+    return case.dimension(case.source(tensor, scope), dimension)
+
+
+def _attribute_of_layer(case: Case, value: Value, scope: Scope) -> Known:
+    """`self.fc.in_features`: what the layer was made with."""
+    if not isinstance(value, Unknown) or value.origin != "attribute":
+        return None
+    layer = case.layer(resolved(value.parents[0])) if value.parents else None
+    if layer is None or value.label not in layer.names:
+        return None
+    given = case.made_with(resolved(value.parents[0]), layer).get(value.label)
+    return number(case, given, scope) if given is not None else None
+
+
+def _arithmetic(how: str, left: Size, right: Size) -> Known:
+    if how == "add":
+        return left + right
+    if how == "sub":
+        return left - right
+    if how == "mul":
+        return left * right
+    first, second = left.number, right.number
+    if how == "pow":
+        is_small = first is not None and second is not None and 0 <= second <= 32 and abs(first) <= 2**16
+        return Size.of(first**second) if is_small and first is not None and second is not None else None
+    if first is not None and second:
+        return Size.of(first // second)
+    return left.divided_by(right) if second != 0 else None
+
+
+def _is_shape(made: tuple[str, tuple[Value, ...], object]) -> bool:
+    """Whether it is `x.shape` or `x.size()`."""
+    return made[0] == "shape" or (made[0] == "size" and len(made[1]) == 1)
