@@ -38,7 +38,7 @@ class SingleNumbers:
             return False
         if value.op in _REDUCING:
             return len(value.parents) == 1 and self._is_reduction(value)
-        if value.op in losses.FUNCTIONS.values():
+        if value.op in losses.OPERATORS:
             return self._reduces(value.site)
         if value.op == "module":
             return self._is_loss(values.resolved(value.parents[0]))

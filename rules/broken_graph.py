@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
-from torchlint.model import events, held_parameters, module_values, program, utilities, values
+from torchlint.model import events, held_parameters, lineage, module_values, program, utilities, values
 from torchlint.pytorch import api, naming, triggers
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
@@ -204,11 +204,10 @@ class BrokenGraph(Rule):
 
     def _is_batch(self, value: values.Value) -> bool:
         """Whether a value is a part of what a loader yields."""
-        while isinstance(value, values.Unknown) and value.origin in ("attribute", "element") and value.parents:
-            value = value.parents[0]
-        if not isinstance(value, values.Unknown) or value.origin != "iteration" or not value.parents:
+        whole = lineage.whole_of(value)
+        if not isinstance(whole, values.Unknown) or whole.origin != "iteration" or not whole.parents:
             return False
-        source = values.resolved(value.parents[0])
+        source = values.resolved(whole.parents[0])
         return utilities.is_kind(source, utilities.Kind.LOADER) or bool(naming.LOADER.search(source.label))
 
     # -- report --------------------------------------------------------------------------------------------

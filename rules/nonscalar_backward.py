@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, lineage, module_values, tracking, utilities, values
-from torchlint.pytorch import triggers
+from torchlint.model import events, lineage, module_values, utilities, values
+from torchlint.pytorch import losses, triggers
 from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
 
 _ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
@@ -142,7 +142,7 @@ class NonscalarBackward(Rule):
 
     def _keeps_samples(self, value: values.Tensor) -> bool:
         """Whether a value is made by a loss that is told to reduce nothing."""
-        if value.op in tracking.LOSSES:
+        if value.op in losses.OPERATORS:
             return self._says_none(value.site)
         module = values.resolved(value.parents[0]) if value.op == "module" else None
         if not isinstance(module, values.Module) or module.info is not None or not module_values.is_as_made(module):

@@ -19,6 +19,13 @@ def result_of_call(value: Value) -> Unknown | None:
     return None
 
 
+def whole_of(value: Value) -> Value:
+    """What a value is an element or attribute of, however deep."""
+    while isinstance(value, Unknown) and value.origin in ("attribute", "element") and value.parents:
+        value = value.parents[0]
+    return value
+
+
 def attached(value: Value) -> Value:
     """The tensor that `x.data` and `x.detach()` are of."""
     while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,17 @@ class Answer(Enum):
 
     def __bool__(self) -> bool:
         raise TypeError("compare an Answer with `is`")
+
+    @staticmethod
+    def any_of(answers: Iterable[Answer]) -> Answer:
+        """YES if one of them is YES, else UNKNOWN if one of them is."""
+        found = Answer.NO
+        for answer in answers:
+            if answer is Answer.YES:
+                return Answer.YES
+            if answer is Answer.UNKNOWN:
+                found = Answer.UNKNOWN
+        return found
 
 
 Origin = ast.AST | Site | None

@@ -34,6 +34,8 @@ FUNCTIONS = {
     "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
 }
 """The function that does what a module does."""
+OPERATORS = frozenset(FUNCTIONS.values())
+"""Those functions, as operators that make tensors."""
 AVERAGED = frozenset(
     "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits mse_loss l1_loss smooth_l1_loss "
     "huber_loss".split()

@@ -15,7 +15,7 @@ def loss_function(value: Value) -> str:
     if not isinstance(value, Tensor):
         return ""
     if value.op != "module":
-        return value.op if value.op in losses.FUNCTIONS.values() else ""
+        return value.op if value.op in losses.OPERATORS else ""
     module = resolved(value.parents[0])
     if not isinstance(module, Module) or module.info is not None:
         return ""

@@ -22,7 +22,7 @@ from torchlint.model.events import (
 from torchlint.model.lineage import result_of_call
 from torchlint.model.module_values import modules_of
 from torchlint.model.program import Program, Trace
-from torchlint.model.tracking import LOSSES, Tracking
+from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
     Container,
@@ -34,7 +34,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
 )
-from torchlint.pytorch import naming
+from torchlint.pytorch import losses, naming
 from torchlint.syntax.python_ast import walk
 
 
@@ -168,7 +168,7 @@ class RetainedGraphs:
             label = item.callee.label if item.callee is not None else ""
             named = naming.is_called_as_module(label) or bool(naming.LOSS.search(label))
             return item.origin == "call" and (named or item in self.tracking.backpropagated)
-        return isinstance(item, Tensor) and (item.leaf or item.op == "module" or item.op in LOSSES)
+        return isinstance(item, Tensor) and (item.leaf or item.op == "module" or item.op in losses.OPERATORS)
 
     def _is_result(self, item: Value) -> bool:
         """What an operator or a call made, with a graph as far as one can tell."""

@@ -1,0 +1,125 @@
+"""Marks of losses: values that a backward pass surely went into, and modules that it trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.model.graph_cuts import CUTTING
+from torchlint.model.lineage import graph_inputs, result_of_call
+from torchlint.model.module_values import called_like_module, is_forward
+from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, resolved
+from torchlint.pytorch import losses
+from torchlint.pytorch.effects import GradMode
+
+if TYPE_CHECKING:
+    from torchlint.model.module_graphs import ModuleGraphs
+    from torchlint.model.tracking import Tracking
+
+_TERMS = frozenset("add sub neg scale to cuda cpu float double half mean sum stack squeeze view reshape".split())
+
+
+class LossMarks:
+    """Tells tracking what it can know from losses, before it answers anything."""
+
+    def __init__(self, tracking: Tracking, modules: ModuleGraphs) -> None:
+        self._tracking = tracking
+        self._modules = modules
+        self._from_module: dict[Value, bool] = {}
+        """Whether values come from a module, as far as that was asked."""
+
+    def mark(self, loss: Value) -> None:
+        """The loss, the terms it is the sum of, and every value that its graph can only come from."""
+        stack, seen = [(loss, True)], set[Value]()
+        while stack:
+            value, certain = stack.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if certain or self._is_loss(value):
+                self._tracking.backpropagated.add(value)
+                if isinstance(value, Unknown) and value.origin == "iteration":
+                    self._from_module.clear()  # it is no data
+            if isinstance(value, (Phi, Container)):
+                parts = value.elements() if isinstance(value, Container) else value.parents
+                is_one = isinstance(value, Phi) and value.is_keyed
+                stack.extend((item, certain and not is_one) for item in parts if not isinstance(item, Plain))
+            elif isinstance(value, Tensor) and value.mode is GradMode.OFF and value.base is not None:
+                stack.append((value.base, certain))
+            elif isinstance(value, Tensor) and value.mode is not GradMode.OFF and value.op not in CUTTING:
+                only = self._only_source(value)
+                if only is not None:
+                    stack.append((only, certain))
+                elif value.op in _TERMS:
+                    stack.extend((item, False) for item in value.parents)
+
+    def mark_module_calls(self, graph: Iterable[Value]) -> None:
+        """What is called like a module, with gradients on, in the graph of a loss gives a part of that graph."""
+        for value in graph:
+            if isinstance(value, Unknown) and value.origin == "call" and value.mode is GradMode.ON:
+                if value.callee is not None and is_forward(value):
+                    self._tracking.backpropagated.add(value)
+                    self._tracking.trained.update((resolved(value.callee), value.site))
+
+    def _only_source(self, value: Tensor) -> Value | None:
+        """The one operand that a tensor's graph can come from: the others are numbers, data or detached."""
+        if value.op == "module":
+            return None
+        sources = [item for item in graph_inputs(value) if not self._cannot_track(item)]
+        if len(sources) > 1:
+            sources = [
+                item for item in sources if self._comes_from_module(item) and not self._modules.is_of_frozen(item)
+            ]
+        return sources[0] if len(sources) == 1 else None
+
+    def _cannot_track(self, value: Value) -> bool:
+        value = resolved(value)
+        if isinstance(value, Tensor):
+            return value.op in CUTTING or (value.mode is GradMode.OFF and not value.leaf and value.base is None)
+        return not isinstance(value, (Unknown, Phi, Container)) or self._tracking.is_data(value)
+
+    def _comes_from_module(self, value: Value) -> bool:
+        """Whether a value is computed by what is, or is called like, a module."""
+        user: dict[Value, Value | None] = {}
+        """Each value that was looked at, with the one that is computed of it."""
+        stack: list[tuple[Value, Value | None]] = [(value, None)]
+        while stack:
+            item, used_by = stack.pop()
+            if item in user or self._from_module.get(item) is False or self._cannot_track(item):
+                continue
+            user[item] = used_by
+            if self._from_module.get(item) or _is_made_by_module(item):
+                self._from_module.update(dict.fromkeys(_chain(item, user), True))
+                return True
+            if isinstance(item, (Tensor, Phi)) or (
+                isinstance(item, Unknown) and item.origin in ("element", "attribute")
+            ):
+                stack.extend((parent, item) for parent in item.parents)
+        self._from_module.update(dict.fromkeys(user, False))
+        return False
+
+    def _is_loss(self, value: Value) -> bool:
+        """Whether a term of a loss is one itself: the result of a call or of a loss function."""
+        if isinstance(value, Unknown):
+            return value.origin == "call" or (
+                value.origin in ("attribute", "element") and result_of_call(value) is not None
+            )
+        if not isinstance(value, Tensor) or self._modules.is_of_frozen(value):
+            return False
+        return value.op in ("module", "component") or value.op in losses.OPERATORS
+
+
+def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
+    """A value, what is computed of it, and so on."""
+    item: Value | None = value
+    while item is not None:
+        yield item
+        item = user[item]
+
+
+def _is_made_by_module(value: Value) -> bool:
+    """Whether a value is a leaf, or the result of what is, or is called like, a module."""
+    if isinstance(value, Tensor):
+        return value.op == "module" or value.leaf
+    callee = value.callee if isinstance(value, Unknown) and value.origin == "call" else None
+    return callee is not None and called_like_module(callee)

@@ -1,0 +1,122 @@
+"""Graphs of what modules return: of their parameters, their inputs, or parts that may be frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from torchlint.model.frozen import Frozen
+from torchlint.model.graph_cuts import is_number
+from torchlint.model.lineage import graph_inputs, whole_of
+from torchlint.model.module_values import has_parameters, modules_of, returned_by, returned_parts
+from torchlint.model.values import Answer, Container, Module, Tensor, Unknown, Value, resolved
+from torchlint.pytorch import api, naming
+
+if TYPE_CHECKING:
+    from torchlint.model.tracking import Tracking
+
+
+class ModuleGraphs:
+    """Answers about outputs of modules, known or by their names."""
+
+    def __init__(self, tracking: Tracking, frozen: Frozen) -> None:
+        self._tracking = tracking
+        self._frozen = frozen
+        self._by_frozen: dict[Value, bool] = {}
+
+    def output_tracks(self, value: Tensor) -> Answer:
+        """The output of a module: of its parameters, or of its input where it has none."""
+        module = value.parents[0]
+        if not has_parameters(module):
+            return Answer.any_of(self._tracking.tracked(item) for item in value.parents[1:])
+        returned = returned_by(value)
+        if returned is not None and self._tracking.tracked(returned) is Answer.NO:
+            return Answer.NO
+        if _is_of_unknown_class(module) and self.adds_no_graph(module, value.parents[1:]):
+            return Answer.NO
+        if self._frozen.may_be(resolved(module)) or (returned is not None and self._is_by_frozen(returned)):
+            return self.through_frozen(value.parents[1:])
+        return Answer.YES if isinstance(module, (Module, Unknown)) else Answer.UNKNOWN
+
+    def component_tracks(self, value: Tensor) -> Answer:
+        whole = value.parents[0]
+        returned = returned_parts(value)
+        inside = Answer.any_of(self._tracked_inside(item, whole) for item in returned) if returned else Answer.UNKNOWN
+        if self._tracking.tracked(whole) is Answer.NO or inside is Answer.NO:
+            return Answer.NO
+        if inside is Answer.YES and any(map(is_number, returned)):
+            return Answer.UNKNOWN
+        if inside is Answer.YES and self._tracking.tracked(whole) is Answer.YES:
+            return Answer.YES
+        if (
+            isinstance(whole, Tensor)
+            and isinstance(whole.parents[0], Module)
+            and whole.parents[0].name.rpartition(".")[2] in api.RECURRENT
+        ):
+            return self._tracking.tracked(whole)
+        if isinstance(whole, Tensor) and naming.LOSS.search(resolved(whole.parents[0]).label):
+            return Answer.UNKNOWN  # beside the loss such a function returns numbers, often in a dictionary
+        if value.has_use("sum()") and value not in self._tracking.backpropagated:
+            return Answer.UNKNOWN  # Python sums lists: these may be lengths
+        return Answer.YES if whole in self._tracking.backpropagated else Answer.UNKNOWN
+
+    def _tracked_inside(self, returned: Value, whole: Value) -> Answer:
+        """Whether what a `forward` returns carries a graph, where it is given what it is in this call."""
+        answer = self._tracking.tracked(returned)
+        if answer is not Answer.UNKNOWN or not isinstance(whole, Tensor):
+            return answer
+        stack, seen, answers = [resolved(returned)], set[Value](), {Answer.NO}
+        while stack:
+            value = stack.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            whose = whole_of(value)
+            if isinstance(whose, Unknown) and whose.origin == "parameter" and whose.label in whole.given:
+                answers.add(self._tracking.tracked(whole.given[whose.label]))
+            elif self._tracking.tracked(value) is not Answer.NO:
+                inputs = _inputs_here(value)
+                stack += map(resolved, inputs)
+                answers |= set() if inputs else {Answer.UNKNOWN}
+        return Answer.any_of(answers)
+
+    def is_of_frozen(self, value: Value) -> bool:
+        """Whether a value is what a module computes that may be frozen, or whose parts that compute it may be: a
+        teacher's, beside the student's."""
+        value = resolved(value)
+        if not isinstance(value, Tensor) or value.op != "module":
+            return False
+        returned = returned_by(value)
+        return self._frozen.may_be(resolved(value.parents[0])) or (
+            returned is not None and self._is_by_frozen(returned)
+        )
+
+    def _is_by_frozen(self, returned: Value) -> bool:
+        """Whether what a `forward` returns has a graph only where what it is given has one: parts that may be frozen
+        compute it."""
+        if self._tracking.tracked(returned) is not Answer.UNKNOWN:
+            return False
+        if returned not in self._by_frozen:
+            called = set(modules_of(self._tracking.graph(returned)))
+            self._by_frozen[returned] = bool(called) and all(map(self._frozen.may_be, called))
+        return self._by_frozen[returned]
+
+    def through_frozen(self, given: Iterable[Value]) -> Answer:
+        """The output of a module that may be frozen has a graph for certain if what it is given has one."""
+        return Answer.YES if Answer.any_of(map(self._tracking.tracked, given)) is Answer.YES else Answer.UNKNOWN
+
+    def adds_no_graph(self, callee: Value, given: Iterable[Value]) -> bool:
+        """Whether what is called is a criterion by its name, which seldom has parameters, and is given no graph."""
+        return bool(naming.LOSS.search(callee.label)) and Answer.any_of(map(self._tracking.tracked, given)) is Answer.NO
+
+
+def _is_of_unknown_class(module: Value) -> bool:
+    """Whether nothing but that it is a module is known: a parameter that is annotated as one."""
+    return not isinstance(module, Module) or (module.info is None and "." not in module.name)
+
+
+def _inputs_here(value: Value) -> Sequence[Value]:
+    """What the graph of a value of a `forward` may come from in that `forward` itself."""
+    if isinstance(value, Container):
+        return value.elements()
+    return graph_inputs(value) if isinstance(value, Tensor) and value.op != "module" else ()
