@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.model.events import Branch, Keep, Loop
-from torchlint.syntax.python_ast import PythonTree, dotted, names_read, walk
+from torchlint.syntax.python_ast import dotted, names_read, walk
+from torchlint.syntax.python_tree import PythonTree
 
 _TAKING = frozenset({"pop", "popitem"})
 

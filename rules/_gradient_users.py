@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
 from torchlint.pytorch import api, naming, triggers
-from torchlint.syntax import python_ast
+from torchlint.syntax import python_ast, python_tree
 
 if TYPE_CHECKING:
     from torchlint import Model
@@ -27,7 +27,7 @@ def speaks_of_gradients(node: ast.AST) -> bool:
     return any(naming.DIFFERENTIATING.search(name) for name in _names(node) if name not in _CLEARING)
 
 
-def stands_without_gradients(node: ast.AST, tree: python_ast.PythonTree) -> bool:
+def stands_without_gradients(node: ast.AST, tree: python_tree.PythonTree) -> bool:
     """Whether a node stands in a block, or in a function with a decorator, that may switch gradients off, by names."""
     for item in tree.ancestors(node):
         contexts: list[ast.expr] = []
@@ -58,12 +58,12 @@ def decides_what_requires_grad(model: Model) -> bool:
     )
 
 
-def says_what_requires_grad(tree: python_ast.PythonTree) -> bool:
+def says_what_requires_grad(tree: python_tree.PythonTree) -> bool:
     """Whether a file says of parameters or inputs that they require gradients, or do not."""
     return any(True for _ in sayings(tree))
 
 
-def sayings(tree: python_ast.PythonTree) -> Iterator[ast.AST]:
+def sayings(tree: python_tree.PythonTree) -> Iterator[ast.AST]:
     """Where it says so."""
     told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
     yield from (item for item in told if isinstance(item, ast.Attribute) and item.attr == "requires_grad")

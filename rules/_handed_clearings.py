@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from torchlint import Model
 from torchlint.model.definitions import FunctionInfo
-from torchlint.syntax.python_ast import PythonTree, called_name, dotted, is_literal, walk
+from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
+from torchlint.syntax.python_tree import PythonTree
 
 _METHODS = frozenset({"zero_grad"})
 _TRAINING = frozenset({"backward", "step", "manual_backward"})

@@ -27,7 +27,8 @@ from torchlint.model.program import Program, Trace
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import Answer, Module, Optimizer, Tensor, Unknown, Value, inputs_of
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import LOOPS, SCOPES, PythonTree, children, dotted, site_of
+from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted, site_of
+from torchlint.syntax.python_tree import PythonTree
 
 from ._iteration_data import IterationData, counts
 

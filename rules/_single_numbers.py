@@ -7,7 +7,8 @@ from collections.abc import Collection
 
 from torchlint.model import values
 from torchlint.pytorch import losses
-from torchlint.syntax.python_ast import PythonTree, Site
+from torchlint.syntax.python_ast import Site
+from torchlint.syntax.python_tree import PythonTree
 
 _REDUCING = frozenset("mean sum prod std var median max min norm dist".split())
 _KEEPING = frozenset(

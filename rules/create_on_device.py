@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.syntax import python_ast
+from torchlint.syntax import python_ast, python_tree
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -159,7 +159,7 @@ def _is_device(node: ast.expr) -> bool:
     return _DEVICE.search(python_ast.dotted(node).rpartition(".")[2]) is not None
 
 
-def _is_below(node: ast.AST, loop: ast.AST, tree: python_ast.PythonTree) -> bool:
+def _is_below(node: ast.AST, loop: ast.AST, tree: python_tree.PythonTree) -> bool:
     """Whether a node stands in the body of a loop, rather than in what it goes over."""
     inside = node
     for above in tree.ancestors(node):

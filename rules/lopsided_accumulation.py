@@ -12,7 +12,7 @@ from torchlint.pytorch import api, triggers
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, site_of, walk, written_alike
 
 if TYPE_CHECKING:
-    from torchlint.syntax.python_ast import PythonTree
+    from torchlint.syntax.python_tree import PythonTree
 
 _PROGRESS = {name.rpartition(".")[2] for name in api.PROGRESS} - {"trange"}
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While

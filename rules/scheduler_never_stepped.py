@@ -24,7 +24,8 @@ from torchlint.syntax.python_ast import (
 )
 
 if TYPE_CHECKING:
-    from torchlint.syntax.python_ast import PythonTree, Site
+    from torchlint.syntax.python_ast import Site
+    from torchlint.syntax.python_tree import PythonTree
 
 _SHOWN = frozenset("defaults param_groups state_dict".split())
 """What is read of an optimizer to show it."""

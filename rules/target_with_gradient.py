@@ -12,7 +12,7 @@ from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, module_values, program, values
 from torchlint.pytorch import api, triggers
-from torchlint.syntax import python_ast
+from torchlint.syntax import python_ast, python_tree
 
 _REGRESSIONS = {"mse_loss": "MSELoss", "smooth_l1_loss": "SmoothL1Loss", "huber_loss": "HuberLoss", "l1_loss": "L1Loss"}
 
@@ -169,7 +169,7 @@ class TargetWithGradient(Rule):
         )
 
 
-def _tells(tree: python_ast.PythonTree) -> bool:
+def _tells(tree: python_tree.PythonTree) -> bool:
     """Whether a file says anywhere what requires gradients."""
     return any(node.attr.startswith("requires_grad") for node in tree.of_type(ast.Attribute))
 

@@ -15,7 +15,7 @@ from torchlint.files.source import SourceFile
 from torchlint.model.definitions import Definitions
 from torchlint.model.evaluate.interpreter import Interpreter
 from torchlint.model.evaluate.part import Part
-from torchlint.syntax.python_ast import PythonTree
+from torchlint.syntax.python_tree import PythonTree
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (

@@ -12,7 +12,8 @@ import pytest
 from tests.thinning import thinned
 from torchlint import SourceFile
 from torchlint.syntax.matching import Nodes
-from torchlint.syntax.python_ast import PythonTree, Site, site_of
+from torchlint.syntax.python_ast import Site, site_of
+from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.reading import read
 from torchlint.syntax.tree import parse
 

@@ -26,7 +26,8 @@ from torchlint.model.queries.options import Options
 from torchlint.rule import Place, Report, Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
-from torchlint.syntax.python_ast import PythonTree, Site, called_name
+from torchlint.syntax.python_ast import Site, called_name
+from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.reading import read
 
 if TYPE_CHECKING:  # LibCST takes longer to import than most files take

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from torchlint.syntax.python_ast import PythonTree, walk
+from torchlint.syntax.python_ast import walk
+from torchlint.syntax.python_tree import PythonTree
 
 _EQUAL = (ast.Eq, ast.Is, ast.In)
 _UNEQUAL = (ast.NotEq, ast.IsNot, ast.NotIn)

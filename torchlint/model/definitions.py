@@ -16,7 +16,6 @@ from torchlint.syntax.python_ast import (
     LOOPS,
     SCOPES,
     FunctionNode,
-    PythonTree,
     Visit,
     children,
     dotted,
@@ -24,6 +23,7 @@ from torchlint.syntax.python_ast import (
     inside,
     walk,
 )
+from torchlint.syntax.python_tree import PythonTree
 
 
 class FunctionInfo:

@@ -22,7 +22,7 @@ from torchlint.model.queries.training_layers import TrainingLayers
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
-from torchlint.syntax.python_ast import PythonTree
+from torchlint.syntax.python_tree import PythonTree
 
 if TYPE_CHECKING:
     from torchlint.model.shapes.shapes import Shapes

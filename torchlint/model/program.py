@@ -32,7 +32,8 @@ from torchlint.model.values import Container, Value
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.naming import is_benchmark, is_test
-from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, called_name, dotted, elsewhere_of, is_literal
+from torchlint.syntax.python_ast import FUNCTIONS, Site, called_name, dotted, elsewhere_of, is_literal
+from torchlint.syntax.python_tree import PythonTree
 
 Kind = TypeVar("Kind", bound=Event)
 Other = TypeVar("Other", bound=Event)

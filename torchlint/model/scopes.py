@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
-from torchlint.syntax.python_ast import FunctionNode, PythonTree, children
+from torchlint.syntax.python_ast import FunctionNode, children
+from torchlint.syntax.python_tree import PythonTree
 
 LOCAL = "<local>"
 """What the qualified name of something begins with that a function binds itself."""

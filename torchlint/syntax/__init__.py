@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from torchlint.lazy_import import submodules
 
 if TYPE_CHECKING:
-    from torchlint.syntax import edits, matching, python_ast
+    from torchlint.syntax import edits, matching, python_ast, python_tree
 
-__all__ = ["edits", "matching", "python_ast"]
+__all__ = ["edits", "matching", "python_ast", "python_tree"]
 
 if not TYPE_CHECKING:
     __getattr__ = submodules(__name__, __all__)

@@ -9,7 +9,8 @@ from typing import Any
 
 import libcst as cst
 
-from torchlint.syntax.python_ast import PythonTree, Site, site_of
+from torchlint.syntax.python_ast import Site, site_of
+from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.tree import Tree
 
 Written = Any

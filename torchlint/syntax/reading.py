@@ -10,7 +10,7 @@ from torchlint.finding import Position
 from torchlint.syntax import nesting
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
-from torchlint.syntax.python_ast import PythonTree
+from torchlint.syntax.python_tree import PythonTree
 
 
 def read(source: SourceFile) -> PythonTree:

@@ -36,7 +36,8 @@ from torchlint.pytorch.effects import GradMode
 from torchlint.rule import Rule
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
-from torchlint.syntax.python_ast import FUNCTIONS, PythonTree, Site, site_of
+from torchlint.syntax.python_ast import FUNCTIONS, Site, site_of
+from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.reading import read
 from torchlint.trace.document import Facts, FileTrace, FunctionTrace, Holding, Place, Row, place, place_text
 from torchlint.trace.values import Values

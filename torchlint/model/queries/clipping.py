@@ -8,7 +8,7 @@ import re
 from torchlint.model.events import Clip
 from torchlint.model.ownership import Ownership
 from torchlint.model.values import Answer, Plain, Value, inputs_of
-from torchlint.syntax.python_ast import PythonTree
+from torchlint.syntax.python_tree import PythonTree
 
 LARGE = 1e5
 """A bound beyond which gradients that train do not get."""

@@ -7,7 +7,7 @@ import ast
 from torchlint.model.module_values import is_as_made
 from torchlint.model.values import Module, Tensor, Value, resolved
 from torchlint.pytorch import losses
-from torchlint.syntax.python_ast import PythonTree
+from torchlint.syntax.python_tree import PythonTree
 
 
 def loss_function(value: Value) -> str:

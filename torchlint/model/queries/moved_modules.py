@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.syntax.python_ast import PythonTree
+from torchlint.syntax.python_tree import PythonTree
 
 _SAME_MODULE = frozenset("to cuda cpu half float double bfloat16 train eval".split())
 

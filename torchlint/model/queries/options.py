@@ -9,7 +9,8 @@ from functools import cached_property
 
 from torchlint.model.cases import OTHER, Case, Question, bare_names, leaves, option_of, question_of
 from torchlint.model.program import Program
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, PythonTree, Site, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, walk
+from torchlint.syntax.python_tree import PythonTree
 
 _OF_TENSORS = frozenset("data device dtype grad grad_fn is_cuda is_leaf ndim requires_grad shape training".split())
 """Attributes that say something else of each object that is asked."""

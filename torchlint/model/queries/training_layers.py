@@ -10,7 +10,8 @@ from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
 from torchlint.model.program import Program
 from torchlint.model.values import External, Module, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api
-from torchlint.syntax.python_ast import PythonTree, called_name, dotted, walk
+from torchlint.syntax.python_ast import called_name, dotted, walk
+from torchlint.syntax.python_tree import PythonTree
 
 Given: TypeAlias = Mapping[str, ast.expr]
 """What the parameters of a function have: the constant they are given, or else their default."""

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, TRIES, PythonTree, dotted, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, TRIES, dotted, walk
+from torchlint.syntax.python_tree import PythonTree
 
 _VERSION = LazyPattern(
     r"[vV]ersion|VERSION|hasattr|getattr|has_?attr|TORCH_?[A-Z\d]|_?HAS_|has_|is_.*available|_AVAILABLE|signature|"

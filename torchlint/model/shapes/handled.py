@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, PythonTree, Site, called_name
+from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, Site, called_name
+from torchlint.syntax.python_tree import PythonTree
 
 MEASURES = frozenset("shape size dim ndim ndimension numel len dtype is_floating_point".split())
 _TESTS = (ast.If, ast.IfExp, ast.While, ast.Match)

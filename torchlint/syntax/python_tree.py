@@ -1,0 +1,186 @@
+"""The tree of a file as Python's own parser reads it: its nodes in order, the parent of each, and their places."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, overload
+
+from torchlint.files.source import SourceFile
+from torchlint.finding import Position, Span
+from torchlint.syntax.python_ast import (
+    COMPOUND,
+    FUNCTIONS,
+    LOOPS,
+    SCOPES,
+    Elsewhere,
+    Site,
+    Visit,
+    elsewhere_of,
+    list_children,
+    site_of,
+)
+from torchlint.syntax.statement_lines import headers
+
+_LISTED = frozenset({*SCOPES, *LOOPS})
+"""What many rules look through: what is in it is listed once."""
+_COMPOUND_NAMES = frozenset(kind.__name__ for kind in COMPOUND)
+
+
+class PythonTree:
+    """A module as Python's parser reads it."""
+
+    def __init__(self, module: ast.Module, source: SourceFile) -> None:
+        self.module = module
+        self.source = source
+        self.nodes: list[ast.AST] = []
+        """Every node, the outer before the inner, the module first."""
+        self.by_type: dict[type[ast.AST], list[ast.AST]] = {}
+        self._parents: dict[ast.AST, ast.AST] = {}
+        self._by_site: dict[str, dict[Site, ast.AST]] = {}
+        self._index()
+
+    def _index(self) -> None:
+        nodes, parents, by_type = self.nodes, self._parents, self.by_type
+        stack: list[ast.AST | int] = [self.module]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, int):  # the end of what began at this number
+                nodes[node]._inside = tuple(nodes[node + 1 :])  # type: ignore[attr-defined]
+                continue
+            kind = type(node)
+            if kind in _LISTED:
+                stack.append(len(nodes))
+            nodes.append(node)
+            if kind in by_type:
+                by_type[kind].append(node)
+            else:
+                by_type[kind] = [node]
+            below = list_children(node)
+            node._below = tuple(below)  # type: ignore[attr-defined]
+            if below:
+                for item in below:
+                    parents[item] = node
+                below.reverse()
+                stack += below
+
+    def of_type(self, *kinds: type[ast.AST]) -> Iterator[Any]:
+        """The nodes of exactly these types, type by type, each in order."""
+        for kind in kinds:
+            yield from self.by_type.get(kind, ())
+
+    def stand_elsewhere(self, visit: Visit) -> None:
+        """Say of every node that it is not of the file that is linted."""
+        place = Elsewhere(self, visit)
+        for node in self.nodes:
+            node._elsewhere = place  # type: ignore[attr-defined]
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The parent of a node; None of the module."""
+        return self._parents_of(node).get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The parents of a node, innermost first."""
+        parents = self._parents_of(node)
+        parent = parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = parents.get(parent)
+
+    def function_around(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The innermost function, lambdas aside, that a node stands in."""
+        return next((item for item in self.ancestors(node) if isinstance(item, FUNCTIONS)), None)
+
+    def _parents_of(self, node: ast.AST) -> dict[ast.AST, ast.AST]:
+        """The parents in the file that a node stands in."""
+        elsewhere = elsewhere_of(node)
+        return self._parents if elsewhere is None else elsewhere.tree._parents
+
+    def statement(self, node: ast.AST) -> ast.AST:
+        """The innermost statement a node stands in (the node itself if it is one)."""
+        while not isinstance(node, ast.stmt):
+            parent = self.parent(node)
+            if parent is None:
+                break
+            node = parent
+        return node
+
+    def block(self, node: ast.AST) -> list[ast.AST]:
+        """The statements that the innermost statement of a node is one of."""
+        statement = self.statement(node)
+        lists = [item for item in vars(self.parent(statement)).values() if isinstance(item, list)]
+        return next((found for found in lists if statement in found), [])
+
+    def before(self, node: ast.AST) -> list[ast.AST]:
+        """The statements before the innermost one of a node, in its block."""
+        statement, block = self.statement(node), self.block(node)
+        return block[: block.index(statement)] if block else []
+
+    def stands_alone(self, node: ast.AST | None) -> bool:
+        """Whether an expression is a statement of its own, so that nobody uses its value; None: it is not here."""
+        return node is not None and isinstance(self.parent(node), ast.Expr)
+
+    # -- sites --------------------------------------------------------------------------------------
+
+    @overload
+    def node(self, site: Site) -> ast.AST: ...
+    @overload
+    def node(self, site: Site | None) -> ast.AST | None: ...
+    def node(self, site: Site | None) -> ast.AST | None:
+        """The node at a site, the outermost where there are several of a kind; None where there is no site."""
+        if site is None:
+            return None
+        if site.inner is not None:
+            return site.inner.tree.node(site.inner.site)
+        if site.kind not in self._by_site:
+            nodes = [node for kind, same in self.by_type.items() if kind.__name__ == site.kind for node in same]
+            self._by_site[site.kind] = {site_of(node).written: node for node in reversed(nodes)}
+        return self._by_site[site.kind][site]
+
+    def own_node(self, site: Site | None) -> ast.AST | None:
+        """The node at a site of this file; None where there is none, or it is in a file that is imported."""
+        return self.node(site) if site is not None and site.inner is None else None
+
+    @cached_property
+    def statements(self) -> int:
+        """How many statements there are."""
+        return sum(isinstance(node, ast.stmt) for node in self.nodes)
+
+    def code(self, place: Site | ast.AST) -> str:
+        """What is written at a site, or for a node."""
+        site = site_of(place) if isinstance(place, ast.AST) else place
+        if site.inner is not None:
+            return site.inner.tree.code(site.inner.site)
+        lines = [line.encode() for line in self.source.program_lines[site.line - 1 : site.end_line]]
+        lines[-1] = lines[-1][: site.end_column]
+        lines[0] = lines[0][site.column :]
+        return b"\n".join(lines).decode()
+
+    def decorator_site(self, decorator: ast.expr) -> Site:
+        """The site of a decorator, from its `@`; of one in another file as of any node there."""
+        if elsewhere_of(decorator) is not elsewhere_of(self.module):
+            return site_of(decorator)
+        line = self.source.program_lines[decorator.lineno - 1].encode()
+        column = line.rindex(b"@", 0, decorator.col_offset)
+        return site_of(decorator)._replace(kind="decorator", column=column)
+
+    def span(self, site: Site) -> Span:
+        """The text of a site; of a compound statement its first line, since its body is not the point."""
+        start = self._position(site.line, site.column)
+        if site.kind in _COMPOUND_NAMES and site.end_line > site.line:
+            return Span(start, Position(site.line + 1, 0))
+        return Span(start, self._position(site.end_line, site.end_column))
+
+    def _position(self, line: int, column: int) -> Position:
+        text = self.source.program_lines[line - 1]
+        return Position(line, column if text.isascii() else len(text.encode()[:column].decode()))
+
+    def lines_around(self, span: Span) -> set[int]:
+        """The lines of the statement in which a span starts, of a compound one those of its header, and its own."""
+        own = range(span.start.line, span.end.line + (span.end.column > 0 or span.end == span.start))
+        return {*self._headers.get(span.start.line, ()), *own}
+
+    @cached_property
+    def _headers(self) -> dict[int, range]:
+        return headers([node for node in self.nodes if isinstance(node, ast.stmt)])
