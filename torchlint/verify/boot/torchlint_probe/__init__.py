@@ -9,11 +9,12 @@ _probes: list[object] = []
 
 def install(folder: str) -> None:
     """Begin to watch this process, which has just imported torch, as the plan in `folder` says."""
+    from torchlint_probe import installation
     from torchlint_probe.probe import Probe
 
     probe = Probe.from_folder(folder)
     _probes.append(probe)
-    probe.install()
+    installation.install(probe)
 
 
 def hide_from_dynamo(dynamo: ModuleType) -> None:

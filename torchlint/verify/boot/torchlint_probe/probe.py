@@ -1,8 +1,7 @@
-"""One process under observation: which hooks there are, and which observers hear of what."""
+"""One process under observation: which observers hear of what."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import platform
 import sys
@@ -11,23 +10,23 @@ import weakref
 from typing import Any, TypeVar
 
 import torch
-from torch.optim.optimizer import Optimizer
 
-from torchlint_probe.backwards import BackwardHook, Backwards, GradHook
+from torchlint_probe.backwards import Backwards
 from torchlint_probe.budget import Budget
 from torchlint_probe.checks import Checks
 from torchlint_probe.clearings import Clearing
 from torchlint_probe.compiling import compiled_lines
 from torchlint_probe.contained import contained
-from torchlint_probe.cuts import BlockHook, Cuts, DecoratorHook
-from torchlint_probe.forwards import Forwards, counted
+from torchlint_probe.cuts import Cuts
+from torchlint_probe.forwards import Forwards
 from torchlint_probe.graphs import LiveGraphs, tensors_in
 from torchlint_probe.hooks import Hooks
 from torchlint_probe.inplace import Change
+from torchlint_probe.installation import watches
 from torchlint_probe.keeping import Keeps
 from torchlint_probe.ledger import Ledger
 from torchlint_probe.ledgers import Ledgers
-from torchlint_probe.lines import Lines, Watch
+from torchlint_probe.lines import Lines
 from torchlint_probe.log import Log
 from torchlint_probe.losses import Losses
 from torchlint_probe.memory import Meter
@@ -43,7 +42,6 @@ from torchlint_probe.sampling import Sampling
 from torchlint_probe.sites import Sites
 from torchlint_probe.snapshot import evidence
 from torchlint_probe.spans import Spans
-from torchlint_probe.steps import StepHooks
 from torchlint_probe.timeline import Timeline
 from torchlint_probe.upkeep import Anomaly, Caches
 
@@ -52,12 +50,9 @@ _MEASURED = 10
 _MEASURED_EVERY = 10
 _ALTERNATING = 10
 """On the last so many steps before the stop, anomaly detection alternates."""
-_PATIENCE = 200
-"""So many lines of a function that trains without gradients are followed for the parameters that it names."""
 
 _GRADIENTS = {"missing-zero-grad", "cleared-before-step", "step-without-backward", "training-under-no-grad"}
 _GRAPHS = {"undetached-accumulation", "retain-graph-in-loop"}
-_FORWARDS = {"training-under-no-grad", "undetached-accumulation"}
 
 Asking = TypeVar("Asking", bound=Observer)
 
@@ -138,56 +133,10 @@ class Probe:
     def trouble_of(self) -> Probe:
         return self
 
-    # -- installing
+    # -- the process
 
-    def install(self) -> None:
-        """Put the hooks in place."""
-        hooks = self.hooks
-        self.spans.tap(hooks)
-        hooks.replace(torch.autograd, "backward", BackwardHook(self))
-        hooks.replace(Optimizer, "add_param_group", self._group_hook)
-        hooks.replace(torch, "set_anomaly_enabled", self._anomaly_hook)
-        for module in (torch.cuda, torch.cuda.memory):
-            hooks.replace(module, "empty_cache", self._cache_hook)
-        hooks.replace(os, "_exit", self._exit_hook)
-        if "retain-graph-in-loop" in self.rules:
-            hooks.replace(torch.autograd, "grad", GradHook(self))
-        if self.rules & _FORWARDS or self.plan.compared or self.hears_calls:
-            torch.nn.Module.__call__ = counted(torch.nn.Module.__call__, self)
-        if "training-under-no-grad" in self.rules:
-            hooks.replace(torch.no_grad, "__enter__", BlockHook(self, Cuts.enter))
-            hooks.replace(torch.no_grad, "__exit__", BlockHook(self, Cuts.leave))
-            hooks.replace(torch.no_grad, "__call__", DecoratorHook(self))
-        hooks.replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", self._saved_hook)
-        kinds: set[type[Observer]] = {type(observer) for observer in self.observers}
-        for kind in kinds:
-            kind.tap(hooks, self)
-        self.checks.tap(hooks)
-        steps = StepHooks(self)
-        hooks.around_steps(steps.before, steps.after)
-        self.lines.watch(self._watches())
-        self.hooks.before_compiling = self._end_operators
-        self.observe_operators(True)
-        atexit.register(self._finish)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self.log.pause, after_in_parent=self._in_parent, after_in_child=self._in_child)
-
-    def _watches(self) -> list[Watch]:
-        watches = []
-        for claim in self.plan.claims:
-            watches.append(Watch(claim.file, claim.reach, self.reach[claim.index]))
-            if claim.index in self.reads:
-                reads = self.reads[claim.index]
-                watches += [Watch(claim.file, block, reads, patience=_PATIENCE) for block in claim.blocks]
-        for keep in self.keeps:
-            watches.append(Watch(keep.claim.file, keep.claim.statement, keep))
-            watches += [Watch(keep.claim.file, lines, keep.emptied) for lines in keep.claim.resets]
-        watches += [Watch(item.claim.file, item.claim.statement, item) for item in self.changes]
-        watches += [Watch(item.claim.file, item.claim.statement, item) for item in self.clearings]
-        watches += [watch for observer in self.observers for watch in observer.watches()]
-        return watches
-
-    def _in_parent(self) -> None:
+    def in_parent(self) -> None:
+        """This process has forked, and goes on."""
         if self.backwards or self.steps:
             self.log.start()
 
@@ -196,21 +145,24 @@ class Probe:
         if self.operators is not None:
             self.operators.switch(on and self.looking)
 
-    def _end_operators(self) -> None:
+    def end_operators(self) -> None:
+        """Never look at operators again."""
         if self.operators is not None:
             self.operators.end()
 
-    def _in_child(self) -> None:
-        self._end_operators()
+    def in_child(self) -> None:
+        """This process is a fork: nothing has been seen in it."""
+        self.end_operators()
         self.log.forked()
         self._reset()
-        self.lines.watch(self._watches())
+        self.lines.watch(watches(self))
 
-    def _exit_hook(self, original: Any, status: int) -> None:
-        self._finish()
+    def exit_hook(self, original: Any, status: int) -> None:
+        """The process ends, and nothing that is registered with `atexit` runs."""
+        self.finish()
         original(status)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """The process ends: what is still to be had is written down."""
         if os.getpid() != self.pid:
             return
@@ -360,7 +312,8 @@ class Probe:
 
     # -- switches
 
-    def _group_hook(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def group_hook(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """An optimizer is given parameters."""
         result = original(optimizer, *args, **kwargs)
         self._add(optimizer)
         return result
@@ -375,13 +328,16 @@ class Probe:
         """The site at which an optimizer was given its first parameters; 0 if that was not seen."""
         return self._made.get(optimizer, 0)
 
-    def _anomaly_hook(self, original: Any, mode: bool, *args: Any, **kwargs: Any) -> None:
+    def anomaly_hook(self, original: Any, mode: bool, *args: Any, **kwargs: Any) -> None:
+        """Anomaly detection is switched."""
         self.anomaly.call(original, self.sites.here(), bool(mode), self.sites.is_library_calling(), args, kwargs)
 
-    def _cache_hook(self, original: Any) -> None:
+    def cache_hook(self, original: Any) -> None:
+        """The cache is emptied."""
         self.caches.call(original, self.sites.here())
 
-    def _saved_hook(self, original: Any, hooks: Any) -> None:
+    def saved_hook(self, original: Any, hooks: Any) -> None:
+        """From now on saved tensors may be packed."""
         self.saved_hooks = True
         original(hooks)
 
