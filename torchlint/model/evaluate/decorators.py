@@ -39,7 +39,7 @@ class Decorators(Part):
         return Arguments([function.receiver, *arguments.positional], arguments.keywords, arguments.starred)
 
     def _is_followed(self, decorator: ast.expr, info: FunctionInfo) -> bool:
-        """Whether a decorator is a function of the program that registers nothing, or a class whose objects are called."""
+        """Whether a decorator is a function of the program, but for one that registers, or a class that is called."""
         found = info.definitions.defined(dotted(decorator.func if isinstance(decorator, ast.Call) else decorator))
         if isinstance(found, ClassInfo):
             return found.method("__call__") is not None
