@@ -7,7 +7,7 @@ import ast
 from torchlint import Model
 from torchlint.model.events import Backward, Keep, Loop, Returned, Step
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Container, Instance, Module, Phi, Unknown, Value, inputs_of
+from torchlint.model.values import Answer, Container, Instance, Module, Phi, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import dotted
 
@@ -75,15 +75,16 @@ def lasts_one_step(keep: Keep, container: Value, trace: Trace) -> bool:
 
 
 def sums_up_one_step(keep: Keep, loop: Loop, trace: Trace) -> bool:
-    """Whether a loop goes backward through the parts of one step, and the sum begins anew with the next step."""
+    """Whether a loop goes backward through the parts of one step, and a sum or list begins anew with the next step."""
     steps = trace.of(Step)
     around = keep.loops[: keep.loops.index(loop)] if loop in keep.loops else ()
-    return (
-        keep.how == "add"
-        and not any(loop in step.loops for step in steps)
-        and any(step.order > keep.order and step.loops == around for step in steps)
-        and _is_begun_before(keep.container, loop)
-    )
+    if any(loop in step.loops for step in steps):
+        return False
+    if not any(step.order > keep.order and step.loops == around for step in steps):
+        return False
+    if keep.how == "add":
+        return _is_begun_before(keep.container, loop)
+    return bool(around) and resolved(keep.container).loops == around
 
 
 def _is_begun_before(total: Value, loop: Loop) -> bool:

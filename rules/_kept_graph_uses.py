@@ -9,7 +9,7 @@ from functools import cached_property
 from torchlint import Model
 from torchlint.model.events import Backward, Grad, Keep, Loop, Returned
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Container, Module, Phi, Tensor, Unknown, Value, inputs_of
+from torchlint.model.values import Answer, Container, Module, Phi, Tensor, Unknown, Value, drawn_from, inputs_of
 from torchlint.syntax.python_ast import Site, site_of
 
 from ._batches import repeats
@@ -132,4 +132,4 @@ def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value)
     if not isinstance(value, Container) or graph.isdisjoint(value.elements()):
         return False
     loops = {loop for item in graph for loop in item.loops if isinstance(loop, Loop) and loop.over is not None}
-    return any(container in inputs_of(loop.over) for loop in loops if loop.over is not None)
+    return any(container in drawn_from(loop.over) for loop in loops if loop.over is not None)

@@ -33,7 +33,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES, OPERATORS
-from torchlint.pytorch.naming import INFERENCE, TRAINING
+from torchlint.pytorch.naming import CACHE, INFERENCE, SEARCHING, TRAINING
 from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
 
 _FOLDING = frozenset("Linear MultiheadAttention LSTM GRU RNN".split())
@@ -273,7 +273,7 @@ class SavedTensors:
 
     def _may_go_backward_elsewhere(self, trace: Trace) -> bool:
         """Whether those that a function returns to may go backward; tests are theirs, and would do so here."""
-        if trace.root is None or _no_grad_root(trace):
+        if trace.root is None or _no_grad_root(trace) or SEARCHING.search(trace.root.name):
             return False
         return bool(self.program.observations.backwards) or not self.program.is_test
 
@@ -342,7 +342,7 @@ def _asked_for(test: ast.expr) -> str:
 
 def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
     """Whether nothing trains where a condition holds, or where it does not: `not self.training`, and by their names
-    `inference_params is not None` and `infer`."""
+    `inference_params is not None`, `infer` and `cache is not None`."""
     if isinstance(test, ast.UnaryOp):
         return isinstance(test.op, ast.Not) and _speaks_of_inference(test.operand, not holds)
     if isinstance(test, ast.BoolOp):
@@ -352,7 +352,8 @@ def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
         return not holds
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
         holds = not holds
-    return holds and any(isinstance(item, ast.Name) and INFERENCE.search(item.id) for item in walk(test))
+    names = {item.id for item in walk(test) if isinstance(item, ast.Name)} if holds else set()
+    return any(INFERENCE.search(name) or CACHE.search(name) for name in names)
 
 
 def _is_silent(target: Value) -> bool:

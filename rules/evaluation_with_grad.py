@@ -160,6 +160,7 @@ class EvaluationWithGrad(Rule):
         inside = [event for event in trace.events if loop in event.loops]
         if (
             any(map(_is_training, inside))
+            or any(map(_is_without_gradients, inside))
             or any(map(self._differentiates, inside))
             or speaks_of_gradients(self.model.tree.node(loop.site))
             or self._escapes(trace, loop, inside)
@@ -323,6 +324,13 @@ def _is_training(event: events.Event) -> bool:
     if isinstance(event, events.ModeSwitch):
         return event.training is not False
     return isinstance(event, (events.Backward, events.Grad, events.GradRead, events.Step, events.Yield))
+
+
+def _is_without_gradients(event: events.Event) -> bool:
+    """Whether a forward pass stands where gradients are off: somebody knows, and left the others as they are."""
+    if not isinstance(event, (events.Compute, events.Call)) or not module_values.is_forward(event.value):
+        return False
+    return event.value.mode is api.GradMode.OFF
 
 
 def _unwrapped(node: ast.expr) -> ast.expr:

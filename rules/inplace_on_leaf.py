@@ -129,8 +129,9 @@ class InplaceOnLeaf(Rule):
             if value.op in ("data", "detach", "numpy") or value.mode is api.GradMode.OFF:
                 return None
             value = values.resolved(value.base)
-        frozen = self.model.frozen.told
-        if value in frozen or any(parent in frozen for parent in value.parents):
+        frozen = self.model.frozen
+        owners = (values.resolved(parent) for parent in value.parents)
+        if value in frozen.told or any(owner in frozen.told or frozen.may_be(owner) for owner in owners):
             return None
         if isinstance(value, values.Tensor):
             return value if value.leaf else None

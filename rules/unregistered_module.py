@@ -156,7 +156,7 @@ class UnregisteredModule(Rule):
         known = {item for value in others if isinstance(value, values.Module) for item in (value, *_inside(value))}
         for name, value in attributes.items():
             containers = [item for item in values.inputs_of(value) if isinstance(item, values.Container)]
-            if containers and not self._is_handed_on(name, info):
+            if containers and not self._is_handed_on(name, info) and not _takes_from_others(name, info):
                 hides = not _goes_through(info, name)
                 plain = (item for item in containers if not (hides and self._is_hidden(item)))
                 yield from self._lost(plain, name, known)
@@ -278,6 +278,15 @@ def _may_hold(data: bytes, filled: re.Match[bytes]) -> bool:
         if not depth:
             return False
     return True
+
+
+def _takes_from_others(name: str, info: definitions.ClassInfo) -> bool:
+    """`self.pairs.append(layers[-1])`: what has its place in another list as well."""
+    calls = (node for node in ast.walk(info.node) if isinstance(node, ast.Call) and len(node.args) == 1)
+    return any(
+        isinstance(call.args[0], ast.Subscript) and python_ast.dotted(call.func) == f"self.{name}.append"
+        for call in calls
+    )
 
 
 def _is_base(info: definitions.ClassInfo) -> bool:

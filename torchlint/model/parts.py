@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
+from torchlint.model.definitions import ClassInfo
 from torchlint.model.program import Program
 from torchlint.model.values import Container, Module, Phi, Tensor, Unknown, Value, class_of, inputs_of
 from torchlint.syntax.python_ast import site_of
@@ -26,6 +27,11 @@ class Parts:
             for part in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
                 for item in inputs_of(part):
                     self._holders.setdefault(item, []).append(owner)
+        self._objects: dict[ClassInfo, list[Value]] = {}
+        """What is stored somewhere and is an object of a class."""
+        for item in self._holders:
+            if (info := class_of(item)) is not None:
+                self._objects.setdefault(info, []).append(item)
 
     def holders(self, value: Value) -> Iterable[Value]:
         """The objects in which a value is stored, by itself, in a container or in a module that it was given to."""
@@ -39,7 +45,10 @@ class Parts:
         return self.part_of_any((whole,), derived=derived)(part)
 
     def part_of_any(self, wholes: Collection[Value], *, derived: bool = False) -> Callable[[Value], bool]:
-        """Asks whether a value is a part of one of several, in a time that does not grow with how many these are."""
+        """Asks whether a value is a part of one of several, in a time that does not grow with how many these are.
+
+        What an object's class stores in each of its objects is a part of each of them.
+        """
         given = set(wholes).union(*map(_made_of, wholes))
         by_class = {class_of(whole): whole for whole in wholes}
 
@@ -64,6 +73,8 @@ class Parts:
             yield item
             seen.add(item)
             stack.extend(self.holders(item))
+            if (info := class_of(item)) is not None and _is_template(item, info):
+                stack.extend(self._objects.get(info, ()))
             if (
                 isinstance(item, Phi)
                 or (isinstance(item, Tensor) and derived and not item.leaf)
@@ -92,6 +103,8 @@ def _made_of(whole: Value) -> set[Value]:
 def _is_template_of(item: Value, whole: Value) -> bool:
     """Whether a value stands for all objects of the class that another is an object of."""
     info = class_of(whole)
-    if info is None or class_of(item) is not info or item.site is None:
-        return False
-    return item.site.written == site_of(info.node).written
+    return info is not None and class_of(item) is info and _is_template(item, info)
+
+
+def _is_template(item: Value, info: ClassInfo) -> bool:
+    return item.site is not None and item.site.written == site_of(info.node).written

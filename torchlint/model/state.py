@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Event, Item, Loop, Path, Try
@@ -123,6 +123,8 @@ class State:
     def __init__(self, definitions: Definitions, budget: int) -> None:
         self.module_frame = Frame(None, None, definitions=definitions)
         self.frame = self.module_frame
+        self.callers: list[Frame] = []
+        """The frames of the functions under way that have called others, the outermost first."""
         self.heap: dict[tuple[Value, str], Value] = {}
         self.mode = GradMode.ON
         self.entered_from: list[GradMode] = []
@@ -222,6 +224,12 @@ class State:
                 frame.locals[name] = value if old is None else self.phi(None, [old, value])
             return
         self.frame.locals[name] = value
+
+    def replace(self, old: Value, new: Value) -> None:
+        """A value has become another one wherever it goes by a name: here, in the functions under way, in objects."""
+        places: list[dict[Any, Value]] = [self.heap, *(frame.locals for frame in (self.frame, *self.callers))]
+        for place in places:
+            place.update({key: new for key, value in place.items() if value is old})
 
     def name_value(self, value: Value, name: str) -> None:
         """Remember what the program calls a value; an object's variable says more than its class."""

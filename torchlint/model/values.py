@@ -395,6 +395,15 @@ def inputs_of(value: Value) -> Iterator[Value]:
             yield current
 
 
+def drawn_from(value: Value) -> Iterator[Value]:
+    """What a loop over a value goes over: of `zip` and `enumerate` what they draw from."""
+    for item in inputs_of(value):
+        yield item
+        for key, part in item.known_parts.items():
+            if isinstance(key, str) and key.startswith("[drawn "):
+                yield from drawn_from(part)
+
+
 def is_none(value: Value | None) -> bool:
     """Whether a value is known, and surely None."""
     return isinstance(value, Plain) and value.is_none

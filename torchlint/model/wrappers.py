@@ -67,6 +67,9 @@ def _mode_around(node: ast.AST, wrapper: FunctionInfo) -> GradMode | None:
 
 def _mode_of(context: ast.expr, wrapper: FunctionInfo) -> GradMode | None:
     call = context if isinstance(context, ast.Call) else None
+    if call is not None and isinstance(call.func, ast.IfExp):  # (torch.inference_mode if is_new else torch.no_grad)()
+        modes = {_mode_of(item, wrapper) for item in (call.func.body, call.func.orelse)}
+        return modes.pop() if len(modes) == 1 else GradMode.UNKNOWN
     name = wrapper.definitions.qualified(dotted(call.func if call is not None else context), context)
     if name not in GRAD_MODES:
         return None

@@ -49,6 +49,8 @@ COPIERS = frozenset("tensor as_tensor from_numpy asarray FloatTensor DoubleTenso
 CREATOR_METHODS = frozenset(["new", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"])
 
 # Methods of a tensor that give something without a graph, or no tensor at all.
+GRADIENTS = ("grad", "_grad")
+"""Attributes of a tensor that hold its gradient; code before 0.4 sets the second."""
 PLAIN_METHODS = frozenset(
     (
         "item tolist numpy size dim ndimension numel element_size stride data_ptr is_contiguous get_device "

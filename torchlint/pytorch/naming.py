@@ -203,6 +203,10 @@ STANDING_STILL = _any_of(
 """Modules and parameters that are not meant to learn, or that something other than gradients moves."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions under which nothing goes backward; not those that train a generator."""
+SEARCHING = _any_of(r"recogni[sz]e (?:^|_)beam(?:_|$) beam_?search (?:^|_)greedy(?:_|$) stream(?!s?$) incremental")
+"""Functions that decode step by step, what was trained before."""
+CACHE = _any_of(r"(?:^|_)cache past_key incremental_state streaming")
+"""What only inference goes on with from call to call."""
 EVALUATING = _any_of(r"(?:^|_)(?:val|valid|vali|test|dev|eval)(?:_|$|[A-Z\d]) validat evaluat (?:^|_)held_?out")
 """Functions and data of evaluations: `validate`, `test_loader`."""
 STOCHASTIC = _any_of(

@@ -26,6 +26,7 @@ from torchlint.model.values import (
     meanings,
     resolved,
 )
+from torchlint.pytorch.api import GRADIENTS
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import called_name, dotted, names_read, site_of, written_alike
@@ -100,10 +101,11 @@ class Assignments(Part):
     def _assign_attribute(self, target: ast.Attribute, value: Value) -> None:
         owner, name = resolved(self.expressions.value(target.value)), target.attr
         self.observations.attribute_owners[site_of(target)] = owner
-        if name == "grad":
+        if name in GRADIENTS:
             self.clear_gradient(target, owner)
         elif name == "data":
-            return
+            if self.tensors.is_gradient(owner):
+                self.clear_gradient(target, resolved(owner.parents[0]))
         elif name == "requires_grad":
             if not is_true(value):
                 self.observations.frozen.add(owner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import GradRead
@@ -30,6 +31,8 @@ from torchlint.pytorch.api import PLAIN_ATTRIBUTES
 from torchlint.pytorch.effects import GoesBackward
 from torchlint.syntax.python_ast import site_of
 
+_OF_LAYERS = LazyPattern(r"(weight|bias)(_(ih|hh)(_l\d+(_reverse)?)?|_g|_v|_orig)?")
+"""The parameters of layers of PyTorch."""
 _BACKWARD = table.methods_with(GoesBackward)
 
 
@@ -59,7 +62,7 @@ class Attributes(Part):
         if isinstance(owner, Optimizer) or name == "param_groups":
             owner.used_as(name)
             return self.state.part_of(owner, name, "attribute", node)
-        if isinstance(owner, Module) and owner.info is None and name.startswith(("weight", "bias")):
+        if isinstance(owner, Module) and owner.info is None and _OF_LAYERS.fullmatch(name):
             return self._leaf_parameter(owner, name, node)
         if name == "__name__" and isinstance(owner, (Class, Function)):
             return Plain(node, owner.info.name)

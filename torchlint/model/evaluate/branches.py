@@ -113,6 +113,7 @@ class Branches(Part):
         """Run the body, and each handler from a state between the beginning of the body and its end."""
         state, here = self.state, self.state.position
         before, event = state.copy(), Try(site_of(node), [], [[] for _ in node.handlers])
+        left = len(state.frame.ends)
         with state.at(here, event.body):
             self.statements.run(node.body)
             self.statements.run(node.orelse)
@@ -127,6 +128,8 @@ class Branches(Part):
         state.merge(ends, node)
         state.items.append(event)
         if node.finalbody:
-            alive, state.alive = state.alive, True
+            alive, state.alive, mode = state.alive, True, state.mode
             self.statements.run(node.finalbody)
             state.alive = state.alive and alive
+            for end in state.frame.ends[left:] if state.mode is not mode else ():
+                end.mode = state.mode  # of a `return` on the way here, too

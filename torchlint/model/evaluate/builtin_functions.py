@@ -60,7 +60,7 @@ class BuiltinFunctions(Part):
         if not arguments.positional:
             return None
         pair = Container(node, "tuple", (Plain(node), self.elements.iterate(arguments.positional[0], node)))
-        return self.state.stamp(Container(node, "generator", (self.state.stamp(pair),)))
+        return self._rows(pair, arguments, node)
 
     def _call_map(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 2:
@@ -81,7 +81,14 @@ class BuiltinFunctions(Part):
         if len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
             return self._columns([resolved(item) for item in arguments.positional], node)
         row = Container(node, "tuple", tuple(self.elements.iterate(item, node) for item in arguments.positional))
-        return self.state.stamp(Container(node, "generator", (self.state.stamp(row),)))
+        return self._rows(row, arguments, node)
+
+    def _rows(self, row: Container, arguments: Arguments, node: ast.Call) -> Value:
+        """What a loop goes over that draws a row from each of its arguments."""
+        made = self.state.stamp(Container(node, "generator", (self.state.stamp(row),)))
+        for number, item in enumerate(arguments.positional):
+            made.set_part(f"[drawn {number}]", item)
+        return made
 
     def _columns(self, rows: list[Value], node: ast.Call) -> Value | None:
         """`inputs, targets = zip(*pairs)`; None: these are no pairs."""
@@ -104,7 +111,7 @@ class BuiltinFunctions(Part):
 
     def _call_setattr(self, arguments: Arguments, node: ast.Call) -> Value | None:
         owner, name = (resolved(item) for item in (*arguments.positional, Plain(node), Plain(node))[:2])
-        if isinstance(name, Plain) and name.constant == "grad":
+        if isinstance(name, Plain) and name.constant in api.GRADIENTS:
             self.assignments.clear_gradient(node, owner)
             return Plain(node, None)
         return None

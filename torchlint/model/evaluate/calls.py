@@ -29,7 +29,7 @@ from torchlint.model.values import (
     owner_label,
     resolved,
 )
-from torchlint.pytorch import naming
+from torchlint.pytorch import api, naming
 from torchlint.syntax.python_ast import placed_as, site_of
 
 MAX_CALLEES = 8
@@ -50,17 +50,30 @@ class Calls(Part):
                 if found is not None:
                     return self.call(found, arguments, node)
             if isinstance(receiver, External):
+                if self._is_class_of_torch(receiver.name) and self.methods.has_handler(func.attr) and node.args:
+                    return self._call_by_class(func, arguments, node)
                 return self.externals.call(f"{receiver.name}.{func.attr}", arguments, node)
             if isinstance(receiver, Class):
                 return self._class_method(receiver, func.attr, arguments, node)
             return self.methods.call(receiver, func.attr, arguments, node)
         callee = self.expressions.value(func)
-        if isinstance(func, ast.Name) and (method := self._bound_method(callee)) is not None:
+        if isinstance(func, (ast.Name, ast.Call)) and (method := self._bound_method(callee)) is not None:
             return self._call_bound(method, node)
         return self.call(callee, self.arguments(node), node)
 
+    def _is_class_of_torch(self, name: str) -> bool:
+        return api.package(name) == "torch" and naming.is_class_name(name.rpartition(".")[2])
+
+    def _call_by_class(self, func: ast.Attribute, arguments: Arguments, node: ast.Call) -> Value:
+        """`torch.optim.Optimizer.zero_grad(optimizer)`, which is `optimizer.zero_grad()`."""
+        first, *others = node.args
+        call = placed_as(node, ast.Call(ast.Attribute(first, func.attr), others, node.keywords))
+        rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.starred)
+        receiver = arguments.positional[0] if arguments.positional else self.expressions.value(first)
+        return self.methods.call(receiver, func.attr, rest, call)
+
     def _bound_method(self, callee: Value) -> Unknown | None:
-        """A method of PyTorch that a name was bound to: `step = optimizer.step`."""
+        """A method of PyTorch that a name was bound to, `step = optimizer.step`, or `getattr(optimizer, "step")`."""
         found = resolved(callee)
         if isinstance(found, Unknown) and found.origin == "attribute" and self.methods.has_handler(found.label):
             return found
@@ -69,7 +82,8 @@ class Calls(Part):
     def _call_bound(self, method: Unknown, node: ast.Call) -> Value:
         """The result of `step()`, which is `optimizer.step()`."""
         written = self.own.tree.node(method.site)
-        owner = written.value if isinstance(written, ast.Attribute) else node.func
+        taken = written.args[0] if isinstance(written, ast.Call) and written.args else node.func
+        owner = written.value if isinstance(written, ast.Attribute) else taken
         call = ast.Call(ast.Attribute(owner, method.label), node.args, node.keywords)
         return self.methods.call(method.parents[0], method.label, self.arguments(node), placed_as(node, call))
 
@@ -163,6 +177,8 @@ class Calls(Part):
         first = resolved(arguments.positional[0]) if arguments.positional else None
         if isinstance(first, Function):
             return Function(first.info, first.frame, first.receiver, callee.mode)
+        if isinstance(first, Module):
+            return self.state.stamp(Unknown(node, "call", (first,), "", callee, self.state.mode))
         return first if first is not None else Plain(node)
 
     def _call_any(self, callee: Phi, arguments: Arguments, node: ast.Call) -> Value:

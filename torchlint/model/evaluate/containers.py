@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Keep
@@ -126,14 +127,20 @@ class Containers(Part):
 
     def _contents(self, value: Value, node: ast.Call) -> Value:
         """What an object of a class of this program holds: its attributes, or, without an `__init__`, what it was
-        given; any other value."""
+        given; any other value, and an object that may have changed what it was given."""
         made = resolved(value)
-        if not isinstance(made, Instance):
+        if not isinstance(made, Instance) or self._changes_what_it_is_given(made.info):
             return value
         held = [part for (owner, _), part in self.state.heap.items() if owner is made]
         if not held and made.info.method("__init__") is None:
             held = list(made.parents)
         return self.state.stamp(Container(node, "object", tuple(held)))
+
+    def _changes_what_it_is_given(self, info: ClassInfo) -> bool:
+        """Whether objects of a class are made by more than `__init__`: `__post_init__`, `__new__`, a decorator here."""
+        names = (dotted(item.func if isinstance(item, ast.Call) else item) for item in info.node.decorator_list)
+        decorated = any(isinstance(info.definitions.defined(name), FunctionInfo) for name in names)
+        return decorated or any(info.method(name) is not None for name in ("__post_init__", "__new__"))
 
     def _extend(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):

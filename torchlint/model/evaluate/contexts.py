@@ -10,23 +10,43 @@ from torchlint.model.evaluate.arguments import Arguments, MethodHandler
 from torchlint.model.evaluate.part import Part
 from torchlint.model.values import Context, Function, Instance, Plain, Unknown, Value, resolved
 from torchlint.model.wrappers import wrapped_mode, yields_of
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import walk
 
 
 class Contexts(Part):
     """Enters and leaves context managers."""
 
+    def __init__(self) -> None:
+        self._entered_from: dict[Value, GradMode] = {}
+        """The grad modes that contexts will give back which were entered by hand."""
+
     def handlers(self) -> dict[str, MethodHandler]:
-        return {"enter_context": self._enter_one_more, "__enter__": self._enter_by_hand}
+        return {
+            "enter_context": self._enter_one_more, "__enter__": self._enter_by_hand, "__exit__": self._leave_by_hand,
+        }  # fmt: skip
 
     def _enter_one_more(self, stack: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`stack.enter_context(torch.no_grad())`: the block goes on in this mode."""
+        """`stack.enter_context(torch.no_grad())`: the block of the stack goes on in this mode.
+
+        How long one lasts that was not made for a block nobody knows.
+        """
         context = resolved(arguments.positional[0]) if arguments.positional else stack
-        return self._enter_by_hand(context, arguments, node)
+        if isinstance(context, Context):
+            tree, made = self.definitions.tree, self.definitions.tree.own_node(stack.site)
+            has_block = made is not None and isinstance(tree.parent(made), ast.withitem)
+            self.state.mode = context.mode if has_block else GradMode.UNKNOWN
+        return None
 
     def _enter_by_hand(self, context: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if isinstance(context, Context) and self.state.entered_from:
+            self._entered_from[context] = self.state.mode
             self.state.mode = context.mode
+        return None
+
+    def _leave_by_hand(self, context: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        if isinstance(context, Context):
+            self.state.mode = self._entered_from.get(context, GradMode.UNKNOWN)
         return None
 
     def manage(self, item: ast.withitem, block: Callable[[], None]) -> bool:

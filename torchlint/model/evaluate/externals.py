@@ -250,7 +250,7 @@ class Externals(Part):
             return self.builtin_functions.call(last, arguments, node)
         if naming.is_optimizer_class(last):
             return self.torch_functions.new_optimizer(last, arguments, node)
-        if root == "einops" and arguments.positional:
+        if root == "einops" and arguments.positional and last not in ("asnumpy", "parse_shape"):
             return self.tensors.make(last, (arguments.positional[0],), node)
         if last == "AverageMeter":
             return self.state.stamp(Container(node, "meter"))

@@ -80,7 +80,9 @@ class Functions(Part):
             self.visit.at = node
         with state.at(state.position.in_call(site_of(node), info, mode), items):
             state.frame, state.mode = frame, decorated or mode
+            state.callers.append(caller)
             self._run_body(info, frame)
+            state.callers.pop()
             held = tuple(frame.locals.values())
             self._return_to(caller)
         self.visit.at = before
@@ -181,7 +183,7 @@ class Functions(Part):
                 if mode is not None:
                     return mode
                 continue
-            name = info.definitions.qualified(text, info.node)
+            name = self._alias(text, info) or info.definitions.qualified(text, info.node)
             given = [] if call is None else arguments(call)
             argument = given[0] if given else None
             if name in SET_GRAD_MODE:
@@ -192,6 +194,12 @@ class Functions(Part):
             if naming.SWITCHES_GRADIENTS.search(name.rpartition(".")[2]):
                 return GradMode.UNKNOWN
         return None
+
+    def _alias(self, name: str, info: FunctionInfo) -> str:
+        """What of PyTorch a module gives a name of its own, `ctx = torch.no_grad`: one of those that it may be."""
+        known = self.names.frame_of(info.definitions).locals.get(name)
+        meant = (item.name for item in inputs_of(known) if isinstance(item, External)) if known is not None else ()
+        return next((name for name in meant if name in GRAD_MODES), "")
 
     def root_frame(self, info: FunctionInfo, owner: ClassInfo | None = None) -> Frame:
         """A frame for a function whose callers are unknown; of a method for objects of `owner`, if that inherits it."""

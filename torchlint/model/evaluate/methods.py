@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
@@ -23,9 +24,12 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch import api, naming
+from torchlint.pytorch import api, naming, table
 from torchlint.pytorch.autograd_table import INPLACE, VIEWS
+from torchlint.pytorch.effects import Clears, Steps
 from torchlint.syntax.python_ast import dotted, names_read, site_of, walk
+
+_OF_OPTIMIZERS = table.methods_with(Clears, Steps)
 
 
 class Methods(Part):
@@ -66,6 +70,8 @@ class Methods(Part):
             return self._of_distribution(receiver, name, arguments, node)
         for item in inputs_of(receiver):
             item.used_as(name)
+        if name in _OF_OPTIMIZERS and (optimizers := list(self._delegates(receiver))):
+            return [self.call(item, name, arguments, node) for item in optimizers][-1]
         handler = self._handlers.get(name)
         if handler is not None:
             result = handler(receiver, arguments, node)
@@ -174,6 +180,13 @@ class Methods(Part):
             return self.calls.call(self.attributes.lookup(receiver, name, node), arguments, node)
         part = self.state.part_of(receiver, name, "method", node)
         return self.calls.unresolved(part, name, (receiver, *arguments.all()), node)
+
+    def _delegates(self, receiver: Value) -> Iterator[Value]:
+        """The optimizers of an object whose class has no such method: what else would `__getattr__` hand it on to?"""
+        if isinstance(receiver, Instance):
+            for (owner, _), held in self.state.heap.items():
+                if owner is receiver and isinstance(resolved(held), Optimizer):
+                    yield held
 
 
 def _dictionary_of(module: Module) -> Container | None:

@@ -28,6 +28,7 @@ from torchlint.model.values import (
 )
 from torchlint.model.wrappers import fills_table
 from torchlint.pytorch import naming
+from torchlint.pytorch.api import GRADIENTS
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.table import ACTING_METHODS
 from torchlint.syntax.python_ast import dotted, site_of
@@ -181,7 +182,7 @@ class Statements(Part):
                     self.state.frame.locals.pop(dotted(item), None)
 
     def _del_attribute(self, target: ast.Attribute, owner: Value) -> None:
-        if target.attr == "grad":
+        if target.attr in GRADIENTS:
             self.assignments.clear_gradient(target, owner)
         self.state.heap.pop((owner, target.attr), None)
 

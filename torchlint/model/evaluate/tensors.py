@@ -19,7 +19,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 
 
-_OVERWRITING = frozenset({"zero_", "fill_", "copy_"})
+_OVERWRITING = frozenset({"zero_", "fill_", "copy_", "set_"})
 
 
 class Tensors(Part):

@@ -25,6 +25,11 @@ class TorchFunctions(Part):
                 Clear(site_of(node), None, explicit=False) if last == "_foreach_zero_" else GradRead(site_of(node))
             )
             return Plain(node)
+        given = arguments.positional[0] if arguments.positional else None
+        if given is not None and last.endswith("_") and self.tensors.is_gradient(resolved(given)):
+            how = "fill_" if name.startswith("torch.nn.init.") else last
+            self.tensors.change_gradient(resolved(given), how, tuple(arguments.positional[1:]), node)
+            return given
         if last in api.PLAIN_FUNCTIONS or last.startswith(("is_", "are_", "get_", "set_")):
             return Plain(node)
         entry = table.family(name)

@@ -208,7 +208,10 @@ class Training(Part):
         return loss
 
     def _is_closure(self, receiver: Value, first: Value) -> bool:
-        return isinstance(receiver, Optimizer) or (isinstance(first, Unknown) and "closure" in first.label)
+        """Whether a step may be given this as its closure, rather than gradients, or a loss to differentiate."""
+        if isinstance(receiver, Optimizer):
+            return not isinstance(first, (Tensor, Container)) and not naming.LOSS.search(first.label)
+        return isinstance(first, Unknown) and "closure" in first.label
 
     def _is_scaler(self, receiver: Value, first: Value) -> bool:
         """Whether `x.step(o)` is a gradient scaler's step of the optimizer `o`."""
@@ -322,8 +325,18 @@ class Training(Part):
         assert isinstance(node.func, ast.Attribute)
         cut = self.tensors.make("detach", (receiver,), node, receiver)
         if isinstance(node.func.value, (ast.Name, ast.Attribute)) and not isinstance(receiver, Module):
+            for value in self._all_cut(node.func.value, receiver, node):
+                self.state.replace(value, cut)
             self.assignments.assign_target(node.func.value, cut)
         return cut
+
+    def _all_cut(self, written: ast.expr, receiver: Value, node: ast.Call) -> list[Value]:
+        """What `x.detach_()` cuts: of `for x in states: x.detach_()` each of the states, and so the whole."""
+        around = (item for item in self.definitions.tree.ancestors(node) if isinstance(item, ast.For))
+        over = next((item.iter for item in around if dotted(item.target) == dotted(written)), None)
+        if over is None:
+            return [self._as_carried(receiver, node)]
+        return [*inputs_of(receiver), *([self.expressions.value(over)] if dotted(over) else [])]
 
 
 _LOSS_BACKWARD = table.method("Tensor.backward")

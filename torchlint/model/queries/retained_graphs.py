@@ -113,10 +113,13 @@ class RetainedGraphs:
             return False
         return any(
             backward in events_in(call.body)
-            and all(item.order > call.start for item in own)
+            and not any(item.order <= call.start and self._is_tracked(item) for item in own)
             and not self._survives(own, call, trace, dropped=call.site != loop.site and self._is_dropped(call))
             for call in trace.followed.get(backward.calls[loop.depth], ())
         )
+
+    def _is_tracked(self, value: Value) -> bool:
+        return self.tracking.tracked(value) is Answer.YES
 
     def _below_leaves(self, graph: set[Value]) -> set[Value]:
         """What the leaves of a graph were made of, which is no part of it."""
@@ -130,7 +133,8 @@ class RetainedGraphs:
         kept = [event.value for event in keeps if event.container.order <= call.start]
         stored = [value for (owner, _), value in trace.heap.items() if not isinstance(owner, Tensor)]
         returned = [] if dropped else [call.result]
-        return any(not self.tracking.graph(value).isdisjoint(results) for value in (*returned, *kept, *stored))
+        made = {item for item in results if item.order > call.start}
+        return any(not self.tracking.graph(value).isdisjoint(made) for value in (*returned, *kept, *stored))
 
     def _is_dropped(self, call: Inlined) -> bool:
         """Whether a statement calls a function, or has an optimizer call its closure, and drops what that returns."""
