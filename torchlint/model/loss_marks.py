@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.model.graph_cuts import CUTTING
@@ -43,11 +43,12 @@ class LossMarks:
             if isinstance(value, (Phi, Container)):
                 parts = value.elements() if isinstance(value, Container) else value.parents
                 is_one = isinstance(value, Phi) and value.is_keyed
-                stack.extend((item, certain and not is_one) for item in parts if not isinstance(item, Plain))
+                left_out = _taken_apart(parts)
+                stack.extend((item, certain and not is_one) for item in parts if item not in left_out)
             elif isinstance(value, Tensor) and value.mode is GradMode.OFF and value.base is not None:
                 stack.append((value.base, certain))
             elif isinstance(value, Tensor) and value.mode is not GradMode.OFF and value.op not in CUTTING:
-                only = self._only_source(value)
+                only = self._only_source(value) if value.op != "component" else None  # its other parts may be data
                 if only is not None:
                     stack.append((only, certain))
                 elif value.op in _TERMS:
@@ -107,6 +108,12 @@ class LossMarks:
         if not isinstance(value, Tensor) or self._modules.is_of_frozen(value):
             return False
         return value.op in ("module", "component") or value.op in losses.OPERATORS
+
+
+def _taken_apart(values: Collection[Value]) -> set[Value]:
+    """Numbers, and what another of several values is a part of: of `out[0] if both else out` nobody knows the rest."""
+    numbers = {item for item in values if isinstance(item, Plain)}
+    return numbers | {item.parents[0] for item in values if isinstance(item, Tensor) and item.op == "component"}
 
 
 def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
