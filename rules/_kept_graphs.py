@@ -98,10 +98,14 @@ class KeptGraphs:
         passes = (self.tracking.pass_through(event.outputs) for event in trace.of_kinds(Backward, Grad) if holders)
         return any(not holders.isdisjoint(graph) for graph in passes)
 
+    def _has_graph(self, value: Value) -> bool:
+        """Whether a value, or something in a container of known parts, surely has more of a graph than its own leaf."""
+        if self.tracking.tracked(value) is not Answer.YES or _is_leaf(value):
+            return False
+        return not isinstance(value, Container) or any(map(self._has_graph, value.elements()))
+
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
-        if keep.mode is not GradMode.ON or self.tracking.tracked(keep.value) is not Answer.YES:
-            return None
-        if _is_leaf(keep.value):
+        if keep.mode is not GradMode.ON or not self._has_graph(keep.value):
             return None
         container = _holder(keep)
         if any(isinstance(item, Container) and item.bounded for item in (container, *inputs_of(keep.container))):

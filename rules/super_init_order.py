@@ -111,7 +111,7 @@ class SuperInitOrder(Rule):
         names = [item for item in above if isinstance(item, str) and item not in _PLAIN_BASES]
         if (
             info.node.decorator_list
-            or info.node.keywords
+            or any(item.node.keywords for item in known)  # a metaclass may call what a class does not
             or any(not _OWN_WAYS.isdisjoint(item.methods) for item in known)
         ):
             return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
-from torchlint.pytorch import api, stateful_modules
+from torchlint.pytorch import api, naming, stateful_modules
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -384,9 +384,10 @@ def _is_own(node: ast.Attribute) -> bool:
 
 
 def _given_away(node: ast.AST) -> list[ast.expr]:
-    """What a node registers, stores under a key, or reads the parameters of."""
+    """What a node registers, makes something of, stores under a key, or reads the parameters of."""
     if isinstance(node, ast.Call):
-        return python_ast.arguments(node) if python_ast.called_name(node) in _REGISTERING else []
+        name = python_ast.called_name(node)
+        return python_ast.arguments(node) if name in _REGISTERING or naming.is_class_name(name) else []
     if isinstance(node, ast.Assign):
         return [node.value] if any(isinstance(item, ast.Subscript) for item in node.targets) else []
     return [node.value] if isinstance(node, ast.Attribute) and node.attr == "parameters" else []

@@ -40,15 +40,12 @@ class Parts:
     def is_part(self, part: Value, whole: Value, *, derived: bool = False) -> bool:
         """Whether a value is another, an attribute or element of it, or stored in it by `__init__`.
 
-        With `derived`, also what a call made of it, such as `maml.clone()`.
+        With `derived`, also what a call made of it, such as `maml.clone()`, and what its class stores in each object.
         """
         return self.part_of_any((whole,), derived=derived)(part)
 
     def part_of_any(self, wholes: Collection[Value], *, derived: bool = False) -> Callable[[Value], bool]:
-        """Asks whether a value is a part of one of several, in a time that does not grow with how many these are.
-
-        What an object's class stores in each of its objects is a part of each of them.
-        """
+        """Asks whether a value is a part of one of several, in a time that does not grow with how many these are."""
         given = set(wholes).union(*map(_made_of, wholes))
         by_class = {class_of(whole): whole for whole in wholes}
 
@@ -73,7 +70,7 @@ class Parts:
             yield item
             seen.add(item)
             stack.extend(self.holders(item))
-            if (info := class_of(item)) is not None and _is_template(item, info):
+            if derived and (info := class_of(item)) is not None and _is_template(item, info):
                 stack.extend(self._objects.get(info, ()))
             if (
                 isinstance(item, Phi)
