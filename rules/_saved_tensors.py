@@ -348,7 +348,8 @@ def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
     if isinstance(test, ast.BoolOp):
         all_hold = holds is isinstance(test.op, ast.And)
         return all_hold and any(_speaks_of_inference(part, holds) for part in test.values)
-    if TRAINING.fullmatch(dotted(test).rpartition(".")[2]):
+    last = dotted(test).rpartition(".")[2]
+    if TRAINING.fullmatch(last) or last == "requires_grad":
         return not holds
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
         holds = not holds

@@ -9,7 +9,7 @@ from torchlint.model.evaluate.leaving import leaves_only_by_its_end, may_repeat
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Loop, MayClear, ModeSwitch
 from torchlint.model.state import LoopScope
-from torchlint.model.values import Container, Instance, Parameters, Phi, Unknown, Value, resolved
+from torchlint.model.values import Container, Function, Instance, Parameters, Phi, Unknown, Value, resolved
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import is_literal, site_of, walk
 
@@ -24,7 +24,8 @@ class Loops(Part):
     def run_for(self, node: ast.For | ast.AsyncFor) -> None:
         """Run a loop over what an iterable yields."""
         iterable = self.expressions.value(node.iter)
-        objects = objects_in(iterable) if may_repeat(node) and leaves_only_by_its_end(node) else []
+        in_turn = may_repeat(node) and leaves_only_by_its_end(node)
+        objects = objects_in(iterable, of_entries=isinstance(node.iter, ast.Call)) if in_turn else []
         if objects:
             self._run_each(node, objects)
             return
@@ -109,10 +110,17 @@ class Loops(Part):
                 _close(element, read(end))
 
 
-def objects_in(iterable: Value) -> Sequence[Value]:
-    """The objects of this program's own that a list surely holds, in order; none where there may be others, or many."""
-    objects = few_in(iterable)
-    return objects if all(isinstance(item, Instance) for item in objects) else []
+def objects_in(iterable: Value, *, of_entries: bool = False) -> Sequence[Value]:
+    """The objects and functions of this program's own that a list holds, such as callbacks, in order, or a dictionary
+    where a loop goes over its entries; none where there are others, or many."""
+    iterable = resolved(iterable)
+    if not isinstance(iterable, Container) or iterable.unsure:
+        return []
+    if iterable.kind not in ("list", "tuple") and not (of_entries and iterable.kind == "dict"):
+        return []
+    objects = [resolved(item) for item in iterable.elements()]
+    is_few = len(objects) <= MAX_OBJECTS and all(isinstance(item, (Function, Instance)) for item in objects)
+    return objects if is_few else []
 
 
 def few_in(iterable: Value) -> Sequence[Value]:

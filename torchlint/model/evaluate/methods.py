@@ -139,6 +139,8 @@ class Methods(Part):
         """Whether `self.name(...)` calls an object that is stored there, not an inherited method."""
         if info is not None and info.writers(name):
             return True
+        if name in api.MODULE_EVIDENCE:
+            return False
         return bool(stored.uses) or bool(naming.MODULE.search(name))
 
     def _plain_result(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:

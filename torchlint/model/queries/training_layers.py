@@ -10,7 +10,7 @@ from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
 from torchlint.model.program import Program
 from torchlint.model.values import External, Module, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api
-from torchlint.syntax.python_ast import called_name, dotted, walk
+from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
 Given: TypeAlias = Mapping[str, ast.expr]
@@ -41,7 +41,7 @@ class TrainingLayers:
                 return self._lost_by_class(module.info, given, set()) or self._lost_by_parts(module.info, done)
             name = module.name.rpartition(".")[2]
             inside = (self._lost(resolved(item), done) for item in module.parents)
-            if isinstance(made, ast.Call) and _may_drop_nothing(made, outer):
+            if isinstance(made, ast.Call) and _may_do_nothing(made, outer):
                 return None
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
         callee = module.callee if isinstance(module, Unknown) else None
@@ -80,7 +80,7 @@ class TrainingLayers:
             return api.DROPOUT if any(item.endswith(".training") for item in switches) else None
         if api.package(qualified) == "torch":
             lost = api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
-            return None if lost == api.DROPOUT and _may_drop_nothing(call, given) else lost
+            return None if _may_do_nothing(call, given) else lost
         if _is_mode_dependent(qualified):
             return api.STATISTICS
         other = info.definitions.class_named(name)
@@ -117,8 +117,10 @@ def _given(info: ClassInfo, made: ast.AST | None, outer: Given) -> Given:
     return found
 
 
-def _may_drop_nothing(call: ast.Call, given: Given) -> bool:
-    """Whether the share that a layer drops is 0, or a parameter that has 0."""
+def _may_do_nothing(call: ast.Call, given: Given) -> bool:
+    """Whether the share that a layer drops is 0, or a parameter that has 0; or whether it keeps no statistics."""
+    if any(item.arg == "track_running_stats" and not is_literal(item.value, True) for item in call.keywords):
+        return True  # it computes with those of the batch in evaluation, too
     share = next((item.value for item in call.keywords if item.arg in ("p", "dropout")), None)
     if share is None and call.args and called_name(call).endswith(("Dropout", "1d", "2d", "3d")):
         share = call.args[0]
@@ -150,6 +152,10 @@ def _is_conditional(call: ast.Call, info: ClassInfo) -> bool:
 
 
 def _replaces_layers(tree: PythonTree) -> bool:
-    """Whether a file puts layers in the place of others, of whatever names: `setattr(module, name, new)`."""
+    """Whether a file puts layers in the place of others, of whatever names, `setattr(module, name, new)`, or has them
+    keep no statistics, `layer.track_running_stats = False`."""
+    stored = (node for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
+    if any(node.attr == "track_running_stats" for node in stored):
+        return True
     calls = (call for call in tree.of_type(ast.Call) if called_name(call) == "setattr" and len(call.args) > 1)
     return any(not isinstance(call.args[1], ast.Constant) for call in calls)
