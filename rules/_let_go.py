@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import Model
-from torchlint.model.events import Branch, Call, Keep, Loop, Step, apart
+from torchlint.model.events import Branch, Call, Keep, Loop, apart
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Phi, Plain, Unknown, Value, resolved
+from torchlint.model.values import Answer, Phi, Unknown, Value, is_none, resolved
 from torchlint.syntax.python_ast import called_name, dotted, walk
 
 from ._bounds import Bounds
@@ -34,7 +34,8 @@ class LetGo:
             self._drained(container, loop, trace)
             or self._is_cut_in_place(keep, container, loop, trace)
             or self._is_cut(keep.container)
-            or self._is_reset_with_steps(keep.container, trace)
+            or self._is_reset_now_and_then(keep.container)
+            or self._is_reset_by_method(keep, loop)
             or self._is_rebuilt(keep, loop)
             or _is_replaced_once_full(keep, container, trace)
             or self._may_be_reset(keep, loop, trace)
@@ -101,27 +102,35 @@ class LetGo:
 
     def _is_seldom(self, change: ast.AST) -> bool:
         """Whether a condition lets something happen once in a hundred iterations, or less often."""
-        around = (item.test for item in self.program.tree.ancestors(change) if isinstance(item, ast.If))
+        around = [item.test for item in self.program.tree.ancestors(change) if isinstance(item, ast.If)]
         numbers = (item.value for test in around for item in walk(test) if isinstance(item, ast.Constant))
         return any(type(number) is int and number >= _SELDOM for number in numbers)
 
-    def _is_reset_with_steps(self, total: Value, trace: Trace) -> bool:
-        """Whether a sum begins anew wherever the optimizer steps: it holds no more graphs than one step accumulates."""
+    def _is_reset_now_and_then(self, total: Value) -> bool:
+        """Whether a sum begins anew, or goes on without its graph, under a condition: with each step, each report."""
         if not isinstance(total, Phi) or not total.is_loop:
             return False
-        joined = _joined(total)
-        resets = {arm for item in joined for part, arms in item.arms.items() if _is_number(part) for arm in arms}
-        steps = {arm for step in trace.of(Step) if total.loop in step.loops for arm in step.path}
-        asked = {self._asked(arm) for arm in resets} - {""}
-        return not resets.isdisjoint(steps) or any(
-            test.endswith(".sync_gradients") or test in map(self._asked, steps) for test in asked
-        )
+        met = (pair for item in _joined(total) for pair in item.arms.items())
+        branches = [branch for part, arms in met if self._is_new(part) for branch, _ in arms]
+        return not all(map(self._is_seldom_taken, branches))
 
-    def _asked(self, arm: tuple[object, int]) -> str:
-        """What is asked before the first arm of a branch, as it is written: `accelerator.sync_gradients`."""
-        branch, number = arm
+    def _is_new(self, part: Value) -> bool:
+        return not is_none(part) and self.tracking.tracked(part) is Answer.NO
+
+    def _is_seldom_taken(self, branch: object) -> bool:
         node = self.program.tree.own_node(branch.site) if isinstance(branch, Branch) else None
-        return ast.unparse(node.test) if isinstance(node, ast.If) and number == 0 else ""
+        return isinstance(node, ast.If) and self._is_seldom(node.test)
+
+    def _is_reset_by_method(self, keep: Keep, loop: Loop | None) -> bool:
+        """Whether a loop calls a method, or a function that does, which begins the sum of an object anew."""
+        tree, definitions = self.program.tree, self.program.definitions
+        method = definitions.method_around(tree.node(keep.site))
+        if loop is None or method is None or method.owner is None or keep.how != "add":
+            return False
+        resetting = method.owner.binders(keep.name.rpartition(".")[2]) - {"__init__", method.name}
+        called = _called_in(tree.node(loop.site))
+        functions = (item for item in definitions.functions.values() if item.name in called - {method.name})
+        return not resetting.isdisjoint(called.union(*(_called_in(item.node) for item in functions)))
 
     def _is_cut(self, total: Value) -> bool:
         """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""
@@ -164,5 +173,5 @@ def _joined(total: Phi) -> list[Phi]:
     return found
 
 
-def _is_number(value: Value) -> bool:
-    return isinstance(value, Plain) and not value.is_none
+def _called_in(node: ast.AST) -> set[str]:
+    return {called_name(item) for item in walk(node) if isinstance(item, ast.Call)}

@@ -127,8 +127,9 @@ class BackwardArity(Rule):
             if old is not None:
                 yield old
                 continue
-            yield from self._wrong_gradients(function)
-            yield from self._wrong_outputs(function)
+            if function.gives_gradients:
+                yield from self._wrong_gradients(function)
+                yield from self._wrong_outputs(function)
 
     def _wrong_gradients(self, function: AutogradFunction) -> Iterator[WrongGradients]:
         inputs = function.inputs

@@ -112,9 +112,15 @@ class TrainingInEvalMode(Rule):
         for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
             lost = self.model.training_layers.lost(module)
             trained = [forward for forward in own if lost is not None and is_trained(forward)]
-            if lost is not None and trained and not self.model.frozen.may_be(module):
+            if lost is not None and trained and not self._stands_still(trace, module):
                 untrained = [item for item in self._passes_within(passes, module) if not is_trained(item)]
                 yield from self._of_module(trace, module, trained, untrained, lost)
+
+    def _stands_still(self, trace: program.Trace, module: values.Value) -> bool:
+        """Whether a module may be frozen, or each optimizer that steps is known to hold others."""
+        held = [self.model.ownership.holds(item, module) for item in self.model.ownership.optimizers(trace)]
+        is_held_by_none = bool(held) and all(answer is values.Answer.NO for answer in held)
+        return is_held_by_none or self.model.frozen.may_be(module)
 
     def _hands_switches_on(self) -> bool:
         """Whether the file hands on a method that switches to training, `stack.callback(model.train)`, or sets modes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from torchlint.model.values import Container, Plain, Tensor, Unknown, Value
+from torchlint.model.values import Container, Module, Plain, Tensor, Unknown, Value
 
 _NUMBERS = frozenset({"int", "float", "complex", "bool", "numbers.Number", "numbers.Real", "numbers.Integral"})
 _COLLECTIONS = frozenset({"list", "tuple", "dict", "set", "frozenset", "collections.deque"})
@@ -38,7 +38,7 @@ def _is_of(value: Value, kind: str) -> bool | None:
         return None
     if isinstance(value, Tensor) or (isinstance(value, Unknown) and value.has_use("backward")):
         is_asked = kind == "torch.Tensor"
-        return None if not is_asked and isinstance(value, Tensor) and value.op in _PERHAPS_SEVERAL else is_asked
+        return None if not is_asked and _may_be_several(value) else is_asked
     if isinstance(value, Container):
         if value.kind not in _COLLECTIONS and value.kind != "deque":
             return None
@@ -47,6 +47,14 @@ def _is_of(value: Value, kind: str) -> bool | None:
     if isinstance(value, Plain):
         return _is_plain_of(value, kind)
     return None
+
+
+def _may_be_several(value: Value) -> bool:
+    """Whether a result may be several tensors: not that of a loss of PyTorch, nor what goes backward."""
+    if not isinstance(value, Tensor) or value.op not in _PERHAPS_SEVERAL or value.has_use("backward"):
+        return False
+    module = value.parents[0] if value.op == "module" else None
+    return not (isinstance(module, Module) and module.info is None and module.name.endswith("Loss"))
 
 
 def _is_plain_of(value: Plain, kind: str) -> bool | None:

@@ -31,6 +31,10 @@ class Branches(Part):
             name, number = absent
             arm = arms[number]
             arms[number] = lambda: self._as(name, Plain(node, None), arm)
+        narrowed = self.conditions.narrowed(node.test)
+        if narrowed is not None:
+            name, values = narrowed
+            arms = [partial(self._as, name, value, arm) for value, arm in zip(values, arms, strict=True)]
         layer = self.conditions.layer_asked_for(node.test)
         if layer is not None:
             value, body = layer, arms[0]

@@ -25,6 +25,7 @@ from torchlint.model.values import (
     Unknown,
     UnknownOrigin,
     Value,
+    inputs_of,
     meanings,
     owner_label,
     resolved,
@@ -107,10 +108,13 @@ class Calls(Part):
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
-            inner = resolved(value)
-            if isinstance(inner, Container):
-                keywords.update(inner.known_options)
-            if not isinstance(inner, Container) or inner.parents:
+            options = list(inputs_of(value))
+            known = [item.known_options for item in options if isinstance(item, Container)]
+            for name in set.intersection(*map(set, known)) if known and len(known) == len(options) else ():
+                keywords[name] = self.state.phi(node, [item[name] for item in known])
+            if any(
+                not isinstance(item, Container) or item.parents or len(item.entries) > len(keywords) for item in options
+            ):
                 starred.append(value)
         return Arguments(positional, keywords, starred)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
 from torchlint.model.cases import Case
 from torchlint.model.evaluate.part import Part
@@ -88,18 +89,40 @@ class Conditions(Part):
 
     def _is_of_kind(self, test: ast.expr) -> bool | None:
         """The truth of `isinstance(x, dict)`, `torch.is_tensor(x)` and `hasattr(x, "detach")`, where `x` is known."""
-        if not isinstance(test, ast.Call) or not test.args or not isinstance(test.args[0], ast.Name):
+        answers = {answer for _, answer in self._kinds_asked(test)}
+        return answers.pop() if len(answers) == 1 else None
+
+    def narrowed(self, test: ast.expr) -> tuple[str, list[Value]] | None:
+        """A name that a test asks the kind of, `if torch.is_tensor(v):`, with what it may be in each of the arms."""
+        inner, is_negated = (test.operand, True) if _is_not(test) else (test, False)
+        answers = self._kinds_asked(inner)
+        arms = [[value for value, answer in answers if answer is not wrong] for wrong in (False, True)]
+        if not all(arms) or all(len(arm) == len(answers) for arm in arms):
             return None
+        assert isinstance(inner, ast.Call) and isinstance(inner.args[0], ast.Name)
+        name = inner.args[0].id
+        whole = self.names.lookup(name)
+        if isinstance(whole, Phi) and whole.is_loop:
+            return None
+        found = [_some_of(whole, arm) for arm in (reversed(arms) if is_negated else arms)]
+        return name, found
+
+    def _kinds_asked(self, test: ast.expr) -> list[tuple[Value, bool | None]]:
+        """What a name may be whose kind a test asks, each with the answer."""
+        if not isinstance(test, ast.Call) or not test.args or not isinstance(test.args[0], ast.Name):
+            return []
         asked, what = self._asked(test), test.args[1:]
         if asked not in ("torch.is_tensor", "isinstance", "hasattr") or len(what) != (asked != "torch.is_tensor"):
-            return None
-        values = inputs_of(self.names.lookup(test.args[0].id))
+            return []
+        return [
+            (value, self._is_of(value, asked, what, test)) for value in inputs_of(self.names.lookup(test.args[0].id))
+        ]
+
+    def _is_of(self, value: Value, asked: str, what: list[ast.expr], test: ast.Call) -> bool | None:
         if asked == "hasattr":
-            answers = {has_attribute(value, what[0]) for value in values}
-        else:
-            kinds = [self.definitions.qualified(dotted(kind), test) for kind in _alternatives(what)]
-            answers = {is_one_of(value, kinds or ["torch.Tensor"]) for value in values}
-        return answers.pop() if len(answers) == 1 else None
+            return has_attribute(value, what[0])
+        kinds = [self.definitions.qualified(dotted(kind), test) for kind in _alternatives(what)]
+        return is_one_of(value, kinds or ["torch.Tensor"])
 
     def is_the_same(self, test: ast.Compare) -> bool | None:
         """The truth of `optimizer is not None`, and of its opposite."""
@@ -270,3 +293,16 @@ def _alternatives(kinds: list[ast.expr]) -> Iterator[ast.expr]:
 def _is_put_by_others(value: Value) -> bool:
     """Whether a value stands for what a subclass, or whoever has an object, puts in the place of None."""
     return isinstance(value, Unknown) and value.origin == "attribute"
+
+
+def _is_not(test: ast.expr) -> TypeGuard[ast.UnaryOp]:
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+
+
+def _some_of(whole: Value, values: list[Value]) -> Value:
+    """One of some of the values that a value may be."""
+    if len(values) == 1 or not isinstance(whole, Phi):
+        return values[0]
+    some = Phi(whole.site, tuple(values), whole.loop)
+    some.source, some.is_keyed, some.order, some.loops = whole.source, whole.is_keyed, whole.order, whole.loops
+    return some

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.queries.names import own_nodes
+from torchlint.syntax.python_ast import is_literal
 
 _BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _HARMLESS = frozenset("staticmethod once_differentiable custom_fwd custom_bwd".split())
@@ -40,6 +41,12 @@ class AutogradFunction:
         return found[1:] if found is not None else None
 
     @property
+    def gives_gradients(self) -> bool:
+        """Whether `backward` returns any: one that returns nothing stands for outputs that have none, as indices."""
+        found = [item for value in returns_of(self.backward) for item in _elements(value)]
+        return any(not is_literal(item, None) for item in found)
+
+    @property
     def context(self) -> str:
         """What `forward` calls the context; empty where it is not handed it."""
         found = self.forward.node.args
@@ -61,6 +68,12 @@ def autograd_functions(definitions: Definitions) -> Iterator[AutogradFunction]:
 def returns_of(function: FunctionInfo) -> list[ast.expr | None]:
     """What the `return` statements of a function return."""
     return [node.value for node in own_nodes(function.node) if isinstance(node, ast.Return)]
+
+
+def _elements(value: ast.expr | None) -> list[ast.expr]:
+    if isinstance(value, ast.Tuple):
+        return value.elts
+    return [value] if value is not None else []
 
 
 def _derives(info: ClassInfo) -> bool:
