@@ -31,9 +31,14 @@ class Bounds:
         counted = names_read(body.target) if isinstance(body, (ast.For, ast.AsyncFor)) else set()
         if any(_is_about_few(test, keep.name, counted) for test in self._conditions(keep, loop)):
             return True
+        around = self.tree.function_around(node)  # which may cut its list itself
+        cut = self._cut_in(body) | (self._cut_in(around) if around is not None else set())
+        return keep.name in cut or _root(node) in cut
+
+    def _cut_in(self, body: ast.AST) -> set[str]:
         if body not in self._known:
             self._known[body] = _bounded(body)
-        return keep.name in self._known[body] or _root(node) in self._known[body]
+        return self._known[body]
 
     def _conditions(self, keep: Keep, loop: Loop) -> Iterator[ast.expr]:
         for branch, arm in keep.path[len(loop.path) :]:
@@ -43,8 +48,10 @@ class Bounds:
 
 
 def _is_about_few(test: ast.expr, name: str, counted: set[str]) -> bool:
-    """`len(samples) < 3`, or `i < 3` where the loop counts by `i`."""
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Lt, ast.LtE)):
+    """`len(samples) < 3`, or `i < 3` where the loop counts by `i`; `not samples`, `i == 0`, which hold once."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return dotted(test.operand) == name
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.Eq)):
         return False
     left = test.left
     if isinstance(left, ast.Name):

@@ -40,6 +40,21 @@ def stands_without_gradients(node: ast.AST, tree: python_tree.PythonTree) -> boo
     return False
 
 
+def may_run_without_gradients(name: str, tree: python_tree.PythonTree) -> bool:
+    """Whether a file that imports a function may call it with gradients off: it switches them off altogether, calls it
+    in such a place, by another name perhaps, or hands it on to who knows whom."""
+    imported = [item for node in tree.of_type(ast.ImportFrom) for item in node.names]
+    names = {name, *(item.asname for item in imported if item.name == name and item.asname is not None)}
+    calls = list(tree.of_type(ast.Call))
+    if any(python_ast.called_name(call) == "set_grad_enabled" and tree.stands_alone(call) for call in calls):
+        return True
+    called = {call.func for call in calls}
+    read = (node for node in tree.of_type(ast.Name, ast.Attribute) if isinstance(node.ctx, ast.Load))
+    if any(_last_name(node) in names and node not in called for node in read):
+        return True
+    return any(stands_without_gradients(call, tree) for call in calls if python_ast.called_name(call) in names)
+
+
 def _last_name(context: ast.expr) -> str:
     called = context.func if isinstance(context, ast.Call) else context
     return python_ast.dotted(called).rpartition(".")[2]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchlint import Model
 from torchlint.model.events import Branch, Call, Keep, Loop, apart
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Phi, Unknown, Value, is_none, resolved
+from torchlint.model.values import Answer, Container, Phi, Unknown, Value, is_none, resolved
 from torchlint.syntax.python_ast import called_name, dotted, walk
 
 from ._bounds import Bounds
@@ -77,7 +77,10 @@ class LetGo:
         )
 
     def _drained(self, container: Value, loop: Loop | None, trace: Trace) -> bool:
-        emptied = trace.emptied.get(container, ())
+        emptied = list(trace.emptied.get(container, ()))
+        entries = container.elements() if isinstance(container, Container) else []
+        if entries and all(item in trace.emptied for item in entries):
+            emptied += trace.emptied[entries[0]]
         if container.has_use(*_TAKING) or (container.has_use("clear") and not emptied):
             return True
         return any(loop is None or loop in event.loops for event in emptied)
@@ -122,14 +125,14 @@ class LetGo:
         return isinstance(node, ast.If) and self._is_seldom(node.test)
 
     def _is_reset_by_method(self, keep: Keep, loop: Loop | None) -> bool:
-        """Whether a loop calls a method, or a function that does, which begins the sum of an object anew."""
+        """Whether a loop calls a method, or a function that does, which begins the sum or list of an object anew."""
         tree, definitions = self.program.tree, self.program.definitions
         method = definitions.method_around(tree.node(keep.site))
-        if loop is None or method is None or method.owner is None or keep.how != "add":
+        if loop is None or method is None or method.owner is None or keep.how not in ("add", "append"):
             return False
         resetting = method.owner.binders(keep.name.rpartition(".")[2]) - {"__init__", method.name}
-        called = _called_in(tree.node(loop.site))
-        functions = (item for item in definitions.functions.values() if item.name in called - {method.name})
+        called = _called_in(tree.node(loop.site)) | _called_in(method.node)
+        functions = (item for item in definitions.functions.values() if item.name in called)
         return not resetting.isdisjoint(called.union(*(_called_in(item.node) for item in functions)))
 
     def _is_cut(self, total: Value) -> bool:

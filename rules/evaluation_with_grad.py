@@ -13,7 +13,12 @@ from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
-from ._gradient_users import decides_what_requires_grad, speaks_of_gradients, stands_without_gradients
+from ._gradient_users import (
+    decides_what_requires_grad,
+    may_run_without_gradients,
+    speaks_of_gradients,
+    stands_without_gradients,
+)
 
 _SWITCHING = (b"no_grad", b"inference_mode", b"set_grad_enabled")
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
@@ -215,9 +220,11 @@ class EvaluationWithGrad(Rule):
             return False
         name, own = trace.root.name, (self.model.tree,) if trace.called else ()
         others = (other.tree for other in self.model.importers(name, _SWITCHING))
+        if any(may_run_without_gradients(name, tree) for tree in others if tree is not self.model.tree):
+            return True
         bases = trace.root.owner.ancestors() if trace.root.owner is not None else ()
         inherited = (item.definitions.tree for item in bases if isinstance(item, definitions.ClassInfo))
-        elsewhere = {tree for tree in (*others, *inherited) if tree is not self.model.tree}
+        elsewhere = {tree for tree in inherited if tree is not self.model.tree}
         calls = [call for tree in (*own, *elsewhere) for call in tree.of_type(ast.Call)]
         return any(
             stands_without_gradients(call, self.model.tree) for call in calls if python_ast.called_name(call) == name

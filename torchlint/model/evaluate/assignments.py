@@ -166,7 +166,10 @@ class Assignments(Part):
             if is_empty and self._is_put_once(target):
                 self.containers.put_once(owner, key, value)
             elif key is not None:
+                old = owner.part(key)
                 owner.set_part(key, value)
+                if is_empty and isinstance(old, Container):
+                    self.state.emit(Keep(site_of(target), old, Plain(target), "clear", dotted(target.value)))
             elif self._overwrites_all(target):
                 owner.parents = (value,)
                 for name in owner.known_parts:

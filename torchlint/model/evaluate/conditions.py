@@ -199,18 +199,21 @@ class Conditions(Part):
         return None
 
     def _certain_name(self, name: str) -> Value | None:
-        """An argument of a call under way, here or in an enclosing function, what was asked of one, or a constant."""
+        """An argument of a call under way, here or in an enclosing function, what was asked of one, a constant, or a
+        key of a dictionary whose entries a loop takes in turn."""
         frame: Frame | None = self.state.frame
         while frame is not None and name not in frame.locals:
             frame = frame.parent
         if frame is None:
             return None
         value = frame.locals[name]
+        made = value.site.written.kind if isinstance(value, Plain) and value.site is not None else ""
+        if made in ("For", "AsyncFor"):
+            return value
         if frame.parent is None:
             return value if name in self.definitions.constants else None
         is_argument = frame.called and frame.info is not None and name in frame.info.parameters
-        is_answer = isinstance(value, Plain) and value.site is not None and value.site.written.kind == "Compare"
-        return value if (is_argument and not isinstance(value, Phi)) or is_answer else None
+        return value if (is_argument and not isinstance(value, Phi)) or made == "Compare" else None
 
     def absent(self, test: ast.expr) -> tuple[str, int] | None:
         """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""

@@ -9,7 +9,7 @@ from torchlint.model.evaluate.leaving import leaves_only_by_its_end, may_repeat
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Loop, MayClear, ModeSwitch
 from torchlint.model.state import LoopScope
-from torchlint.model.values import Container, Function, Instance, Parameters, Phi, Unknown, Value, resolved
+from torchlint.model.values import Container, Function, Instance, Parameters, Phi, Plain, Unknown, Value, resolved
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import is_literal, site_of, walk
 
@@ -26,6 +26,7 @@ class Loops(Part):
         iterable = self.expressions.value(node.iter)
         in_turn = may_repeat(node) and leaves_only_by_its_end(node)
         objects = objects_in(iterable, of_entries=isinstance(node.iter, ast.Call)) if in_turn else []
+        objects = objects or (self._entries_of(node) if in_turn else [])
         if objects:
             self._run_each(node, objects)
             return
@@ -37,6 +38,24 @@ class Loops(Part):
         with self.state.block():
             self.state.mode, _ = self.observations.suspended.get(iterable, (self.state.mode, None))
             self._loop(node, begin, iterable, certain=holds_parameters(iterable))
+
+    def _entries_of(self, node: ast.For | ast.AsyncFor) -> Sequence[Value]:
+        """The keys of a dictionary all of whose entries are known, or pairs of these with the entries, as a loop goes
+        over `losses`, `losses.keys()` or `losses.items()`."""
+        call = node.iter if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Attribute) else None
+        method = call.func.attr if call is not None and isinstance(call.func, ast.Attribute) and not call.args else ""
+        of_call = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+        over = of_call if method in ("items", "keys") else node.iter
+        if not isinstance(over, (ast.Name, ast.Attribute)):
+            return []
+        held = resolved(self.expressions.value(over))
+        if not isinstance(held, Container) or held.kind != "dict" or held.parents or len(held.entries) > MAX_OBJECTS:
+            return []
+        keys = [Plain(node, key) for key in held.entries]
+        if method != "items":
+            return keys
+        pairs = zip(keys, held.entries.values(), strict=True)
+        return [self.state.stamp(Container(node, "tuple", pair)) for pair in pairs]
 
     def _resume(self, iterable: ast.expr) -> None:
         """What a generator of the program may do before it yields once more."""

@@ -155,6 +155,8 @@ class Methods(Part):
             return self._in_place(receiver, name, arguments, node)
         if name in api.CREATOR_METHODS:
             return self.tensors.create(name, arguments, node)
+        if name in ("to", "type") and any(map(_is_integer_type, arguments.all())):
+            name = "long"
         base = receiver if name in VIEWS else None
         made = self.tensors.compute(name, arguments.operands(name, node, receiver), node, base)
         self.observations.calls[made] = name, arguments, receiver
@@ -197,6 +199,12 @@ def _dictionary_of(module: Module) -> Container | None:
         return None
     made_of = resolved(module.parents[0])
     return made_of if isinstance(made_of, Container) and made_of.kind == "dict" else None
+
+
+def _is_integer_type(value: Value) -> bool:
+    """`torch.uint8`, `torch.LongTensor`: tensors of such types have no graph."""
+    type_ = resolved(value)
+    return isinstance(type_, External) and type_.name in api.INTEGER_TYPES
 
 
 def _goes_down(call: ast.Call, method: ast.Attribute) -> bool:
