@@ -107,7 +107,13 @@ class BenchmarkWithDeterministic(Rule):
     def _makes_deterministic(self, function: definitions.FunctionInfo) -> bool:
         """Whether a function sets the flag, if only where there is a GPU, and nothing otherwise."""
         nodes = (node for node in ast.walk(function.node) if self.model.definitions.function_around(node) is function)
-        return any(self._is_on(node, "deterministic") for node in nodes) and not self._sets_otherwise(function)
+        on = [node for node in nodes if self._is_on(node, "deterministic") and not self._is_asked(node, function)]
+        return bool(on) and not self._sets_otherwise(function)
+
+    def _is_asked(self, statement: ast.AST, function: definitions.FunctionInfo) -> bool:
+        """Whether a parameter of the function decides whether a statement of it runs."""
+        tests = (item.test for item in self.model.tree.ancestors(statement) if isinstance(item, ast.If))
+        return any(not python_ast.names_read(test).isdisjoint(function.parameters) for test in tests)
 
     def _is_undone(self, statement: ast.AST) -> bool:
         """Whether something in the same function, or on the level of the module, sets a flag to anything else."""
