@@ -21,7 +21,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.syntax.python_ast import dotted, site_of
+from torchlint.syntax.python_ast import called_name, dotted, site_of
 
 
 class Containers(Part):
@@ -54,14 +54,17 @@ class Containers(Part):
             assert isinstance(node.func, ast.Attribute)
             self.state.emit(Keep(site_of(node), receiver, arguments.positional[0], "add", dotted(node.func.value)))
         if name == "update" and receiver.kind == "dict":
-            self._update(receiver, arguments)
+            self._update(receiver, arguments, node)
         return Plain(node)
 
-    def _update(self, receiver: Container, arguments: Arguments) -> None:
+    def _update(self, receiver: Container, arguments: Arguments, node: ast.Call) -> None:
         """`receiver.update(...)`: what has a key takes the place of what had it, where that is sure to happen."""
         given = dict(arguments.keywords)
         for value in (*arguments.positional, *arguments.starred):
             inner = resolved(value)
+            if isinstance(inner, Container) and len(inner.parents) == 1 and _goes_over_itself(node):
+                given |= {key: inner.parents[0] for key in receiver.entries if isinstance(key, str)}
+                continue
             if isinstance(inner, Container):
                 given = {key: item for key, item in inner.entries.items() if isinstance(key, str)} | given
             for item in inner.parents if isinstance(inner, Container) else [value]:
@@ -155,6 +158,16 @@ class Containers(Part):
         if len(arguments.positional) != 2:
             return None
         return self._append(receiver, Arguments(arguments.positional[1:], {}, []), node)
+
+
+def _goes_over_itself(update: ast.Call) -> bool:
+    """`logs.update({key: value.item() for key, value in logs.items()})`."""
+    made = update.args[0] if update.args else None
+    over = made.generators[0].iter if isinstance(made, ast.DictComp) and not made.generators[0].ifs else None
+    if not isinstance(over, ast.Call) or called_name(over) != "items":
+        return False
+    assert isinstance(update.func, ast.Attribute)
+    return isinstance(over.func, ast.Attribute) and dotted(over.func.value) == dotted(update.func.value) != ""
 
 
 def _name(owner: ast.expr) -> str:
