@@ -80,7 +80,7 @@ def test_a_caller_that_switches_gradients_off(folder: Path) -> None:
     assert "TL204" in lint()
     (folder / "pkg" / "other.py").write_text(CALLER.format(call="score(model, loader)"))
     assert lint() == ""
-    (folder / "pkg" / "other.py").write_text(CALLER.format(call="score"))
+    (folder / "pkg" / "other.py").write_text(CALLER.format(call="loader"))
     assert "TL204" in lint()
     (folder / "report.py").write_text(CALLER.format(call="score(model, loader)"))
     assert lint() == ""
