@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import Model
-from torchlint.model.events import Branch, Call, Keep, Loop, apart
+from torchlint.model.definitions import defaults_of
+from torchlint.model.events import Branch, Call, Keep, Loop, Step, apart
 from torchlint.model.program import Trace
 from torchlint.model.values import Answer, Container, Phi, Unknown, Value, is_none, resolved
 from torchlint.syntax.python_ast import called_name, dotted, walk
@@ -34,7 +35,7 @@ class LetGo:
             self._drained(container, loop, trace)
             or self._is_cut_in_place(keep, container, loop, trace)
             or self._is_cut(keep.container)
-            or self._is_reset_now_and_then(keep.container)
+            or self._is_reset_with_steps(keep.container, trace)
             or self._is_reset_by_method(keep, loop)
             or self._is_rebuilt(keep, loop)
             or _is_replaced_once_full(keep, container, trace)
@@ -109,20 +110,39 @@ class LetGo:
         numbers = (item.value for test in around for item in walk(test) if isinstance(item, ast.Constant))
         return any(type(number) is int and number >= _SELDOM for number in numbers)
 
-    def _is_reset_now_and_then(self, total: Value) -> bool:
-        """Whether a sum begins anew, or goes on without its graph, under a condition: with each step, each report."""
+    def _is_reset_with_steps(self, total: Value, trace: Trace) -> bool:
+        """Whether a sum begins anew, or goes on without its graph, wherever the optimizer steps, or as often."""
         if not isinstance(total, Phi) or not total.is_loop:
             return False
         met = (pair for item in _joined(total) for pair in item.arms.items())
-        branches = [branch for part, arms in met if self._is_new(part) for branch, _ in arms]
-        return not all(map(self._is_seldom_taken, branches))
+        resets = {arm for part, arms in met if self._is_new(part) for arm in arms}
+        steps = {arm for step in trace.of(Step) if total.loop in step.loops for arm in step.path}
+        asked = {ast.unparse(test) for test in map(self._asked, steps) if test is not None}
+        tests = [test for test in map(self._asked, resets) if test is not None]
+        return not resets.isdisjoint(steps) or any(
+            dotted(test).endswith(".sync_gradients") or ast.unparse(test) in asked or self._is_often(test)
+            for test in tests
+        )
 
     def _is_new(self, part: Value) -> bool:
         return not is_none(part) and self.tracking.tracked(part) is Answer.NO
 
-    def _is_seldom_taken(self, branch: object) -> bool:
+    def _asked(self, arm: tuple[object, int]) -> ast.expr | None:
+        """What is asked before the first arm of a branch: `accelerator.sync_gradients`."""
+        branch, number = arm
         node = self.program.tree.own_node(branch.site) if isinstance(branch, Branch) else None
-        return isinstance(node, ast.If) and self._is_seldom(node.test)
+        return node.test if isinstance(node, ast.If) and number == 0 else None
+
+    def _is_often(self, test: ast.expr) -> bool:
+        """`i % 10 == 0`, also where a parameter is 10 by default: more often than once in a hundred iterations."""
+        function = self.program.tree.function_around(test)
+        defaults = defaults_of(function) if function is not None else {}
+        for node in walk(test):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+                period = defaults.get(node.right.id) if isinstance(node.right, ast.Name) else node.right
+                if isinstance(period, ast.Constant) and type(period.value) is int:
+                    return period.value < _SELDOM
+        return False
 
     def _is_reset_by_method(self, keep: Keep, loop: Loop | None) -> bool:
         """Whether a loop calls a method, or a function that does, which begins the sum or list of an object anew."""
