@@ -208,7 +208,7 @@ class Conditions(Part):
             return None
         value = frame.locals[name]
         made = value.site.written.kind if isinstance(value, Plain) and value.site is not None else ""
-        if made in ("For", "AsyncFor"):
+        if made in ("For", "AsyncFor") and isinstance(value, Plain) and value.is_literal:
             return value
         if frame.parent is None:
             return value if name in self.definitions.constants else None
