@@ -210,7 +210,8 @@ class Training(Part):
     def _is_closure(self, receiver: Value, first: Value) -> bool:
         """Whether a step may be given this as its closure, rather than gradients, or a loss to differentiate."""
         if isinstance(receiver, Optimizer):
-            return not isinstance(first, (Tensor, Container)) and not naming.LOSS.search(first.label)
+            named = naming.LOSS.search(first.label) or "grad" in first.label
+            return not isinstance(first, (Tensor, Container)) and not named
         return isinstance(first, Unknown) and "closure" in first.label
 
     def _is_scaler(self, receiver: Value, first: Value) -> bool:
