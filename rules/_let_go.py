@@ -106,7 +106,7 @@ class LetGo:
 
     def _is_seldom(self, change: ast.AST) -> bool:
         """Whether a condition lets something happen once in a hundred iterations, or less often."""
-        around = [item.test for item in self.program.tree.ancestors(change) if isinstance(item, ast.If)]
+        around = (item.test for item in self.program.tree.ancestors(change) if isinstance(item, ast.If))
         numbers = (item.value for test in around for item in walk(test) if isinstance(item, ast.Constant))
         return any(type(number) is int and number >= _SELDOM for number in numbers)
 

@@ -18,12 +18,12 @@ from torchlint.model.ownership import MAX_OPTIMIZERS
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
-    Container,
     Instance,
     Parameters,
     Tensor,
     Unknown,
     Value,
+    drawn_from,
     inputs_of,
     resolved,
 )
@@ -154,24 +154,13 @@ class GradientsBetweenSteps:
 
 def _is_part_of_data(optimizer: Value, loop: Loop | None) -> bool:
     """Whether what a loop goes over holds an optimizer, and may clear for it when it gives the next batch."""
-    data = set(_gone_through(loop.over)) if loop is not None and loop.over is not None else set()
+    data = set(drawn_from(loop.over)) if loop is not None and loop.over is not None else set()
     owner = optimizer
     while data.isdisjoint(inputs_of(owner)):
         if not isinstance(owner, Unknown) or owner.origin != "attribute" or not owner.parents:
             return False
         owner = owner.parents[0]
     return bool(data)
-
-
-def _gone_through(value: Value) -> Iterator[Value]:
-    """What a loop takes its parts from: `loader` of `enumerate(loader)`, and of `zip(loader, targets)`."""
-    for item in inputs_of(value):
-        if isinstance(item, Container):
-            for part in item.elements():
-                yield from _gone_through(part)
-        elif isinstance(item, Unknown) and item.origin in ("element", "iteration"):
-            yield from (owner for parent in item.parents for owner in inputs_of(parent))
-        yield item
 
 
 def _is_made_in(optimizer: Value, trace: Trace) -> bool:

@@ -131,7 +131,7 @@ class InplaceOnLeaf(Rule):
             value = values.resolved(value.base)
         frozen = self.model.frozen
         owners = (values.resolved(parent) for parent in value.parents)
-        if value in frozen.told or any(owner in frozen.told or frozen.may_be(owner) for owner in owners):
+        if value in frozen.told or any(map(frozen.may_be, owners)):
             return None
         if isinstance(value, values.Tensor):
             return value if value.leaf else None

@@ -156,7 +156,7 @@ class UnregisteredModule(Rule):
         known = {item for value in others if isinstance(value, values.Module) for item in (value, *_inside(value))}
         for name, value in attributes.items():
             containers = [item for item in values.inputs_of(value) if isinstance(item, values.Container)]
-            if containers and not self._is_handed_on(name, info) and not _takes_from_others(name, info):
+            if containers and not self._is_handed_on(name, info):
                 hides = not _goes_through(info, name)
                 plain = (item for item in containers if not (hides and self._is_hidden(item)))
                 yield from self._lost(plain, name, known)
@@ -280,15 +280,6 @@ def _may_hold(data: bytes, filled: re.Match[bytes]) -> bool:
     return True
 
 
-def _takes_from_others(name: str, info: definitions.ClassInfo) -> bool:
-    """`self.pairs.append(layers[-1])`: what has its place in another list as well."""
-    calls = (node for node in ast.walk(info.node) if isinstance(node, ast.Call) and len(node.args) == 1)
-    return any(
-        isinstance(call.args[0], ast.Subscript) and python_ast.dotted(call.func) == f"self.{name}.append"
-        for call in calls
-    )
-
-
 def _is_base(info: definitions.ClassInfo) -> bool:
     """Whether a class is there for others that inherit from it, which may register what it keeps."""
     return _BASE.search(info.name) is not None or any(method.is_hook for method in info.methods.values())
@@ -345,7 +336,8 @@ def _attributes_gone_through(node: ast.expr) -> Iterator[ast.Attribute]:
 
 
 def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
-    """The attributes that a class deletes, or hands to a call that may do more than look into them."""
+    """The attributes that a class deletes, or hands to a call that may do more than look into them, and those that take
+    what has its place in another list as well, `self.pairs.append(layers[-1])`."""
     for node in ast.walk(info.node):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
             yield node.attr
@@ -353,6 +345,9 @@ def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
             given = [item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(node)]
             wholes = map(_whole, given) if python_ast.called_name(node) in _REGISTERING else ()
             yield from (item.attr for item in (*given, *wholes) if isinstance(item, ast.Attribute))
+            if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Attribute):
+                if node.func.attr == "append" and any(isinstance(item, ast.Subscript) for item in given):
+                    yield node.func.value.attr
         elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Attribute):
             yield node.value.attr
         elif isinstance(node, (ast.For, ast.comprehension)):

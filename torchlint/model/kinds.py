@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from torchlint.model.values import Container, Module, Plain, Tensor, Unknown, Value
+from torchlint.pytorch import losses
 
 _NUMBERS = frozenset({"int", "float", "complex", "bool", "numbers.Number", "numbers.Real", "numbers.Integral"})
 _COLLECTIONS = frozenset({"list", "tuple", "dict", "set", "frozenset", "collections.deque"})
@@ -54,7 +55,9 @@ def _may_be_several(value: Value) -> bool:
     if not isinstance(value, Tensor) or value.op not in _PERHAPS_SEVERAL or value.has_use("backward"):
         return False
     module = value.parents[0] if value.op == "module" else None
-    return not (isinstance(module, Module) and module.info is None and module.name.endswith("Loss"))
+    return not (
+        isinstance(module, Module) and module.info is None and module.name.rpartition(".")[2] in losses.FUNCTIONS
+    )
 
 
 def _is_plain_of(value: Plain, kind: str) -> bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -90,6 +90,7 @@ class Value:
 
 
 _NO_CONSTANT = object()
+_DRAWN = "[drawn "
 
 
 class Plain(Value):
@@ -250,6 +251,10 @@ class Container(Value):
         self.parents = (*self.parents, value)
         self.grown = True
 
+    def draw_from(self, sources: Sequence[Value]) -> None:
+        """Say what the elements are taken from, as those of `zip(xs, ys)` are."""
+        self.set_parts({f"{_DRAWN}{number}]": source for number, source in enumerate(sources)})
+
     def element_at(self, key: object) -> Value | None:
         """The element at an index, counted from either end; None: no index, or of none that is known."""
         if not isinstance(key, int) or not -len(self.parents) <= key < len(self.parents):
@@ -400,7 +405,7 @@ def drawn_from(value: Value) -> Iterator[Value]:
     for item in inputs_of(value):
         yield item
         for key, part in item.known_parts.items():
-            if isinstance(key, str) and key.startswith("[drawn "):
+            if isinstance(key, str) and key.startswith(_DRAWN):
                 yield from drawn_from(part)
 
 

@@ -49,14 +49,6 @@ COPIERS = frozenset("tensor as_tensor from_numpy asarray FloatTensor DoubleTenso
 CREATOR_METHODS = frozenset(["new", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"])
 
 # Methods of a tensor that give something without a graph, or no tensor at all.
-INTEGER_TYPES = frozenset(
-    f"torch.{name}"
-    for name in (
-        "uint8 int8 int16 int32 int64 short int long bool "
-        "ByteTensor CharTensor ShortTensor IntTensor LongTensor BoolTensor"
-    ).split()
-)
-"""Types of tensors that have no gradients."""
 GRADIENTS = ("grad", "_grad")
 """Attributes of a tensor that hold its gradient; code before 0.4 sets the second."""
 PLAIN_METHODS = frozenset(

@@ -195,5 +195,9 @@ DTYPES = {
 """Element types by their names in `torch`."""
 TENSOR_TYPES = {
     "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "LongTensor": "int64",
-    "IntTensor": "int32", "BoolTensor": "bool", "ByteTensor": "uint8",
+    "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "BoolTensor": "bool", "ByteTensor": "uint8",
 }  # fmt: skip
+INTEGRAL = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
+"""Element types of tensors that have no gradients."""
+INTEGER_TYPES = frozenset(f"torch.{name}" for name, dtype in (DTYPES | TENSOR_TYPES).items() if dtype in INTEGRAL)
+"""What names one of them."""

@@ -86,8 +86,7 @@ class BuiltinFunctions(Part):
     def _rows(self, row: Container, arguments: Arguments, node: ast.Call) -> Value:
         """What a loop goes over that draws a row from each of its arguments."""
         made = self.state.stamp(Container(node, "generator", (self.state.stamp(row),)))
-        for number, item in enumerate(arguments.positional):
-            made.set_part(f"[drawn {number}]", item)
+        made.draw_from(arguments.positional)
         return made
 
     def _columns(self, rows: list[Value], node: ast.Call) -> Value | None:

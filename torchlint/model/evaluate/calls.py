@@ -108,15 +108,19 @@ class Calls(Part):
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
-            options = list(inputs_of(value))
-            known = [item.known_options for item in options if isinstance(item, Container)]
-            for name in set.intersection(*map(set, known)) if known and len(known) == len(options) else ():
-                keywords[name] = self.state.phi(node, [item[name] for item in known])
-            if any(
-                not isinstance(item, Container) or item.parents or len(item.entries) > len(keywords) for item in options
-            ):
+            if not self._add_options(keywords, list(inputs_of(value)), node):
                 starred.append(value)
         return Arguments(positional, keywords, starred)
+
+    def _add_options(self, keywords: dict[str, Value], given: list[Value], node: ast.Call) -> bool:
+        """Add to the keywords what `**given` surely gives, one of several dictionaries; whether that is all."""
+        found = [item for item in given if isinstance(item, Container)]
+        if len(found) < len(given):
+            return False
+        options = [item.known_options for item in found]
+        shared = [name for name in options[0] if all(name in item for item in options)]
+        keywords.update((name, self.state.phi(node, [item[name] for item in options])) for name in shared)
+        return not any(item.parents for item in found) and all(len(item) == len(shared) for item in options)
 
     def call(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         """The result of calling a value."""

@@ -55,7 +55,7 @@ class Conditions(Part):
 
     def _truth(self, test: ast.expr) -> bool | None:
         """The truth of a test, where the grad mode, a module constant or the arguments of the call decide it."""
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        if _is_not(test):
             return _negated(self._truth(test.operand))
         if isinstance(test, ast.BoolOp):
             decisive = isinstance(test.op, ast.Or)
@@ -218,7 +218,7 @@ class Conditions(Part):
     def absent(self, test: ast.expr) -> tuple[str, int] | None:
         """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""
         inverted = False
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        if _is_not(test):
             test, inverted = test.operand, True
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and is_literal(test.comparators[0], None):
             inverted = inverted is not isinstance(test.ops[0], ast.Is)

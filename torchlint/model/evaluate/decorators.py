@@ -20,9 +20,10 @@ class Decorators(Part):
 
     def call(self, function: Function, arguments: Arguments, node: ast.Call) -> Value | None:
         """The result of calling what decorators of the program make of a function; None where there are none."""
-        info, handed = function.info, self._with_receiver(function, arguments)
+        info = function.info
         if function.bare or not info.decorators:
             return None
+        handed = self._with_receiver(function, arguments)
         if any(map(info.has_decorator, _CHOOSING)):
             return self.calls.unresolved(function, info.name, handed.all(), node)
         followed = [item for item in info.decorators if self._is_followed(item, info)]

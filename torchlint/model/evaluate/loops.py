@@ -24,9 +24,9 @@ class Loops(Part):
     def run_for(self, node: ast.For | ast.AsyncFor) -> None:
         """Run a loop over what an iterable yields."""
         iterable = self.expressions.value(node.iter)
-        in_turn = may_repeat(node) and leaves_only_by_its_end(node)
-        objects = objects_in(iterable, of_entries=isinstance(node.iter, ast.Call)) if in_turn else []
-        objects = objects or (self._entries_of(node) if in_turn else [])
+        objects: Sequence[Value] = []
+        if may_repeat(node) and leaves_only_by_its_end(node):
+            objects = objects_in(iterable, of_entries=isinstance(node.iter, ast.Call)) or self._entries(node, iterable)
         if objects:
             self._run_each(node, objects)
             return
@@ -39,16 +39,16 @@ class Loops(Part):
             self.state.mode, _ = self.observations.suspended.get(iterable, (self.state.mode, None))
             self._loop(node, begin, iterable, certain=holds_parameters(iterable))
 
-    def _entries_of(self, node: ast.For | ast.AsyncFor) -> Sequence[Value]:
+    def _entries(self, node: ast.For | ast.AsyncFor, iterable: Value) -> Sequence[Value]:
         """The keys of a dictionary all of whose entries are known, or pairs of these with the entries, as a loop goes
         over `losses`, `losses.keys()` or `losses.items()`."""
-        call = node.iter if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Attribute) else None
-        method = call.func.attr if call is not None and isinstance(call.func, ast.Attribute) and not call.args else ""
-        of_call = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
-        over = of_call if method in ("items", "keys") else node.iter
-        if not isinstance(over, (ast.Name, ast.Attribute)):
+        func = node.iter.func if isinstance(node.iter, ast.Call) and not node.iter.args else None
+        method = func.attr if isinstance(func, ast.Attribute) and func.attr in ("items", "keys") else ""
+        if isinstance(func, ast.Attribute) and method and isinstance(func.value, (ast.Name, ast.Attribute)):
+            iterable = self.expressions.value(func.value)
+        elif not isinstance(node.iter, (ast.Name, ast.Attribute)):
             return []
-        held = resolved(self.expressions.value(over))
+        held = resolved(iterable)
         if not isinstance(held, Container) or held.kind != "dict" or held.parents or len(held.entries) > MAX_OBJECTS:
             return []
         keys = [Plain(node, key) for key in held.entries]

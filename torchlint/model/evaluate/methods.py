@@ -27,6 +27,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import api, naming, table
 from torchlint.pytorch.autograd_table import INPLACE, VIEWS
 from torchlint.pytorch.effects import Clears, Steps
+from torchlint.pytorch.shapes import INTEGER_TYPES
 from torchlint.syntax.python_ast import dotted, names_read, site_of, walk
 
 _OF_OPTIMIZERS = table.methods_with(Clears, Steps)
@@ -204,7 +205,7 @@ def _dictionary_of(module: Module) -> Container | None:
 def _is_integer_type(value: Value) -> bool:
     """`torch.uint8`, `torch.LongTensor`: tensors of such types have no graph."""
     type_ = resolved(value)
-    return isinstance(type_, External) and type_.name in api.INTEGER_TYPES
+    return isinstance(type_, External) and type_.name in INTEGER_TYPES
 
 
 def _goes_down(call: ast.Call, method: ast.Attribute) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from torchlint.model.shapes.sizes import Known, numbers_of
+from torchlint.pytorch.shapes import INTEGRAL
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -51,7 +52,6 @@ class TensorType:
         return self.dtype in INTEGRAL
 
 
-INTEGRAL = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
 ANY = TensorType((), is_open=True)
 """Nothing is known."""
 
