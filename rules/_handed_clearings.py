@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import Model
-from torchlint.model.definitions import FunctionInfo
+from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -15,13 +15,17 @@ _TRAINING = frozenset({"backward", "step", "manual_backward"})
 
 
 def any_in(model: Model) -> bool:
-    """Whether a file hands on what clears gradients, wraps functions in it, or keeps gradients as views of its own."""
-    tree = model.tree
+    """Whether a program hands on what clears gradients, wraps functions in it, or keeps views of gradients."""
+    return any(_any_in(file) for file in model.program.files.values())
+
+
+def _any_in(file: Definitions) -> bool:
+    tree = file.tree
     if any(_is_handed_on(node, tree) for node in tree.of_type(ast.Attribute) if node.attr in _METHODS):
         return True
     if any(map(_keeps_views, tree.of_type(ast.Assign))) or any(map(_is_unbound, tree.of_type(ast.Call))):
         return True
-    clearing = {info.name: info for info in model.definitions.functions.values() if _only_clears(info)}
+    clearing = {info.name: info for info in file.functions.values() if _only_clears(info)}
     if not clearing:
         return False
     if any(_is_called_by_others(info) or _is_wrapper(info) for info in clearing.values()):

@@ -29,7 +29,7 @@ class Lifetimes:
 
     def _is_one_a_phase(self, keep: Keep, loop: Loop) -> bool:
         """`means[phase] = ...` in `for phase in ...`: an entry for training and one for validation."""
-        node, slot = self.model.tree.own_node(loop.site), self.model.tree.own_node(keep.site)
+        node, slot = self.model.tree.node(loop.site), self.model.tree.node(keep.site)
         if not isinstance(node, ast.For) or not isinstance(slot, ast.Subscript) or keep.how != "slot":
             return False
         name = dotted(node.target)

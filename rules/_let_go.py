@@ -28,6 +28,7 @@ class LetGo:
         self.tracking = model.tracking
         self._bounds = Bounds(model.tree)
         self._known_changes: dict[ast.AST, dict[str, list[tuple[ast.AST, bool]]]] = {}
+        self._known_calls: dict[ast.AST, set[str]] = {}
 
     def is_let_go(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
         """Whether what an iteration of a loop keeps there does not stay."""
@@ -52,7 +53,7 @@ class LetGo:
         names = {name for (owner, name), value in stored.items() if owner is trace.receiver and value is container}
         emptied = {f"{root.parameters[0]}.{name}.{verb}" for name in names for verb in _EMPTYING}
         makers = {maker for name in names for maker in root.owner.assigned.get(name, ())}
-        calls = self.program.tree.of_type(ast.Call)
+        calls = self.program.nodes(ast.Call)
         return bool(makers - {"__init__"}) or any(dotted(call.func) in emptied for call in calls)
 
     def _may_be_reset(self, keep: Keep, loop: Loop | None, trace: Trace) -> bool:
@@ -60,7 +61,7 @@ class LetGo:
         owner = keep.name.rpartition(".")[0]
         calls = [call for call in trace.of(Call) if owner and loop in call.loops]
         tree = self.program.tree
-        methods = (call.value.callee for call in calls if tree.stands_alone(tree.own_node(call.site)))
+        methods = (call.value.callee for call in calls if tree.stands_alone(tree.node(call.site)))
         return any(
             isinstance(item, Unknown) and item.origin == "method" and resolved(item.parents[0]).label == owner
             for item in methods
@@ -130,18 +131,18 @@ class LetGo:
     def _asked(self, arm: tuple[object, int]) -> ast.expr | None:
         """What is asked before the first arm of a branch: `accelerator.sync_gradients`."""
         branch, number = arm
-        node = self.program.tree.own_node(branch.site) if isinstance(branch, Branch) else None
+        node = self.program.tree.node(branch.site) if isinstance(branch, Branch) else None
         return node.test if isinstance(node, ast.If) and number == 0 else None
 
     def _is_often(self, test: ast.expr) -> bool:
-        """`i % 10 == 0`, also where a parameter is 10 by default: more often than once in a hundred iterations."""
+        """`i % 10 == 0`, also where a parameter is 10 by default, or `i % args.every == 0`: unless the file says that
+        it is once in a hundred iterations, or less often."""
         function = self.program.tree.function_around(test)
         defaults = defaults_of(function) if function is not None else {}
         for node in walk(test):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
                 period = defaults.get(node.right.id) if isinstance(node.right, ast.Name) else node.right
-                if isinstance(period, ast.Constant) and type(period.value) is int:
-                    return period.value < _SELDOM
+                return not (isinstance(period, ast.Constant) and type(period.value) is int and period.value >= _SELDOM)
         return False
 
     def _is_reset_by_method(self, keep: Keep, loop: Loop | None) -> bool:
@@ -151,9 +152,18 @@ class LetGo:
         if loop is None or method is None or method.owner is None or keep.how not in ("add", "append"):
             return False
         resetting = method.owner.binders(keep.name.rpartition(".")[2]) - {"__init__", method.name}
-        called = _called_in(tree.node(loop.site)) | _called_in(method.node)
-        functions = (item for item in definitions.functions.values() if item.name in called)
-        return not resetting.isdisjoint(called.union(*(_called_in(item.node) for item in functions)))
+        called = new = _called_in(tree.node(loop.site)) | _called_in(method.node)
+        while new and resetting.isdisjoint(called):
+            files = self.program.files.values()
+            functions = (item.node for file in files for item in file.functions.values() if item.name in new)
+            new = set().union(*map(self._called_by, functions)) - called
+            called |= new
+        return not resetting.isdisjoint(called)
+
+    def _called_by(self, function: ast.AST) -> set[str]:
+        if function not in self._known_calls:
+            self._known_calls[function] = _called_in(function)
+        return self._known_calls[function]
 
     def _is_cut(self, total: Value) -> bool:
         """Whether a sum goes on without its graph: `total = total.detach()` at the end of each iteration."""

@@ -112,7 +112,7 @@ class EmptyCacheInLoop(Rule):
         """Whether a parameter decides in a loop that is False by default: who asks for it saves memory on purpose."""
         loops = events.repeating(event.loops)
         for branch, arm in event.path[len(loops[-1].path) if loops else 0 :]:
-            node = self.model.tree.own_node(branch.site) if isinstance(branch, events.Branch) else None
+            node = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
             if isinstance(node, ast.If) and arm == 0 and not self._off(node).isdisjoint(_required(node.test)):
                 return True
         return False

@@ -173,7 +173,7 @@ class EvaluationInTrainingMode(Rule):
 
     def _is_for_nothing(self, forward: module_modes.Pass) -> bool:
         """Whether nobody uses what a pass gives: it is run for the statistics of its batches."""
-        return self.model.tree.stands_alone(self.model.tree.own_node(forward.site))
+        return self.model.tree.stands_alone(self.model.tree.node(forward.site))
 
     def _name(self, forward: module_modes.Pass) -> str:
         node = self.model.tree.node(forward.site)

@@ -153,7 +153,7 @@ class EvaluationWithGrad(Rule):
 
     def _may_act(self, call: events.Call) -> bool:
         """Whether a call is of a method, or nobody uses its result."""
-        is_statement = self.model.tree.stands_alone(self.model.tree.own_node(call.site))
+        is_statement = self.model.tree.stands_alone(self.model.tree.node(call.site))
         return is_statement or module_modes.module_of(call) is None
 
     @cached_property

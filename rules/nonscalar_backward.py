@@ -164,7 +164,7 @@ class NonscalarBackward(Rule):
 
     def _may_be_one(self, value: values.Value) -> bool:
         """Whether a value may be one sample of many, or says that there is only one."""
-        node = self.model.tree.own_node(value.site)
+        node = self.model.tree.node(value.site)
         if isinstance(node, ast.Subscript) and not _is_part(value):
             return not self._keeps_rows(node.slice)
         if not isinstance(value, values.Tensor):

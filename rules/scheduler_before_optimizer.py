@@ -133,7 +133,7 @@ class SchedulerBeforeOptimizer(Rule):
 
     def _is_of_torch(self, optimizer: values.Value) -> bool:
         """Whether an optimizer is made here as one of PyTorch's, which wraps no other."""
-        made = self.model.tree.own_node(optimizer.site) if isinstance(optimizer, values.Optimizer) else None
+        made = self.model.tree.node(optimizer.site) if isinstance(optimizer, values.Optimizer) else None
         return isinstance(made, ast.Call) and self.model.definitions.named(made.func).startswith("torch.optim.")
 
     # -- report -----------------------------------------------------------------------------------------

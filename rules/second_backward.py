@@ -146,8 +146,8 @@ class SecondBackward(Rule):
     def _is_another(self, backward: events.Backward, loop: events.Loop) -> bool:
         """Whether what goes backward may be another in the next iteration: what it is made of is bound again behind it,
         by another method, or taken out of something."""
-        tree, body = self.model.tree, self.model.tree.own_node(loop.site)
-        statement = tree.own_node(backward.site)
+        tree, body = self.model.tree, self.model.tree.node(loop.site)
+        statement = tree.node(backward.site)
         if body is None or statement is None:
             return False
         if body not in self._assigned:
@@ -172,8 +172,8 @@ class SecondBackward(Rule):
 
     @cached_property
     def _stored(self) -> set[str]:
-        """The attributes that the file assigns to."""
-        nodes = self.model.tree.of_type(ast.Attribute)
+        """The attributes that the program assigns to."""
+        nodes = self.model.program.nodes(ast.Attribute)
         return {dotted(node) for node in nodes if isinstance(node.ctx, ast.Store)}
 
     def _is_statement(self, loop: events.Loop) -> bool:

@@ -91,14 +91,14 @@ class StepWithoutBackward(Rule):
                     yield from self._empty_in(trace, optimizer)
 
     def _hands_backward_on(self) -> bool:
-        """Whether the file hands on a method that goes backward, for others to call, `measure(loss.backward)`, or asks
-        a model to do so: `model(x, replay_backprop=True)`."""
-        tree = self.model.tree
-        if any(item.arg is not None and _ASKED.search(item.arg) for item in tree.of_type(ast.keyword)):
+        """Whether the program hands on a method that goes backward, for others to call, `measure(loss.backward)`, or
+        asks a model to do so: `model(x, replay_backprop=True)`."""
+        nodes = self.model.program.nodes
+        if any(item.arg is not None and _ASKED.search(item.arg) for item in nodes(ast.keyword)):
             return True
-        called = {call.func for call in tree.of_type(ast.Call)}
-        methods = (node for node in tree.of_type(ast.Attribute) if node.attr == "backward")
-        return any(node not in called and not tree.stands_alone(node) for node in methods)
+        called = {call.func for call in nodes(ast.Call)}
+        methods = (node for node in nodes(ast.Attribute) if node.attr == "backward")
+        return any(node not in called and not self.model.tree.stands_alone(node) for node in methods)
 
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""

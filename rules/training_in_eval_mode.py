@@ -123,14 +123,14 @@ class TrainingInEvalMode(Rule):
         return is_held_by_none or self.model.frozen.may_be(module)
 
     def _hands_switches_on(self) -> bool:
-        """Whether the file hands on a method that switches to training, `stack.callback(model.train)`, or sets modes
+        """Whether the program hands on a method that switches to training, `stack.callback(model.train)`, or sets modes
         itself: `module.training = was[module]`."""
-        tree = self.model.tree
-        stored = (node for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
+        tree, nodes = self.model.tree, self.model.program.nodes
+        stored = (node for node in nodes(ast.Attribute) if isinstance(node.ctx, ast.Store))
         if any(node.attr == "training" for node in stored):
             return True
-        methods = [node for node in tree.of_type(ast.Attribute) if node.attr == "train"]
-        called = {call.func for call in tree.of_type(ast.Call)}
+        methods = [node for node in nodes(ast.Attribute) if node.attr == "train"]
+        called = {call.func for call in nodes(ast.Call)}
         return any(
             isinstance(node.ctx, ast.Load) and node not in called and not tree.stands_alone(node)
             for node in methods

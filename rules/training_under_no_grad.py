@@ -186,11 +186,11 @@ class TrainingUnderNoGrad(Rule):
         """Whether what is written alike runs with gradients on in another function: `self.models["teacher"](x)` in an
         earlier phase of the training."""
         tree = self.model.tree
-        call = tree.own_node(forward.site)
+        call = tree.node(forward.site)
         if not isinstance(call, ast.Call) or not python_ast.dotted(call.func).startswith("self"):
             return False
         passes = (event for trace in self.model.program.traces for event in trace.of_kinds(events.Compute, events.Call))
-        others = (tree.own_node(event.site) for event in passes if event.mode is api.GradMode.ON)
+        others = (tree.node(event.site) for event in passes if event.mode is api.GradMode.ON)
         written = (other.func for other in others if isinstance(other, ast.Call))
         return any(python_ast.written_alike(call.func, func) for func in written)
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar, overload
 
 from torchlint.model.cases import Case
@@ -161,6 +162,10 @@ class Program:
         """The file, and those that were followed from it."""
         others = self.definitions.others.followed() if self.definitions.others is not None else ()
         return {item.tree: item for item in (self.definitions, *others)}
+
+    def nodes(self, *kinds: type[ast.AST]) -> Iterator[Any]:
+        """The nodes of exactly these types, in the file and in those that were followed from it."""
+        return chain.from_iterable(tree.of_type(*kinds) for tree in self.files)
 
     def definitions_of(self, node: ast.AST) -> Definitions:
         """The definitions of the file that a node stands in."""
