@@ -291,7 +291,7 @@ class EvaluationWithGrad(Rule):
 
     def report_UnusedGraphs(self, unused: UnusedGraphs) -> None:
         name = f"`{unused.name}`" if unused.name else "the model"
-        memory = "the graph grows with every iteration" if unused.grows else "as much memory is needed as for training"
+        memory = "the graph grows with every iteration" if unused.grows else "each pass keeps what only a backward would need"
         self.report(
             unused.site,
             f"{name} is evaluated with gradients on, and nothing uses them: {memory}",
