@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ _FREEZES_ITSELF = LazyPattern(
     rb"\bself\s*\.\s*(?:requires_grad_\s*\(|parameters\(\s*\)\s*:\s*(?:#[^\n]*)?\s+\w+\s*\.\s*requires_grad\b)"
 )
 """A network says of all of its own parameters whether they require gradients: those that measure others do."""
+_SWITCHES_OFF = LazyPattern(rb"^(?:[\w.]+\.)?set_grad_enabled\s*\(\s*False", re.MULTILINE)
+"""A module that switches gradients off for all that import it."""
 
 
 def speaks_of_gradients(node: ast.AST) -> bool:
@@ -41,12 +44,14 @@ def stands_without_gradients(node: ast.AST, tree: python_tree.PythonTree) -> boo
 
 
 def may_run_without_gradients(name: str, tree: python_tree.PythonTree) -> bool:
-    """Whether a file that imports a function may call it with gradients off: it switches them off altogether, calls it
-    in such a place, by another name perhaps, or hands it on to who knows whom."""
+    """Whether a file that imports a function may call it with gradients off: it switches them off altogether, freezes
+    something, calls it in such a place, by another name perhaps, or hands it on to who knows whom."""
     imported = [item for node in tree.of_type(ast.ImportFrom) for item in node.names]
     names = {name, *(item.asname for item in imported if item.name == name and item.asname is not None)}
     calls = list(tree.of_type(ast.Call))
     if any(python_ast.called_name(call) == "set_grad_enabled" and tree.stands_alone(call) for call in calls):
+        return True
+    if any(naming.FREEZING.search(python_ast.called_name(call)) for call in calls):
         return True
     called = {call.func for call in calls}
     read = (node for node in tree.of_type(ast.Name, ast.Attribute) if isinstance(node.ctx, ast.Load))
@@ -62,7 +67,7 @@ def _last_name(context: ast.expr) -> str:
 
 def decides_what_requires_grad(model: Model) -> bool:
     """Whether a file says of parameters or inputs that they require gradients, or do not, or has models that take
-    gradients themselves, or imports networks that freeze themselves."""
+    gradients themselves, or imports networks that freeze themselves, or what switches gradients off."""
     own = model.program.definitions
     return (
         says_what_requires_grad(model.tree)
@@ -70,6 +75,7 @@ def decides_what_requires_grad(model: Model) -> bool:
         or any(map(naming.FORCES.search, _names(model.tree.module)))
         or any(map(_takes_gradients, own.functions.values()))
         or any(map(_FREEZES_ITSELF.search, model.imported_texts))
+        or any(map(_SWITCHES_OFF.search, model.imported_texts))
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from itertools import chain
 
 from torchlint import Model
-from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.definitions import FunctionInfo
 from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -16,26 +16,22 @@ _TRAINING = frozenset({"backward", "step", "manual_backward"})
 
 def any_in(model: Model) -> bool:
     """Whether a program hands on what clears gradients, wraps functions in it, or keeps views of gradients."""
-    return any(_any_in(file) for file in model.program.files.values())
-
-
-def _any_in(file: Definitions) -> bool:
-    tree = file.tree
-    if any(_is_handed_on(node, tree) for node in tree.of_type(ast.Attribute) if node.attr in _METHODS):
+    tree, nodes = model.tree, model.program.nodes
+    if any(_is_handed_on(node, tree) for node in nodes(ast.Attribute) if node.attr in _METHODS):
         return True
-    if any(map(_keeps_views, tree.of_type(ast.Assign))) or any(map(_is_unbound, tree.of_type(ast.Call))):
+    if any(map(_keeps_views, nodes(ast.Assign))) or any(map(_is_unbound, nodes(ast.Call))):
         return True
-    clearing = {info.name: info for info in file.functions.values() if _only_clears(info)}
+    functions = chain.from_iterable(file.functions.values() for file in model.program.files.values())
+    clearing = {info.name: info for info in functions if _only_clears(info)}
     if not clearing:
         return False
-    if any(_is_called_by_others(info) or _is_wrapper(info) for info in clearing.values()):
+    if any(_is_called_by_others(info, tree) or _is_wrapper(info) for info in clearing.values()):
         return True
-    return any(_is_handed_on(node, tree) for node in _named(tree, frozenset(clearing)))
-
-
-def _named(tree: PythonTree, names: frozenset[str]) -> Iterator[ast.expr]:
-    yield from (node for node in tree.of_type(ast.Name) if node.id in names)
-    yield from (node for node in tree.of_type(ast.Attribute) if node.attr in names)
+    named = chain(
+        (node for node in nodes(ast.Name) if node.id in clearing),
+        (node for node in nodes(ast.Attribute) if node.attr in clearing),
+    )
+    return any(_is_handed_on(node, tree) for node in named)
 
 
 def _is_handed_on(node: ast.expr, tree: PythonTree) -> bool:
@@ -62,12 +58,12 @@ def _is_gradient(target: ast.expr) -> bool:
     return isinstance(target, ast.Attribute) and target.attr == "grad"
 
 
-def _is_called_by_others(info: FunctionInfo) -> bool:
-    """Whether an assignment calls a function, `@loss.setter`, or each forward pass."""
-    if info.is_method and info.name in ("forward", "__call__"):
-        return True
-    decorators = getattr(info.node, "decorator_list", ())
-    return any(isinstance(item, ast.Attribute) and item.attr == "setter" for item in decorators)
+def _is_called_by_others(info: FunctionInfo, tree: PythonTree) -> bool:
+    """Whether an assignment calls a function, `@loss.setter`, or each forward pass, or who has it by a decorator,
+    `@on("batch_end")`, or as a lambda."""
+    if isinstance(info.node, ast.Lambda):
+        return isinstance(tree.parent(info.node), (ast.Call, ast.keyword))
+    return bool(info.decorators) or (info.is_method and info.name in ("forward", "__call__"))
 
 
 def _is_wrapper(info: FunctionInfo) -> bool:

@@ -136,12 +136,27 @@ class AnomalyDetectionLeftOn(Rule):
         tree = self.model.tree
         node = tree.node(switch.site)
         function = self.model.definitions.function_around(node)
-        if function is None or not isinstance(tree.parent(node), ast.withitem):
+        if not isinstance(tree.parent(node), ast.withitem):
+            return False
+        if any(map(self._is_asked_in_loop, map(tree.node, switch.calls))):
+            return True
+        if function is None:
             return False
         computed = self.model.definitions.names_assigned([function.node])
         tests = [item.test for item in tree.ancestors(node) if isinstance(item, ast.If)]
         asked = any(isinstance(item, ast.Call) for test in tests for item in python_ast.walk(test))
         return asked or any(not computed.isdisjoint(python_ast.names_read(test)) for test in tests)
+
+    def _is_asked_in_loop(self, call: ast.AST) -> bool:
+        """Whether a call stands in a loop, under an `if` about what its iterations compute: `if loss.isnan():`."""
+        tests: list[ast.expr] = []
+        for item in self.model.tree.ancestors(call):
+            if isinstance(item, ast.If):
+                tests.append(item.test)
+            elif isinstance(item, (ast.For, ast.AsyncFor, ast.While)):
+                computed = self.model.definitions.names_assigned(item.body)
+                return any(not computed.isdisjoint(python_ast.names_read(test)) for test in tests)
+        return False
 
     def _decides_about_training(self, branch: object, arm: int) -> bool:
         """Whether a condition is about training as such: one arm trains, no other does, and its name is no flag's."""

@@ -216,7 +216,7 @@ class DropoutIgnoresMode(Rule):
             return True
         if method not in self._guarded_callers:
             self._guarded_callers[method] = False  # meanwhile, for methods that call each other
-            self._guarded_callers[method] = self._is_called_guarded(method)
+            self._guarded_callers[method] = self._is_called_guarded(method) or self._is_layer_of_training(method)
         return self._guarded_callers[method]
 
     @cached_property
@@ -224,12 +224,38 @@ class DropoutIgnoresMode(Rule):
         return {}
 
     def _is_called_guarded(self, method: definitions.FunctionInfo) -> bool:
-        """Whether its class calls a method, and only in one mode."""
+        """Whether its class calls a method, and only in one mode, or when it is made."""
         own = {f"{name}.{method.name}" for name in method.parameters[:1]}
         nodes = ast.walk(method.owner.node) if method.owner is not None else iter(())
         calls = [node for node in nodes if isinstance(node, ast.Call) and python_ast.dotted(node.func) in own]
-        callers = [(node, self.model.definitions.method_around(node)) for node in calls]
-        return bool(callers) and all(found is not None and self._knows_mode(node, found) for node, found in callers)
+        around = self.model.definitions.method_around
+        return bool(calls) and all(self._is_for_one_mode(call, around(call)) for call in calls)
+
+    def _is_for_one_mode(self, call: ast.Call, method: definitions.FunctionInfo | None) -> bool:
+        if method is None:
+            return False
+        return method.name == "__init__" or bool(_ON_PURPOSE.search(method.name)) or self._knows_mode(call, method)
+
+    def _is_layer_of_training(self, method: definitions.FunctionInfo) -> bool:
+        """Whether `forward` is that of a layer that the modules that hold it, here or in files that import this one,
+        call in one mode only."""
+        if method.owner is None or method.name != "forward":
+            return False
+        files = [self.model.definitions, *self.model.importers(method.owner.name, (b"training",))]
+        made = [
+            python_ast.dotted(target)
+            for file in files
+            for node in file.tree.of_type(ast.Assign)
+            if isinstance(node.value, ast.Call) and python_ast.called_name(node.value) == method.owner.name
+            for target in node.targets
+        ]
+        calls = [
+            (call, file)
+            for file in files
+            for call in file.tree.of_type(ast.Call)
+            if python_ast.dotted(call.func) in made
+        ]
+        return bool(calls) and all(self._is_for_one_mode(call, file.method_around(call)) for call, file in calls)
 
     def _is_guarded(self, node: ast.AST, method: definitions.FunctionInfo) -> bool:
         """Whether a condition on the mode stands around a node, or one before it leaves the method."""

@@ -20,7 +20,7 @@ from ._gradient_users import (
     stands_without_gradients,
 )
 
-_SWITCHING = (b"no_grad", b"inference_mode", b"set_grad_enabled")
+_SWITCHING = (b"no_grad", b"inference_mode", b"set_grad_enabled", b"freez")
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
 
 
@@ -291,7 +291,11 @@ class EvaluationWithGrad(Rule):
 
     def report_UnusedGraphs(self, unused: UnusedGraphs) -> None:
         name = f"`{unused.name}`" if unused.name else "the model"
-        memory = "the graph grows with every iteration" if unused.grows else "each pass keeps what only a backward would need"
+        memory = (
+            "the graph grows with every iteration"
+            if unused.grows
+            else "each pass keeps what only a backward would need"
+        )
         self.report(
             unused.site,
             f"{name} is evaluated with gradients on, and nothing uses them: {memory}",

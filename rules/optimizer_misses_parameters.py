@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Rule, prefilter
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, program, values
 from torchlint.model.queries import moved_modules
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, dotted, walk
+
+_ADDING = LazyPattern(rb"add_param_group|param_groups\.|\[[\"']params[\"']\]\s*=")
+"""What gives an optimizer parameters that it had not."""
 
 
 class ReplacedModule(NamedTuple):
@@ -90,7 +93,7 @@ class OptimizerMissesParameters(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[ReplacedModule | LateUnfreezing]:
-        if self.model.is_test or re.search(rb"add_param_group|param_groups\.", self.model.tree.source.code):
+        if self.model.is_test or any(_ADDING.search(tree.source.code) for tree in self.model.program.files):
             return
         for trace in self.model.program.traces:
             for step in trace.of(events.Step):

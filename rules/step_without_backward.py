@@ -14,6 +14,7 @@ from torchlint.pytorch import api, triggers
 
 from ._leaf_losses import leaf_of
 
+_HOOKS = frozenset({"register_step_pre_hook", "register_optimizer_step_pre_hook"})
 _ASKED = LazyPattern(r"backprop|backward$")
 
 
@@ -91,9 +92,11 @@ class StepWithoutBackward(Rule):
                     yield from self._empty_in(trace, optimizer)
 
     def _hands_backward_on(self) -> bool:
-        """Whether the program hands on a method that goes backward, for others to call, `measure(loss.backward)`, or
-        asks a model to do so: `model(x, replay_backprop=True)`."""
+        """Whether the program hands on a method that goes backward, for others to call, `measure(loss.backward)`,
+        has steps call something first, or asks a model to do so: `model(x, replay_backprop=True)`."""
         nodes = self.model.program.nodes
+        if any(node.attr in _HOOKS for node in nodes(ast.Attribute)):
+            return True
         if any(item.arg is not None and _ASKED.search(item.arg) for item in nodes(ast.keyword)):
             return True
         called = {call.func for call in nodes(ast.Call)}

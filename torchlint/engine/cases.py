@@ -29,8 +29,8 @@ def holding(told: list[Told], options: Options, again: Callable[[Case, set[type[
     for option in [*doubtful][:MAX_OPTIONS]:
         left = [item for item in doubtful[option] if item not in wrong]
         for case in options.cases(option) if left else ():
-            found = {_key(*item) for item in again(case, {rule for rule, _ in left})}
-            left = [item for item in left if _key(*item) not in found]
+            found = {key_of(*item) for item in again(case, {rule for rule, _ in left})}
+            left = [item for item in left if key_of(*item) not in found]
             if not left:
                 break
         wrong += left
@@ -42,6 +42,6 @@ def _sites(report: Report) -> list[Site]:
     return [place for place in places if isinstance(place, Site)]
 
 
-def _key(rule: type[Rule], report: Report) -> object:
+def key_of(rule: type[Rule], report: Report) -> object:
     """What two reports of one thing have in common, whichever program was interpreted for them."""
     return rule, getattr(report.place, "here", report.place)

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
-from torchlint.engine.cases import holding
+from torchlint.engine.cases import Told, holding, key_of
 from torchlint.engine.diagnostics import Crashes
 from torchlint.engine.following import Reach, imported_training
 from torchlint.engine.looking import looking
@@ -95,6 +95,7 @@ class _Walk:
         told = [item for item in _told_once(reports) if not owned.by_other_file(*item)]
         if model.is_interpreted:
             told = holding(told, Options(model.program), partial(self._in_case, calls, selection))
+            told = told if self.reach.follows else self._confirmed(told, calls, selection)
         found = self._located(told, suppressions)
         if modules is not None:
             modules.close()
@@ -106,20 +107,35 @@ class _Walk:
         imports, bases = (modules, None) if modules is None or self.reach.follows else (None, Bases(modules))
         return Model(self.python, calls, imports, selection.torch, self._imported_texts, bases, case)
 
-    def _made(self, rule: type[Rule], model: Model, selection: Selection) -> Rule:
-        return rule(model, lambda: self.nodes, selection.options.get(rule.rule_name()))
+    def _confirmed(self, told: list[Told], calls: Collection[str], selection: Selection) -> list[Told]:
+        """The reports that are made as well where what the file imports is followed, if it was not.
 
-    def _in_case(
-        self, calls: Collection[str], selection: Selection, case: Case, rules: Collection[type[Rule]]
-    ) -> Iterator[tuple[type[Rule], Report]]:
-        """What rules report if an option is taken to be something."""
-        modules = Imports(self.search) if self.search is not None else None
-        model = self._model(calls, modules, selection, case)
+        An evaluation follows nothing, until something is said of it: what it imports may freeze the model.
+        """
+        if not told or self.search is None or not self.search.imported(self.source.code):
+            return told
+        modules = Imports(self.search)
+        model = Model(self.python, calls, modules, selection.torch, self._imported_texts)
+        found = {key_of(*item) for item in self._reported(model, selection, {rule for rule, _ in told})}
+        modules.close()
+        return [item for item in told if key_of(*item) in found]
+
+    def _reported(self, model: Model, selection: Selection, rules: Collection[type[Rule]]) -> Iterator[Told]:
         for rule in rules:
             with self.crashes.of(rule):
                 asked = self._made(rule, model, selection)
                 _answer(asked)
                 yield from ((rule, report) for report in asked.reports)
+
+    def _made(self, rule: type[Rule], model: Model, selection: Selection) -> Rule:
+        return rule(model, lambda: self.nodes, selection.options.get(rule.rule_name()))
+
+    def _in_case(
+        self, calls: Collection[str], selection: Selection, case: Case, rules: Collection[type[Rule]]
+    ) -> Iterator[Told]:
+        """What rules report if an option is taken to be something."""
+        modules = Imports(self.search) if self.search is not None else None
+        yield from self._reported(self._model(calls, modules, selection, case), selection, rules)
         if modules is not None:
             modules.close()
 

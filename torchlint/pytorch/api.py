@@ -45,7 +45,9 @@ CREATORS = frozenset(
     ).split()
 )
 COPIERS = frozenset("tensor as_tensor from_numpy asarray FloatTensor DoubleTensor HalfTensor new_tensor".split())
-"""Those that make a tensor of data, which they are given first. `as_tensor` and `asarray` hand tensors on."""
+"""Those that make a tensor of data, which they are given first."""
+HANDING_ON = frozenset("Tensor FloatTensor as_tensor asarray".split())
+"""Those that make no new tensor of one that they are given: it keeps its graph."""
 CREATOR_METHODS = frozenset(["new", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"])
 
 # Methods of a tensor that give something without a graph, or no tensor at all.

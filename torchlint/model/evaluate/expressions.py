@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torchlint.model.evaluate.loops import few_in
 from torchlint.model.evaluate.part import Part
-from torchlint.model.evaluate.tensors import operator_of
+from torchlint.model.evaluate.tensors import operator_of, overloads
 from torchlint.model.events import Branch, Loop, Read, Yield
 from torchlint.model.values import Container, ContainerKind, Function, Plain, Unknown, Value, resolved
 from torchlint.pytorch.api import PLAIN_ATTRIBUTES, PLAIN_METHODS
@@ -96,6 +96,8 @@ class Expressions(Part):
             return Plain(node, same)
         if all(isinstance(item, Plain) for item in operands):
             return Plain(node)
+        if any(overloads(item, "eq") for item in operands):
+            return self.state.stamp(Unknown(node, "call", tuple(operands), "", None, self.state.mode))
         return self.tensors.make("compare", tuple(operands), node)
 
     def _boolean(self, node: ast.BoolOp) -> Value:

@@ -60,8 +60,11 @@ class Tensors(Part):
     def create(self, name: str, arguments: Arguments, node: ast.AST) -> Tensor:
         """A new tensor without history, or a leaf where it is told to require a gradient."""
         flag = arguments.keywords.get("requires_grad")
+        given = resolved(arguments.positional[0]) if arguments.positional else None
         if is_true(flag):
             made = self.new_leaf(node)
+        elif flag is None and name in api.HANDING_ON and isinstance(given, Tensor):
+            made = self.make("to", (given,), node)
         else:
             op = "new" if flag is None or is_false(flag) else "unknown"
             made = self.state.stamp(Tensor(node, op, () if op == "new" else arguments.all()))
