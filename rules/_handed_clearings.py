@@ -11,6 +11,10 @@ from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
 _METHODS = frozenset({"zero_grad"})
+_FOLLOWED = frozenset({"register_step_pre_hook", "register_step_post_hook", "step"})
+"""What is known to call the function that it is given, and when."""
+_TELLING = frozenset("no_grad enable_grad inference_mode staticmethod classmethod property override".split())
+"""Decorators that keep a function to themselves."""
 _TRAINING = frozenset({"backward", "step", "manual_backward"})
 
 
@@ -62,8 +66,11 @@ def _is_called_by_others(info: FunctionInfo, tree: PythonTree) -> bool:
     """Whether an assignment calls a function, `@loss.setter`, or each forward pass, or who has it by a decorator,
     `@on("batch_end")`, or as a lambda."""
     if isinstance(info.node, ast.Lambda):
-        return isinstance(tree.parent(info.node), (ast.Call, ast.keyword))
-    return bool(info.decorators) or (info.is_method and info.name in ("forward", "__call__"))
+        user = tree.parent(info.node)
+        return isinstance(user, ast.keyword) or (isinstance(user, ast.Call) and called_name(user) not in _FOLLOWED)
+    decorators = [dotted(item.func if isinstance(item, ast.Call) else item) for item in info.decorators]
+    is_of_others = any(name.rpartition(".")[2] not in _TELLING for name in decorators)
+    return is_of_others or (info.is_method and info.name in ("forward", "__call__"))
 
 
 def _is_wrapper(info: FunctionInfo) -> bool:

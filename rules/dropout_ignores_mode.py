@@ -140,7 +140,19 @@ class DropoutIgnoresMode(Rule):
         owner, last = method.owner, {name.rpartition(".")[2] for name in names}
         if owner is not None and ({"train", "eval", *last} & owner.methods.keys() or self._is_off(rate, owner)):
             return True
+        if isinstance(rate, ast.Attribute) and self._is_set_by_others(rate.attr):
+            return True
         return any(isinstance(node, ast.Name) and node.id in self._bound_in(method) for node in ast.walk(rate))
+
+    def _is_set_by_others(self, name: str) -> bool:
+        """`model.rnn.dropout = 0`, by whoever has the module."""
+        others = self.model.mentioning((f".{name} =".encode(), f".{name}=".encode()))
+        statements = chain.from_iterable(
+            tree.of_type(ast.Assign) for tree in (self.model.tree, *(other.tree for other in others))
+        )
+        targets = (target for statement in statements for target in statement.targets)
+        named = (target for target in targets if isinstance(target, ast.Attribute) and target.attr == name)
+        return any(python_ast.dotted(target.value) != "self" for target in named)
 
     def _is_off(self, rate: ast.expr, owner: definitions.ClassInfo) -> bool:
         """`self.p`, where `__init__` is given a `p` which is 0 by default, and no call names it, here or elsewhere."""

@@ -77,6 +77,11 @@ class Search:
             if path != self.path and name in data and self.path in self.of(path).imported(data):
                 yield path, data
 
+    def mentioning(self, words: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+        """The paths and texts of the other files that hold one of some words, whatever they import."""
+        self._asked_below.add(self.top)
+        yield from ((path, data) for path, data in self._below(self.top, words) if path != self.path)
+
     def users(self, name: bytes) -> Iterator[tuple[str, bytes]]:
         """The paths and texts of the files that hold a name and import this one, or what imports it, and so on."""
         self._asked_below.add(self.top)

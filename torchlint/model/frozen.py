@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import MayClear
 from torchlint.model.held_parameters import sources_of
-from torchlint.model.lineage import ancestry
+from torchlint.model.lineage import ancestry, made_of
+from torchlint.model.module_values import has_parameters, is_module_like
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program
-from torchlint.model.values import Value, resolved
+from torchlint.model.values import Instance, Module, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import naming
 
 
@@ -21,6 +22,7 @@ class Frozen:
     def __init__(self, program: Program, parts: Parts) -> None:
         self.told = program.observations.frozen
         """The modules, parameters and tensors that are told so."""
+        self._program = program
         self._traces = program.traces
         self._parts = parts
         self._known: dict[Value, bool] = {}
@@ -28,8 +30,15 @@ class Frozen:
     def may_be(self, module: Value) -> bool:
         """Whether all parameters of a module may be frozen, or of what it is a part of."""
         if module not in self._known:
-            self._known[module] = self._is_part(module)
+            self._known[module] = self._is_part(module) or self._is_told_part_by_part(module)
         return self._known[module]
+
+    def _is_told_part_by_part(self, module: Value) -> bool:
+        """Whether each module that the class of a module makes or is given is told so."""
+        info = module.info if isinstance(module, Module) else None
+        parts = self._program.attributes_of(info).values() if info is not None else ()
+        inner = [part for part in map(resolved, parts) if is_module_like(part) and has_parameters(part)]
+        return bool(inner) and all(map(self._is_part, inner))
 
     def may_be_partly(self, module: Value) -> bool:
         """Whether some of the parameters of a module may be."""
@@ -38,7 +47,8 @@ class Frozen:
     @cached_property
     def _is_part(self) -> Callable[[Value], bool]:
         handed = (item for event in self._calls for item in event.handed if item is not event.receiver)
-        return self._parts.part_of_any(sources_of(self.told)[0].union(self.told, map(resolved, handed)))
+        told = sources_of(self.told)[0].union(self.told, map(resolved, handed), ancestry(self.told, _drawn_from))
+        return self._parts.part_of_any(told)
 
     @cached_property
     def _all_of(self) -> set[Value]:
@@ -54,3 +64,12 @@ class Frozen:
     def _named(self, names: LazyPattern[str]) -> Iterator[MayClear]:
         for trace in self._traces:
             yield from (event for event in trace.of(MayClear) if names.search(event.name))
+
+
+def _drawn_from(value: Value) -> Iterable[Value]:
+    """What a value is drawn from by a loop or a call: `m` of `for m in model.modules()`, which is all of it."""
+    if isinstance(value, Unknown) and value.origin == "attribute":
+        return value.parents if value.label in ("weight", "bias") else ()
+    if isinstance(value, Tensor):
+        return value.parents if value.op == "parameter" or not (value.leaf or value.op == "module") else ()
+    return () if isinstance(value, (Module, Instance, Plain)) else made_of(value)

@@ -171,10 +171,13 @@ class Imports:
 
     def importers(self, name: str, words: tuple[bytes, ...]) -> Iterator[Definitions]:
         """The modules that import the linted one, and hold a name and one of some words: they may call it."""
-        for path, data in self.search.importers(name.encode(), words):
-            definitions = self.parsed.definitions(path, data)
-            if definitions is not None:
-                yield definitions
+        found = self.search.importers(name.encode(), words)
+        return filter(None, (self.parsed.definitions(path, data) for path, data in found))
+
+    def mentioning(self, words: tuple[bytes, ...]) -> Iterator[Definitions]:
+        """The other modules of the repository that hold one of some words."""
+        found = self.search.mentioning(words)
+        return filter(None, (self.parsed.definitions(path, data) for path, data in found))
 
     def beside(self, definitions: Definitions, words: Iterable[str]) -> Iterator[Definitions]:
         """The modules in the folder of a module, and below, that hold one of these words."""

@@ -41,6 +41,17 @@ def graph_inputs(value: Tensor) -> tuple[Value, ...]:
     return value.parents[:1] if value.op == "to" or value.op.endswith("_as") else value.parents
 
 
+def held_at(container: Container, user: Value) -> list[Value]:
+    """What a container may have held when an operator or call was given it: not what was made later, but for what an
+    iteration before has left in it."""
+
+    def may_be_in(item: Value) -> bool:
+        repeated = set(item.loops).intersection(user.loops).difference(container.loops)
+        return item.order <= user.order or bool(repeated)
+
+    return [item for item in container.elements() if may_be_in(item)]
+
+
 def made_of(value: Value) -> Iterable[Value]:
     """What a value was made from at once: its operands, or what is in it."""
     return value.elements() if isinstance(value, Container) else value.parents

@@ -77,6 +77,10 @@ class Model:
         """The files of the repository that import this one, and hold a name and one of some words: for hints."""
         return self._modules.importers(name, words) if self._modules is not None else iter(())
 
+    def mentioning(self, words: tuple[bytes, ...]) -> Iterator[Definitions]:
+        """The other files of the repository that hold one of some words: for hints."""
+        return self._modules.mentioning(words) if self._modules is not None else iter(())
+
     @cached_property
     def imported_texts(self) -> list[bytes]:
         """The texts of the modules of the repository that this one imports: for hints, which only silence."""

@@ -99,25 +99,39 @@ class Assignments(Part):
             self._assign_element(target, value)
 
     def _assign_attribute(self, target: ast.Attribute, value: Value) -> None:
-        owner, name = resolved(self.expressions.value(target.value)), target.attr
+        owner = resolved(self.expressions.value(target.value))
         self.observations.attribute_owners[site_of(target)] = owner
+        if target.attr == "requires_grad" and is_true(value):
+            if not isinstance(owner, Module):  # to which it means nothing
+                self._rebind_leaf(target.value, owner)
+            return
+        self.set_attribute(owner, target.attr, value, target)
+        if target.attr in (*GRADIENTS, "data", "requires_grad"):
+            return
+        if isinstance(owner, Module) and dotted(target.value) != "self" and _may_change(owner, resolved(value)):
+            owner.used_as("__setattr__")
+
+    def set_attribute(self, owner: Value, name: str, value: Value, node: ast.AST) -> None:
+        """An attribute is set, by a statement or by `setattr`."""
         if name in GRADIENTS:
-            self.clear_gradient(target, owner)
+            self.clear_gradient(node, owner)
         elif name == "data":
             if self.tensors.is_gradient(owner):
-                self.clear_gradient(target, resolved(owner.parents[0]))
+                self.clear_gradient(node, resolved(owner.parents[0]))
         elif name == "requires_grad":
             if not is_true(value):
                 self.observations.frozen.add(owner)
-            elif not isinstance(owner, Module):  # to which it means nothing
-                self._rebind_leaf(target.value, owner)
         else:
             self.state.name_value(value, name)
             if isinstance(value, Plain) and not value.order:
                 self.state.stamp(value)
             self.state.heap[owner, name] = value
-            if isinstance(owner, Module) and dotted(target.value) != "self" and _may_change(owner, resolved(value)):
-                owner.used_as("__setattr__")
+
+    def set_some_attribute(self, owner: Value, node: ast.AST) -> None:
+        """`setattr(owner, name, value)`, nobody knows of which: any list may begin anew, any tensor be another."""
+        for (holder, name), value in list(self.state.heap.items()):
+            if holder is owner and isinstance(resolved(value), (Container, Tensor, Phi)):
+                self.state.heap[owner, name] = self.state.stamp(Unknown(node, "call", (), name))
 
     def clear_gradient(self, node: ast.AST, owner: Value) -> None:
         """The gradient of one tensor is set, or deleted."""

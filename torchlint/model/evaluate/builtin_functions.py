@@ -109,11 +109,15 @@ class BuiltinFunctions(Part):
         return self.state.stamp(Container(node, "list")) if not arguments.all() else None
 
     def _call_setattr(self, arguments: Arguments, node: ast.Call) -> Value | None:
-        owner, name = (resolved(item) for item in (*arguments.positional, Plain(node), Plain(node))[:2])
-        if isinstance(name, Plain) and name.constant in api.GRADIENTS:
-            self.assignments.clear_gradient(node, owner)
-            return Plain(node, None)
-        return None
+        if len(arguments.positional) != 3:
+            return None
+        owner, name, value = arguments.positional
+        known = resolved(name)
+        if isinstance(known, Plain) and isinstance(known.constant, str):
+            self.assignments.set_attribute(resolved(owner), known.constant, value, node)
+        else:
+            self.assignments.set_some_attribute(resolved(owner), node)
+        return Plain(node, None)
 
     def _call_super(self, arguments: Arguments, node: ast.Call) -> Value | None:
         return self.state.stamp(Unknown(node, "super", (), "super"))

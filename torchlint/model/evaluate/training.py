@@ -40,7 +40,7 @@ from torchlint.pytorch.effects import (
     TrainsModule,
     Unscales,
 )
-from torchlint.syntax.python_ast import dotted, site_of
+from torchlint.syntax.python_ast import dotted, site_of, walk
 
 
 class Training(Part):
@@ -57,7 +57,7 @@ class Training(Part):
         return {
             **{name: handler for effect, handler in effects.items() for name in table.methods_with(effect)},
             **dict.fromkeys(table.methods_with(Unscales), self._unscale), "scale": self._scale,
-            "detach_": self._detach_in_place,
+            "detach_": self._detach_in_place, "apply": self._apply,
             "parameters": self._parameters, "named_parameters": self._named_parameters,
             **dict.fromkeys(api.SELF_METHODS, self._itself), "requires_grad_": self._requires_grad,
             "freeze": self._freeze,
@@ -276,6 +276,8 @@ class Training(Part):
 
     def _itself(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`model.cuda()` is the model; of an unknown it may be a tensor or module, the same for us."""
+        if isinstance(receiver, Phi) and all(isinstance(item, (Tensor, Plain)) for item in meanings(receiver)):
+            return None
         if isinstance(receiver, (Module, Unknown, Optimizer, Parameters, Phi)):
             if isinstance(receiver, Unknown) and receiver.origin == "grad":
                 return None
@@ -322,8 +324,18 @@ class Training(Part):
                 return leaf
         return leaf
 
+    def _apply(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        """`model.apply(freeze)`, of a function that says of parameters whether they require gradients."""
+        given = resolved(arguments.positional[0]) if arguments.positional else None
+        info = given.info if isinstance(given, Function) else None
+        if info is not None and any(getattr(item, "attr", "").startswith("requires_grad") for item in walk(info.node)):
+            self.observations.frozen.add(receiver)
+        return None
+
     def _detach_in_place(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         assert isinstance(node.func, ast.Attribute)
+        if isinstance(receiver, Tensor) and receiver.op == "parameter":
+            self.observations.frozen.add(receiver)
         cut = self.tensors.make("detach", (receiver,), node, receiver)
         if isinstance(node.func.value, (ast.Name, ast.Attribute)) and not isinstance(receiver, Module):
             for value in self._all_cut(node.func.value, receiver, node):

@@ -7,7 +7,7 @@ from functools import cached_property
 from torchlint.model.events import Backward, Step
 from torchlint.model.frozen import Frozen
 from torchlint.model.held_parameters import parameters_of
-from torchlint.model.lineage import graph_inputs, result_of_call
+from torchlint.model.lineage import graph_inputs, held_at, result_of_call
 from torchlint.model.module_values import has_parameters
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Trace
@@ -39,13 +39,20 @@ class SureGraphs:
 
     def _graph(self, value: Value) -> set[Value]:
         found: set[Value] = set()
+        given: set[Value] = set()
         stack = [_only_meaning(value)]
         while stack:
             item = stack.pop()
-            if item not in found:
-                found.add(item)
-                stack.extend(map(_only_meaning, self._sources(item)))
-        return found
+            if item in found:
+                continue
+            found.add(item)
+            for part in map(_only_meaning, self._sources(item)):
+                if isinstance(part, Container):
+                    given.add(part)
+                    stack.extend(map(_only_meaning, held_at(part, item)))
+                else:
+                    stack.append(part)
+        return found | given
 
     def is_trained_call(self, value: Value) -> bool:
         """Whether a value is the result of a module that an optimizer steps on: it keeps what its backward frees."""
