@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from torchlint import Model
-from torchlint.model.definitions import defaults_of
+from torchlint.model.definitions import FunctionInfo, defaults_of
 from torchlint.model.events import Branch, Call, Keep, Loop, Step, apart
 from torchlint.model.program import Trace
 from torchlint.model.values import Answer, Container, Phi, Unknown, Value, is_none, resolved
@@ -146,19 +147,29 @@ class LetGo:
         return False
 
     def _is_reset_by_method(self, keep: Keep, loop: Loop | None) -> bool:
-        """Whether a loop calls a method, or a function that does, which begins the sum or list of an object anew."""
-        tree, definitions = self.program.tree, self.program.definitions
-        method = definitions.method_around(tree.node(keep.site))
-        if loop is None or method is None or method.owner is None or keep.how not in ("add", "append"):
+        """Whether a loop calls a method, or a function that does, which begins the sum or list of an object anew, or
+        the object: `self.memory.clear()` for `self.memory.losses`."""
+        tree, names = self.program.tree, frozenset(keep.name.split(".")[1:])
+        method = self.program.definitions.method_around(tree.node(keep.site))
+        if loop is None or method is None or not names or keep.how not in ("add", "append"):
             return False
-        resetting = method.owner.binders(keep.name.rpartition(".")[2]) - {"__init__", method.name}
-        called = new = _called_in(tree.node(loop.site)) | _called_in(method.node)
-        while new and resetting.isdisjoint(called):
-            files = self.program.files.values()
-            functions = (item.node for file in files for item in file.functions.values() if item.name in new)
-            new = set().union(*map(self._called_by, functions)) - called
+        whose = method.owner if len(names) == 1 else None  # the attribute of another object may be set by any
+        body = tree.node(loop.site)
+        if _sets(body, names - {keep.name.rpartition(".")[2]}):
+            return True
+        called = new = _called_in(body) | _called_in(method.node) | {"<lambda>"}
+        while new:
+            functions = [item for item in self._functions if item.name in new and item is not method]
+            setting = (item for item in functions if whose is None or whose.is_related_to(item.owner))
+            if any(item.name != "__init__" and _may_rebind(item.node, names) for item in setting):
+                return True
+            new = set().union(*(self._called_by(item.node) for item in functions)) - called
             called |= new
-        return not resetting.isdisjoint(called)
+        return False
+
+    @cached_property
+    def _functions(self) -> list[FunctionInfo]:
+        return [item for file in self.program.files.values() for item in file.functions.values()]
 
     def _called_by(self, function: ast.AST) -> set[str]:
         if function not in self._known_calls:
@@ -204,6 +215,44 @@ def _joined(total: Phi) -> list[Phi]:
             found.append(item)
             stack.extend(item.parents)
     return found
+
+
+def _may_rebind(function: ast.AST, names: frozenset[str]) -> bool:
+    """Whether a function sets attributes of these names, or some, nobody knows which, or makes an object anew."""
+    return _sets(function, names) or any(_sets_some(node) or _empties(node, names) for node in walk(function))
+
+
+def _sets(node: ast.AST, names: frozenset[str]) -> bool:
+    """Whether attributes of these names are set anew, or deleted."""
+    added_to = {item.target for item in walk(node) if isinstance(item, ast.AugAssign)}
+    attributes = (item for item in walk(node) if isinstance(item, ast.Attribute) and item.attr in names)
+    return any(not isinstance(item.ctx, ast.Load) and item not in added_to for item in attributes)
+
+
+def _sets_some(node: ast.AST) -> bool:
+    """`setattr(self, name, [])`, `getattr(self, name).clear()`, what is done with `vars(self)`, and `self.__init__()`,
+    but not `super().__init__()`."""
+    if isinstance(node, ast.Attribute) and node.attr in ("__dict__", "__init__"):
+        return dotted(node.value) != ""
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _EMPTYING:
+        return isinstance(node.func.value, ast.Call) and dotted(node.func.value.func) == "getattr"
+    name = dotted(node.func)
+    return name == "vars" or (name == "setattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant))
+
+
+def _empties(node: ast.AST, names: frozenset[str]) -> bool:
+    """`for kept in (self.losses, self.rewards): del kept[:]`."""
+    if not isinstance(node, ast.For) or not isinstance(node.iter, (ast.List, ast.Tuple)):
+        return False
+    if names.isdisjoint(dotted(item).rpartition(".")[2] for item in node.iter.elts):
+        return False
+    return any(
+        isinstance(item, ast.Delete) or called_name(item) in _EMPTYING
+        for item in walk(node)
+        if isinstance(item, (ast.Delete, ast.Call))
+    )
 
 
 def _called_in(node: ast.AST) -> set[str]:

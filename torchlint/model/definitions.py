@@ -103,6 +103,10 @@ class ClassInfo:
                 stack.extend(reversed(item.definitions.bases(item)))
             yield item
 
+    def is_related_to(self, other: ClassInfo | None) -> bool:
+        """Whether an object may be of both classes: one is the other, or inherits from it."""
+        return other is not None and (other in self.ancestors() or self in other.ancestors())
+
     def method(self, name: str) -> FunctionInfo | None:
         """A method by the order of inheritance."""
         for item in self.ancestors():

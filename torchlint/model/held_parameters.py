@@ -23,7 +23,8 @@ from torchlint.model.values import (
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
     """The modules and leaves whose parameters an optimizer holds, and whether that is all of them."""
-    return sources_of(item for option in inputs_of(optimizer) for item in _given(option))
+    found, known = sources_of(item for option in inputs_of(optimizer) for item in _given(option))
+    return found, known and not any(option.has_use("add_param_group") for option in inputs_of(optimizer))
 
 
 def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:

@@ -9,8 +9,9 @@ from torchlint.model.frozen import Frozen
 from torchlint.model.graph_cuts import is_number
 from torchlint.model.lineage import graph_inputs, whole_of
 from torchlint.model.module_values import has_parameters, modules_of, returned_by, returned_parts
-from torchlint.model.values import Answer, Container, Module, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Answer, Container, Module, Phi, Tensor, Unknown, Value, meanings, resolved
 from torchlint.pytorch import api, naming
+from torchlint.pytorch.effects import GradMode
 
 if TYPE_CHECKING:
     from torchlint.model.tracking import Tracking
@@ -32,11 +33,20 @@ class ModuleGraphs:
         returned = returned_by(value)
         if returned is not None and self._tracking.tracked(returned) is Answer.NO:
             return Answer.NO
+        if returned is not None and self._depends(returned):
+            return Answer.UNKNOWN
         if _is_of_unknown_class(module) and self.adds_no_graph(module, value.parents[1:]):
             return Answer.NO
         if self._frozen.may_be(resolved(module)) or (returned is not None and self._is_by_frozen(returned)):
             return self.through_frozen(value.parents[1:])
         return Answer.YES if isinstance(module, (Module, Unknown)) else Answer.UNKNOWN
+
+    def _depends(self, returned: Value) -> bool:
+        """Whether it depends on something, on the mode of the module perhaps, if what a `forward` returns has a graph:
+        `return out if self.training else out.detach()`."""
+        if isinstance(returned, Phi):
+            return any(self._tracking.tracked(item) is Answer.NO for item in meanings(returned))
+        return isinstance(returned, Tensor) and returned.mode is GradMode.UNKNOWN
 
     def component_tracks(self, value: Tensor) -> Answer:
         whole = value.parents[0]

@@ -21,6 +21,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    class_of,
     inputs_of,
     is_none,
     meanings,
@@ -122,10 +123,22 @@ class Assignments(Part):
             if not is_true(value):
                 self.observations.frozen.add(owner)
         else:
+            if self._has_setter(owner, name):
+                value = self.state.stamp(Unknown(node, "call", (value,), name))
             self.state.name_value(value, name)
             if isinstance(value, Plain) and not value.order:
                 self.state.stamp(value)
             self.state.heap[owner, name] = value
+
+    def _has_setter(self, owner: Value, name: str) -> bool:
+        """Whether the class of an object says what is done when an attribute is set: by a property, or altogether."""
+        info = class_of(owner)
+        if info is None:
+            return False
+        method = info.method(name)
+        return info.method("__setattr__") is not None or (
+            method is not None and any(dotted(item) == f"{name}.setter" for item in method.decorators)
+        )
 
     def set_some_attribute(self, owner: Value, node: ast.AST) -> None:
         """`setattr(owner, name, value)`, nobody knows of which: any list may begin anew, any tensor be another."""

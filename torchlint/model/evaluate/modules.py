@@ -18,6 +18,9 @@ class Modules(Part):
 
     def call(self, callee: Module, arguments: Arguments, node: ast.Call) -> Value:
         """The output of a module; arguments that it overwrites are changed in place."""
+        called = callee.info.method("__call__") if callee.info is not None else None
+        if called is not None:
+            return self.calls.call(self.functions.bound(called, callee), arguments, node)
         if callee.inplace and arguments.positional:
             return self._activate_in_place(callee, arguments.positional[0], node)
         opening = self._opening(callee)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute, flag, is_false, written
+from torchlint.model.evaluate.arguments import (
+    Arguments,
+    MethodHandler,
+    called_attribute,
+    flag,
+    is_false,
+    is_true,
+    written,
+)
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Backward, Clear, Item, Loop, ModeSwitch, ScheduleStep, Step, Unscale, events_in
 from torchlint.model.module_values import BY_HAND
@@ -306,8 +314,9 @@ class Training(Part):
 
     def _requires_grad(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         flag = arguments.get(0, "requires_grad")
-        if is_false(flag):
+        if flag is not None and not is_true(flag):
             self.observations.frozen.add(receiver)
+        if is_false(flag):
             return receiver
         if isinstance(receiver, (Module, Parameters)):
             self.observations.unfrozen.append(self.tensors.make("leaf", (receiver,), node))
