@@ -77,7 +77,6 @@ class SavedTensors:
         self.program = model.program
         self.tracking = model.tracking
         self._torch = model.torch
-        self._mentioning = model.mentioning
         self._known_storages: dict[Value, frozenset[Value]] = {}
         self._known_origins: dict[Value, list[Value]] = {}
 
@@ -90,16 +89,8 @@ class SavedTensors:
             saves = self._saves(trace)
             for mutate in mutations:
                 found = self._saver(trace, mutate, saves)
-                if found is not None and not self._may_be_out_of_place(mutate):
+                if found is not None:
                     yield found
-
-    def _may_be_out_of_place(self, mutate: Mutate) -> bool:
-        """Whether a module was told to work in place, and somebody sets that: `layer.inplace = False`."""
-        if mutate.result not in self.program.observations.in_place_modules:
-            return False
-        nodes = self.program.nodes(ast.Attribute)
-        is_set = any(node.attr == "inplace" and isinstance(node.ctx, ast.Store) for node in nodes)
-        return is_set or any(True for _ in self._mentioning((b".inplace =", b".inplace=")))
 
     def _saves(self, trace: Trace) -> dict[Value, list[_Save]]:
         """What operators and modules keep for backward, by what each may have its storage from."""

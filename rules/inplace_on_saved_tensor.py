@@ -107,7 +107,9 @@ class InplaceOnSavedTensor(Rule):
     def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:
         from ._saved_tensors import SavedTensors
 
-        yield from SavedTensors(self.model).changed()
+        for changed in SavedTensors(self.model).changed():
+            if not self._may_be_out_of_place(changed.mutate):
+                yield changed
         for crossed in self.model.parameter_updates.across_backward():
             is_dragged = crossed.backward.order < crossed.step.order
             if not is_dragged and not self.model.retained_graphs.hides_state(crossed.backward):
@@ -124,8 +126,17 @@ class InplaceOnSavedTensor(Rule):
                 if not isinstance(written, ast.Name) or tree.stands_alone(tree.node(mutate.site)):
                     continue
                 read = self._read_after(mutate, trace)
-                if read is not None:
+                if read is not None and not self._may_be_out_of_place(mutate):
                     yield OldNameRead(mutate, written.id, read, self._opening(mutate))
+
+    def _may_be_out_of_place(self, mutate: events.Mutate) -> bool:
+        """Whether a module was told to work in place, and somebody sets that: `layer.inplace = False`."""
+        observations = self.model.program.observations
+        if mutate.result not in observations.in_place_modules and mutate.result not in observations.in_place_results:
+            return False
+        nodes = self.model.program.nodes(ast.Attribute)
+        is_set = any(node.attr == "inplace" and isinstance(node.ctx, ast.Store) for node in nodes)
+        return is_set or any(True for _ in self.model.mentioning((b".inplace =", b".inplace=")))
 
     def _opening(self, mutate: events.Mutate) -> python_ast.Site | None:
         opening = self.model.program.observations.openings.get(mutate.result)

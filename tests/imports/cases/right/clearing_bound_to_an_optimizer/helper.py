@@ -1,0 +1,2 @@
+def clear(o):
+    o.zero_grad()

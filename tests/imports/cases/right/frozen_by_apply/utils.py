@@ -1,0 +1,6 @@
+import torch
+
+
+def off(m):
+    for p in m.parameters():
+        p.requires_grad = False

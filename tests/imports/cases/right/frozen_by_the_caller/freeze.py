@@ -1,0 +1,3 @@
+def freeze(m):
+    for p in m.parameters():
+        p.requires_grad = False

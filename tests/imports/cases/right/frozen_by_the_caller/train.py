@@ -1,0 +1,8 @@
+from evalu import evaluate
+from freeze import freeze
+from models import Net
+from utils import get_loader
+
+net = Net()
+freeze(net)
+print(evaluate(net, get_loader()))

@@ -1,0 +1,22 @@
+import torch
+import torch.nn.functional as F
+from utils import *
+
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer, self.h = model, optimizer, None
+
+    def each(self, loader):
+        for item in loader:
+            self.h = repackage(self.h)
+            yield item
+
+    def fit(self, loader):
+        self.model.train()
+        for x, y in self.each(loader):
+            self.optimizer.zero_grad()
+            out, self.h = self.model(x, self.h)
+            loss = F.cross_entropy(out.flatten(0, 1), y.flatten())
+            loss.backward()
+            self.optimizer.step()
