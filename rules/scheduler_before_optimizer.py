@@ -144,7 +144,7 @@ class SchedulerBeforeOptimizer(Rule):
         name = written or early.schedule.scheduler.label or "the scheduler"
         self.report(
             early.schedule.site,
-            f"`{name}` steps before `{early.step.name}` does: the first learning rate of the schedule is skipped",
+            f"`{name}` steps before `{early.step.name}` does: the schedule is one step ahead from the start",
             related=[(early.step.site, "the optimizer steps here")],
             help="step the scheduler after the optimizer",
             fix=self._fix(early.schedule.site, early.step.site),
