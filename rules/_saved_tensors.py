@@ -326,6 +326,8 @@ def _operator(saver: Event) -> str:
 def _last_layer(module: Module) -> str:
     """The class of a module, or of the last one of a `Sequential`."""
     while module.name.endswith(".Sequential") and module.info is None and module.parents:
+        if module.has_use("pop", "__setitem__", "[:]"):
+            break
         last = resolved(module.parents[-1])
         if not isinstance(last, Module):
             break

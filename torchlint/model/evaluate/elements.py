@@ -41,7 +41,9 @@ class Elements(Part):
             return carried
         owner = resolved(value)
         if isinstance(owner, Module) and any(isinstance(item, ast.Slice) for item in indices_of(node)):
-            return self.state.stamp(Module(node, owner.name, owner.parents, owner.info))
+            part = self.state.stamp(Module(node, owner.name, owner.parents, owner.info))
+            part.used_as("[:]")
+            return part
         if isinstance(owner, Tensor) and type(key_of(index)) is int:
             self.observations.indexed.append((site_of(node), owner))
         if isinstance(owner, Container) and (cut := _slice_of(owner, node.slice)) is not None:
