@@ -136,15 +136,38 @@ class LetGo:
         return node.test if isinstance(node, ast.If) and number == 0 else None
 
     def _is_often(self, test: ast.expr) -> bool:
-        """`i % 10 == 0`, also where a parameter is 10 by default, or `i % args.every == 0`: unless the file says that
-        it is once in a hundred iterations, or less often."""
-        function = self.program.tree.function_around(test)
-        defaults = defaults_of(function) if function is not None else {}
-        for node in walk(test):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-                period = defaults.get(node.right.id) if isinstance(node.right, ast.Name) else node.right
-                return not (isinstance(period, ast.Constant) and type(period.value) is int and period.value >= _SELDOM)
-        return False
+        """`i % 10 == 0`, `i % args.every == 0`: unless the file says that it is once in a hundred iterations, or less
+        often, if by the default of a parameter or an option."""
+        moduli = (node.right for node in walk(test) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod))
+        periods = [self._number(item) for item in moduli]
+        return bool(periods) and all(period is None or period < _SELDOM for period in periods)
+
+    def _number(self, node: ast.expr) -> int | None:
+        """What a number is as it is written, or what its name is set to or is by default; None: not known."""
+        name = dotted(node).rpartition(".")[2]
+        values = [node, *self._defaults.get(name, ())] if name else [node]
+        numbers = [item.value for item in values if isinstance(item, ast.Constant) and type(item.value) is int]
+        return max(numbers, default=None)
+
+    @cached_property
+    def _defaults(self) -> dict[str, list[ast.expr]]:
+        """By name what is assigned, and the defaults of parameters and of the options of the command line."""
+        found: dict[str, list[ast.expr]] = {}
+        for statement in self.program.tree.of_type(ast.Assign):
+            for target in statement.targets:
+                found.setdefault(dotted(target).rpartition(".")[2], []).append(statement.value)
+        for function in self.program.definitions.functions.values():
+            for name, default in defaults_of(function.node).items():
+                found.setdefault(name, []).append(default)
+        for call in self.program.tree.of_type(ast.Call):
+            if called_name(call) == "add_argument":
+                flags = [item.value for item in call.args if isinstance(item, ast.Constant)]
+                names = [str(flag).lstrip("-").replace("-", "_") for flag in flags]
+                for item in call.keywords:
+                    if item.arg == "default":
+                        for name in names:
+                            found.setdefault(name, []).append(item.value)
+        return found
 
     def _is_reset_by_method(self, keep: Keep, loop: Loop | None) -> bool:
         """Whether a loop calls a method, or a function that does, which begins the sum or list of an object anew, or

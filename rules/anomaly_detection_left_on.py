@@ -180,11 +180,11 @@ class AnomalyDetectionLeftOn(Rule):
         return bool(inside) and not any(backward.loops for backward in inside)
 
     def _trains(self) -> bool:
-        """Whether something steps, or an optimizer is made where models do not only run without gradients: a backward
-        alone gives the gradients that somebody looks at."""
+        """Whether something steps or goes backward, or an optimizer is made where models do not only run without
+        gradients. A backward that is given gradients is one of somebody who looks at those of the inputs."""
         traces = self.model.program.traces
         passes = (event for trace in traces for event in trace.of(events.Backward))
-        if any(trace.of(events.Step) for trace in traces) or any(item.framework is not None for item in passes):
+        if any(trace.of(events.Step) for trace in traces) or any(not item.given_gradient for item in passes):
             return True
         made = (event.value for trace in traces for event in trace.of(events.Fresh))
         modes = {event.value.mode for trace in traces for event, _ in self.model.module_modes.passes(trace)}
