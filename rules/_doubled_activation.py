@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from torchlint import Rule, edits, repairs
+from torchlint.model import events, values
 from torchlint.model.queries import endings, losses
 from torchlint.pytorch import api
 
@@ -33,6 +34,19 @@ class DoubledActivation(Rule):
     """The loss, as a message names it."""
 
     def ask(self) -> Iterator[Doubled]:
+        """Those that train; the figures of evaluations, in a file that shows no training of its own."""
+        found = list(self._found())
+        trained = [answer for answer, value in found if self._may_train(value)]
+        yield from trained or (answer for answer, _ in found)
+
+    def _may_train(self, loss: values.Value) -> bool:
+        """Whether a loss goes backward, or is returned, for somebody else to do that."""
+        if loss in self.model.tracking.backpropagated:
+            return True
+        returned = (event.value for trace in self.model.program.traces for event in trace.of(events.Returned))
+        return any(loss in self.model.tracking.graph(value) for value in returned)
+
+    def _found(self) -> Iterator[tuple[Doubled, values.Value]]:
         for event, loss in self.model.endings.losses(self.function):
             if event.mode is api.GradMode.OFF:
                 continue  # a figure of an evaluation: the training is told
@@ -41,7 +55,7 @@ class DoubledActivation(Rule):
             given = losses.operands(loss)[0]
             made = self.model.endings.of(given, {self.activation}, endings.SHAPES | endings.BOUNDS, event.value)
             if made is not None:
-                yield Doubled(event.site, made, loss.site if loss is not event.value else None)
+                yield Doubled(event.site, made, loss.site if loss is not event.value else None), event.value
 
     def report_Doubled(self, answer: Doubled) -> None:
         call = self.model.tree.node(answer.loss)
