@@ -1,7 +1,7 @@
 import torch
 import torch.nn.functional as F
 from models import Net, batches
-from utils import *
+from loading import *
 
 
 def main():

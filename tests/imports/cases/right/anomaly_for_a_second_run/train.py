@@ -2,7 +2,7 @@ import torch
 import torch.nn.functional as F
 from debug import rerun_with_anomaly
 from models import Net
-from utils import get_loader
+from loading import get_loader
 
 net = Net()
 opt = torch.optim.Adam(net.parameters())

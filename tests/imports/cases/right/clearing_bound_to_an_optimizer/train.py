@@ -2,12 +2,12 @@ import functools
 import torch
 import torch.nn.functional as F
 from models import Net
-from utils import get_loader
-import helper
+from loading import get_loader
+import clearings
 
 net = Net()
 opt = torch.optim.Adam(net.parameters())
-clear = functools.partial(helper.clear, opt)
+clear = functools.partial(clearings.clear, opt)
 for epoch in range(2):
     for x, y in get_loader():
         clear()

@@ -1,5 +1,5 @@
 from load import load_pretrained
-from utils import get_loader
+from loading import get_loader
 
 
 def main():

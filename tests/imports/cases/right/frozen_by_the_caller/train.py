@@ -1,7 +1,7 @@
 from evalu import evaluate
 from freeze import freeze
 from models import Net
-from utils import get_loader
+from loading import get_loader
 
 net = Net()
 freeze(net)

@@ -1,6 +1,6 @@
 import torch
 from torch import nn
-from utils import *
+from loading import *
 
 
 class Net(nn.Module):

@@ -1,6 +1,6 @@
 from models import Net
 from modes import grad_off, grad_on
-from utils import get_loader
+from loading import get_loader
 
 
 def evaluate(net, loader):

@@ -1,6 +1,6 @@
 import setup_torch
 from models import Net
-from utils import get_loader
+from loading import get_loader
 
 
 def evaluate(net, loader):

@@ -1,6 +1,6 @@
 import torch
 from models import Discriminator, Generator
-from utils import *
+from loading import *
 
 
 class GAN(Toggler):

@@ -1,6 +1,6 @@
 import torch
 import torch.nn.functional as F
-from utils import *
+from loading import *
 
 
 class Trainer(Stateful):
