@@ -92,11 +92,16 @@ class KeptGraphs:
                     yield kept
 
     def _is_needed_elsewhere(self, trace: Trace, keep: Keep) -> bool:
-        """Whether another call of the same function fills a container of its own, that a backward goes through."""
-        others = [other for other in trace.of(Keep) if other.site == keep.site and other.calls != keep.calls]
-        holders = {_holder(other) for other in others if keep.calls} - {_holder(keep)}
-        passes = (self.tracking.pass_through(event.outputs) for event in trace.of_kinds(Backward, Grad) if holders)
-        return any(not holders.isdisjoint(graph) for graph in passes)
+        """Whether another call of the same function, in this one or in another, fills a container of its own, that a
+        backward goes through."""
+        for around in self.program.traces if keep.calls else ():
+            others = (other for other in around.of(Keep) if other.site == keep.site)
+            holders = {_holder(other) for other in others if around is not trace or other.calls != keep.calls}
+            holders.discard(_holder(keep))
+            passes = (self.tracking.pass_through(event.outputs) for event in around.of_kinds(Backward, Grad) if holders)
+            if any(not holders.isdisjoint(graph) for graph in passes):
+                return True
+        return False
 
     def _has_graph(self, value: Value) -> bool:
         """Whether a value, or something in a container of known parts, surely has more of a graph than its own leaf."""

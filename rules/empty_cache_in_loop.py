@@ -120,10 +120,23 @@ class EmptyCacheInLoop(Rule):
     def _is_given_back(self, event: events.EmptyCache) -> bool:
         """Whether tensors are deleted, or a module moved off the GPU, right before, garbage collected or not: who
         writes that wants their memory."""
-        before = self.model.tree.before(self.model.tree.node(event.site))
-        rest = (node for node in reversed(before) if not _collects_garbage(node))
-        last = next(rest, None)
+        node = self.model.tree.node(event.site)
+        last = self._last_before(node)
+        parent = self.model.tree.parent(self.model.tree.statement(node))
+        if last is None and isinstance(parent, ast.If) and "is_available" in self.model.tree.code(parent.test):
+            last = self._last_before(parent)
         return isinstance(last, ast.Delete) or (last is not None and _moves_off(last))
+
+    def _last_before(self, node: ast.AST) -> ast.AST | None:
+        """The statement before that of a node, in its block, but for what collects garbage."""
+        return next((item for item in reversed(self.model.tree.before(node)) if not _collects_garbage(item)), None)
+
+    def _is_seldom(self, event: events.EmptyCache, loop: events.Loop) -> bool:
+        """Whether a condition lets it happen once in several iterations: `if step % 500 == 0:`."""
+        nodes = (self.model.tree.node(getattr(branch, "site", None)) for branch, _ in event.path[len(loop.path) :])
+        tests = [node.test for node in nodes if isinstance(node, ast.If)]
+        found = (item for test in tests for item in python_ast.walk(test) if isinstance(item, ast.BinOp))
+        return any(isinstance(item.op, ast.Mod) for item in found)
 
     def _off(self, node: ast.AST) -> set[str]:
         """The parameters around a node that are False by default."""
@@ -138,6 +151,8 @@ class EmptyCacheInLoop(Rule):
         beside = [probe for probe in trace.of(events.MemoryProbe) if probe.calls[: loop.depth] == calls]
         iteration = self._iteration(trace, loop)
         if self._measures(self._function(loop.site), beside) or iteration.generates:
+            return None
+        if self._is_seldom(event, loop) and not _is_per_update(event, iteration.inside):
             return None
         trained = [work for work in iteration.training if _in_step_with(event, work)]
         is_every = len(event.path) == len(loop.path) and not any(_goes_on(*item) for item in event.passed)

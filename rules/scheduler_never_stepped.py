@@ -194,13 +194,24 @@ class SchedulerNeverStepped(Rule):
     def _is_for_training(self, call: ast.Call) -> bool:
         """Whether a scheduler changes a rate, and something is done with its optimizer but to show it."""
         optimizer = call.args[0] if call.args else None
-        if any(map(_is_constant, arguments(call)[1:])):
+        if any(map(_is_constant, arguments(call)[1:])) or self._is_made_again(call):
             return False
         if not isinstance(optimizer, ast.Name):
             return True
         names = (item for item in self.model.tree.of_type(ast.Name) if item.id == optimizer.id)
         same = (name for name in names if self._is_local(name) is self._is_local(optimizer))
         return any(isinstance(name.ctx, ast.Load) and not self._is_looked_at(name) for name in same)
+
+    def _is_made_again(self, call: ast.Call) -> bool:
+        """Whether a loop makes a scheduler in each iteration, of an optimizer that it does not make: that sets the
+        rate anew."""
+        loops = (item for item in self.model.tree.ancestors(call) if isinstance(item, LOOPS))
+        loop = next(loops, None)
+        optimizer = dotted(call.args[0]) if call.args else ""
+        if loop is None or not optimizer:
+            return False
+        targets = (target for node in walk(loop) if isinstance(node, ast.Assign) for target in node.targets)
+        return optimizer not in {dotted(item) for target in targets for item in (target, *getattr(target, "elts", ()))}
 
     def _is_looked_at(self, name: ast.Name) -> bool:
         """Whether an optimizer is only read, printed, or given to a scheduler."""

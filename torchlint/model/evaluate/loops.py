@@ -11,7 +11,7 @@ from torchlint.model.events import Loop, MayClear, ModeSwitch
 from torchlint.model.state import LoopScope
 from torchlint.model.values import Container, Function, Instance, Parameters, Phi, Plain, Unknown, Value, resolved
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import is_literal, site_of, walk
+from torchlint.syntax.python_ast import dotted, is_literal, site_of, walk
 
 MAX_OBJECTS = 8
 """Objects in a list for each of which the body of a loop is interpreted."""
@@ -27,6 +27,7 @@ class Loops(Part):
         objects: Sequence[Value] = []
         if may_repeat(node) and leaves_only_by_its_end(node):
             objects = objects_in(iterable, of_entries=isinstance(node.iter, ast.Call)) or self._entries(node, iterable)
+            objects = objects or ([Plain(node, 0)] if self._is_one_time(node.iter) else [])
         if objects:
             self._run_each(node, objects)
             return
@@ -56,6 +57,14 @@ class Loops(Part):
             return keys
         pairs = zip(keys, held.entries.values(), strict=True)
         return [self.state.stamp(Container(node, "tuple", pair)) for pair in pairs]
+
+    def _is_one_time(self, iterable: ast.expr) -> bool:
+        """Whether it is `range(1)`, or `range(steps)` where `steps` is known to be 1."""
+        if not isinstance(iterable, ast.Call) or dotted(iterable.func) != "range" or len(iterable.args) != 1:
+            return False
+        count = iterable.args[0]
+        value = resolved(self.expressions.value(count)) if dotted(count) or isinstance(count, ast.Constant) else None
+        return isinstance(value, Plain) and value.constant == 1
 
     def _resume(self, iterable: ast.expr) -> None:
         """What a generator of the program may do before it yields once more."""

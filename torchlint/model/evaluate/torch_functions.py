@@ -54,7 +54,8 @@ class TorchFunctions(Part):
         return any(self.tensors.is_gradient(resolved(item)) for item in elements)
 
     def new_optimizer(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        made = self.state.stamp(Optimizer(node, name, arguments.all()[:1]))
+        given = arguments.get(0, "params")
+        made = self.state.stamp(Optimizer(node, name, (given,) if given is not None else arguments.all()[:1]))
         self.state.emit(Fresh(site_of(node), made))
         return made
 
