@@ -92,9 +92,10 @@ class KeptGraphs:
                     yield kept
 
     def _is_needed_elsewhere(self, trace: Trace, keep: Keep) -> bool:
-        """Whether another call of the same function, in this one or in another, fills a container of its own, that a
-        backward goes through."""
-        for around in self.program.traces if keep.calls else ():
+        """Whether another call of the same function fills a container of its own, that a backward goes through; or
+        one in another function, of a list that each call makes."""
+        is_made_there = isinstance(_holder(keep), Container) and "." not in keep.name
+        for around in (self.program.traces if is_made_there else [trace]) if keep.calls else ():
             others = (other for other in around.of(Keep) if other.site == keep.site)
             holders = {_holder(other) for other in others if around is not trace or other.calls != keep.calls}
             holders.discard(_holder(keep))
