@@ -14,13 +14,13 @@ from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
 from ._gradient_users import (
+    callers_of,
     decides_what_requires_grad,
     may_run_without_gradients,
     speaks_of_gradients,
     stands_without_gradients,
 )
 
-_SWITCHING = (b"no_grad", b"inference_mode", b"set_grad_enabled", b"freez")
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
 
 
@@ -219,8 +219,7 @@ class EvaluationWithGrad(Rule):
         if trace.root is None:
             return False
         name, own = trace.root.name, (self.model.tree,) if trace.called else ()
-        others = (other.tree for other in self.model.importers(name, _SWITCHING))
-        if any(may_run_without_gradients(name, tree) for tree in others if tree is not self.model.tree):
+        if self._may_be_called_without_gradients(name):
             return True
         bases = trace.root.owner.ancestors() if trace.root.owner is not None else ()
         inherited = (item.definitions.tree for item in bases if isinstance(item, definitions.ClassInfo))
@@ -229,6 +228,13 @@ class EvaluationWithGrad(Rule):
         return any(
             stands_without_gradients(call, self.model.tree) for call in calls if python_ast.called_name(call) == name
         )
+
+    def _may_be_called_without_gradients(self, name: str) -> bool:
+        """Whether a file that imports this one may call a function of this name so, or, as far as names tell, what in
+        such a file calls it."""
+        others = [other for other in self.model.importers(name, (name.encode(),)) if other.tree is not self.model.tree]
+        names = {name}.union(*(callers_of(name, other) for other in others)) - {"__init__", "forward", ""}
+        return any(may_run_without_gradients(called, other.tree) for other in others for called in names)
 
     def _measures(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
         """Whether something is measured: by the name of a function, or since each pass is given the same."""

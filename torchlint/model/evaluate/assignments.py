@@ -9,7 +9,7 @@ from torchlint.model.evaluate.arguments import is_true
 from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of, overloads
-from torchlint.model.events import Clear, Keep, Mutate, Step
+from torchlint.model.events import Clear, Keep, MayClear, Mutate, Step
 from torchlint.model.lineage import ancestry
 from torchlint.model.values import (
     Container,
@@ -124,6 +124,7 @@ class Assignments(Part):
                 self.observations.frozen.add(owner)
         else:
             if self._has_setter(owner, name):
+                self.state.emit(MayClear(site_of(node), name, (owner, value)))
                 value = self.state.stamp(Unknown(node, "call", (value,), name))
             self.state.name_value(value, name)
             if isinstance(value, Plain) and not value.order:

@@ -32,15 +32,17 @@ class TrainingLayers:
         found = [self._lost(option, set()) for option in options]
         return found[0] if found and all(found) else None
 
-    def _lost(self, module: Value, done: set[ClassInfo]) -> str | None:
+    def _lost(self, module: Value, done: set[ClassInfo], outer: Given | None = None) -> str | None:
+        """`outer` is what the parameters are of the function that makes the module, if that is known."""
         if isinstance(module, Module):
-            made = self._program.tree.own_node(module.site)
-            outer = _by_default(made, self._program.definitions) if made is not None else {}
+            made = self._program.tree.node(module.site)
+            if outer is None:
+                outer = _by_default(made, self._program.definitions_of(made)) if made is not None else {}
             if module.info is not None:
                 given = _given(module.info, made, outer)
-                return self._lost_by_class(module.info, given, set()) or self._lost_by_parts(module.info, done)
+                return self._lost_by_class(module.info, given, set()) or self._lost_by_parts(module.info, given, done)
             name = module.name.rpartition(".")[2]
-            inside = (self._lost(resolved(item), done) for item in module.parents)
+            inside = (self._lost(resolved(item), done, outer) for item in module.parents)
             if isinstance(made, ast.Call) and _may_do_nothing(made, outer):
                 return None
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
@@ -48,14 +50,14 @@ class TrainingLayers:
         is_known = isinstance(callee, External) and _is_mode_dependent(callee.name)
         return api.STATISTICS if is_known else None
 
-    def _lost_by_parts(self, info: ClassInfo, done: set[ClassInfo]) -> str | None:
+    def _lost_by_parts(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
         """What a layer of PyTorch that `__init__` gets from functions does in training only."""
         if info in done:
             return None
         done.add(info)
         parts = map(resolved, self._program.attributes_of(info).values())
         made = (part for part in parts if isinstance(part, Module) and part.info is None)
-        found = (self._lost(part, done) for part in made)
+        found = (self._lost(part, done, given) for part in made)
         return next((lost for lost in found if lost is not None), None)
 
     def _lost_by_class(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
