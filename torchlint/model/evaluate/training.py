@@ -81,7 +81,9 @@ class Training(Part):
         is_module = called_attribute(node) == "backward" and any(isinstance(x, Module) for x in inputs_of(receiver))
         if isinstance(receiver, External) or (is_module and len(arguments.all()) > 1):
             return None  # the inverse of a flow, `model.backward(z, y)`, is no backward pass
-        if arguments.positional and not isinstance(resolved(receiver), Tensor) and self._is_result_kept(node):
+        given = resolved(arguments.positional[0]) if arguments.positional else None
+        is_by_hand = self._is_result_kept(node) or (given is not None and _is_of_backward(given))
+        if is_by_hand and not isinstance(resolved(receiver), Tensor):
             for item in inputs_of(receiver):
                 item.used_as(BY_HAND)
             return None  # gradients that are computed by hand, `delta = layer.backward(delta)`
@@ -359,6 +361,12 @@ class Training(Part):
         if over is None:
             return [self._as_carried(receiver, node)]
         return [*inputs_of(receiver), *([self.expressions.value(over)] if dotted(over) else [])]
+
+
+def _is_of_backward(value: Value) -> bool:
+    """Whether a value is what the `backward` of an object gives: PyTorch's gives nothing."""
+    callee = value.callee if isinstance(value, Unknown) else None
+    return callee is not None and callee.label.rpartition(".")[2] == "backward"
 
 
 _LOSS_BACKWARD = table.method("Tensor.backward")
