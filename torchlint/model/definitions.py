@@ -76,9 +76,10 @@ class FunctionInfo:
 class ClassInfo:
     """A class: its methods, bases and the names of the attributes its methods assign."""
 
-    __slots__ = ("__weakref__", "assigned", "bases", "bound", "definitions", "methods", "name", "node")
+    __slots__ = ("__weakref__", "_known", "assigned", "bases", "bound", "definitions", "methods", "name", "node")
 
     def __init__(self, node: ast.ClassDef, definitions: Definitions) -> None:
+        self._known: dict[str, FunctionInfo | None] = {}
         self.node = node
         self.definitions = definitions
         """Those of the module it stands in."""
@@ -109,10 +110,22 @@ class ClassInfo:
 
     def method(self, name: str) -> FunctionInfo | None:
         """A method by the order of inheritance."""
-        for item in self.ancestors():
-            if isinstance(item, ClassInfo) and name in item.methods:
-                return item.methods[name]
-        return None
+        passed: dict[ClassInfo, None] = {}
+        item, found = self, None
+        while True:
+            if name in item._known:
+                found = item._known[name]
+                break
+            passed[item] = None
+            bases = [base for base in item.definitions.bases(item) if isinstance(base, ClassInfo)]
+            if name in item.methods or len(bases) != 1 or bases[0] in passed:
+                classes = (base for base in item.ancestors() if isinstance(base, ClassInfo))
+                found = next((base.methods[name] for base in classes if name in base.methods), None)
+                break
+            item = bases[0]
+        for info in passed:
+            info._known[name] = found
+        return found
 
     def writers(self, name: str) -> set[str]:
         """The methods that assign an attribute, those of bases that are overridden included."""
