@@ -58,18 +58,13 @@ def may_run_without_gradients(name: str, tree: python_tree.PythonTree) -> bool:
     calls = list(tree.of_type(ast.Call))
     if any(python_ast.called_name(call) == "set_grad_enabled" and tree.stands_alone(call) for call in calls):
         return True
-    if any(_may_switch_off(python_ast.called_name(call)) for call in calls) or says_what_requires_grad(tree):
+    if any(naming.STOPPING.search(python_ast.called_name(call)) for call in calls) or says_what_requires_grad(tree):
         return True
     called = {call.func for call in calls}
     read = (node for node in tree.of_type(ast.Name, ast.Attribute) if isinstance(node.ctx, ast.Load))
     if any(_last_name(node) in names and node not in called for node in read):
         return True
     return any(stands_without_gradients(call, tree) for call in calls if python_ast.called_name(call) in names)
-
-
-def _may_switch_off(name: str) -> bool:
-    """Whether what is called so may freeze something, or switch gradients off: `disable_gradients()`."""
-    return bool(naming.FREEZING.search(name)) or name.endswith(("gradients", "_grads"))
 
 
 def _last_name(context: ast.expr) -> str:

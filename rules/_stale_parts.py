@@ -65,7 +65,7 @@ class StaleParts:
     def _parts(self, optimizer: Value, loop: Loop | None, trace: Trace) -> list[Value]:
         """What an optimizer holds, if that is known; modules of this file as their parts, where some are cleared."""
         held, known = self.ownership.held_by(optimizer)
-        if not known or not isinstance(optimizer, Optimizer) or optimizer.has_use("add_param_group"):
+        if not known or not isinstance(optimizer, Optimizer):
             return []
         cleared = [self._cleared(event) for event in trace.of(Clear, (loop,) if loop is not None else ())]
         targets = {target for sources in cleared for target in sources or ()}

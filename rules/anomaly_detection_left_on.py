@@ -153,7 +153,7 @@ class AnomalyDetectionLeftOn(Rule):
         for item in self.model.tree.ancestors(call):
             if isinstance(item, ast.If):
                 tests.append(item.test)
-            elif isinstance(item, (ast.For, ast.AsyncFor, ast.While)):
+            elif isinstance(item, python_ast.LOOPS):
                 computed = self.model.definitions.names_assigned(item.body)
                 return any(not computed.isdisjoint(python_ast.names_read(test)) for test in tests)
         return False

@@ -146,13 +146,7 @@ class DropoutIgnoresMode(Rule):
 
     def _is_set_by_others(self, name: str) -> bool:
         """`model.rnn.dropout = 0`, by whoever has the module."""
-        others = self.model.mentioning((f".{name} =".encode(), f".{name}=".encode()))
-        statements = chain.from_iterable(
-            tree.of_type(ast.Assign) for tree in (self.model.tree, *(other.tree for other in others))
-        )
-        targets = (target for statement in statements for target in statement.targets)
-        named = (target for target in targets if isinstance(target, ast.Attribute) and target.attr == name)
-        return any(python_ast.dotted(target.value) != "self" for target in named)
+        return any(python_ast.dotted(node.value) != "self" for node in self.model.stores_of(name))
 
     def _is_off(self, rate: ast.expr, owner: definitions.ClassInfo) -> bool:
         """`self.p`, where `__init__` is given a `p` which is 0 by default, and no call names it, here or elsewhere."""

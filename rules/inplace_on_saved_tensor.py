@@ -134,9 +134,7 @@ class InplaceOnSavedTensor(Rule):
         observations = self.model.program.observations
         if mutate.result not in observations.in_place_modules and mutate.result not in observations.in_place_results:
             return False
-        nodes = self.model.program.nodes(ast.Attribute)
-        is_set = any(node.attr == "inplace" and isinstance(node.ctx, ast.Store) for node in nodes)
-        return is_set or any(True for _ in self.model.mentioning((b".inplace =", b".inplace=")))
+        return any(True for _ in self.model.stores_of("inplace"))
 
     def _opening(self, mutate: events.Mutate) -> python_ast.Site | None:
         opening = self.model.program.observations.openings.get(mutate.result)

@@ -93,22 +93,15 @@ class StepWithoutBackward(Rule):
 
     def _hands_backward_on(self) -> bool:
         """Whether the program hands on a method that goes backward, for others to call, `measure(loss.backward)`,
-        has steps call something first, goes backward by hand, or asks a model to: `model(x, replay_backprop=True)`."""
+        has steps call something first, or asks a model to do so: `model(x, replay_backprop=True)`."""
         nodes = self.model.program.nodes
         if any(node.attr in _HOOKS for node in nodes(ast.Attribute)):
             return True
         if any(item.arg is not None and _ASKED.search(item.arg) for item in nodes(ast.keyword)):
             return True
-        calls = [call for call in nodes(ast.Call) if isinstance(call.func, ast.Attribute)]
-        if any(call.func.attr == "backward" and self._is_kept(call) for call in calls):
-            return True
-        called = {call.func for call in calls}
+        called = {call.func for call in nodes(ast.Call)}
         methods = (node for node in nodes(ast.Attribute) if node.attr == "backward")
         return any(node not in called and not self.model.tree.stands_alone(node) for node in methods)
-
-    def _is_kept(self, call: ast.Call) -> bool:
-        """Whether a call's result gets a name: PyTorch's `backward` gives nothing, one that is written by hand does."""
-        return isinstance(self.model.tree.parent(call), ast.Assign)
 
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""

@@ -80,7 +80,7 @@ class _Walk:
         modules = Imports(self.search) if self.search is not None else None
         imports = modules if self.reach.follows else None
         calls = {name for rule in active for name in rule.calls}
-        model = self._model(calls, modules, selection)
+        model = self._model(calls, modules, selection, follows=self.reach.follows, case=None)
         rules: list[Rule] = []
         asking = chain(active, self._called_for(active, selection, model, imports) if imports is not None else ())
         for rule in asking:
@@ -94,7 +94,8 @@ class _Walk:
         reports = [(type(rule), report) for rule in rules for report in rule.reports]
         told = [item for item in _told_once(reports) if not owned.by_other_file(*item)]
         if model.is_interpreted:
-            told = holding(told, Options(model.program), partial(self._in_case, calls, selection))
+            again = partial(self._again, calls, selection, follows=self.reach.follows)
+            told = holding(told, Options(model.program), again)
             told = told if self.reach.follows else self._confirmed(told, calls, selection)
         found = self._located(told, suppressions)
         if modules is not None:
@@ -102,9 +103,9 @@ class _Walk:
         return found
 
     def _model(
-        self, calls: Collection[str], modules: Imports | None, selection: Selection, case: Case | None = None
+        self, calls: Collection[str], modules: Imports | None, selection: Selection, *, follows: bool, case: Case | None
     ) -> Model:
-        imports, bases = (modules, None) if modules is None or self.reach.follows else (None, Bases(modules))
+        imports, bases = (modules, None) if modules is None or follows else (None, Bases(modules))
         return Model(self.python, calls, imports, selection.torch, self._imported_texts, bases, case)
 
     def _confirmed(self, told: list[Told], calls: Collection[str], selection: Selection) -> list[Told]:
@@ -114,28 +115,30 @@ class _Walk:
         """
         if not told or self.search is None or not self.search.imported(self.source.code):
             return told
-        modules = Imports(self.search)
-        model = Model(self.python, calls, modules, selection.torch, self._imported_texts)
-        found = {key_of(*item) for item in self._reported(model, selection, {rule for rule, _ in told})}
-        modules.close()
+        again = self._again(calls, selection, None, {rule for rule, _ in told}, follows=True)
+        found = {key_of(*item) for item in again}
         return [item for item in told if key_of(*item) in found]
 
-    def _reported(self, model: Model, selection: Selection, rules: Collection[type[Rule]]) -> Iterator[Told]:
+    def _made(self, rule: type[Rule], model: Model, selection: Selection) -> Rule:
+        return rule(model, lambda: self.nodes, selection.options.get(rule.rule_name()))
+
+    def _again(
+        self,
+        calls: Collection[str],
+        selection: Selection,
+        case: Case | None,
+        rules: Collection[type[Rule]],
+        *,
+        follows: bool,
+    ) -> Iterator[Told]:
+        """What rules report of the file once more: with its imports followed, or an option taken to be something."""
+        modules = Imports(self.search) if self.search is not None else None
+        model = self._model(calls, modules, selection, follows=follows, case=case)
         for rule in rules:
             with self.crashes.of(rule):
                 asked = self._made(rule, model, selection)
                 _answer(asked)
                 yield from ((rule, report) for report in asked.reports)
-
-    def _made(self, rule: type[Rule], model: Model, selection: Selection) -> Rule:
-        return rule(model, lambda: self.nodes, selection.options.get(rule.rule_name()))
-
-    def _in_case(
-        self, calls: Collection[str], selection: Selection, case: Case, rules: Collection[type[Rule]]
-    ) -> Iterator[Told]:
-        """What rules report if an option is taken to be something."""
-        modules = Imports(self.search) if self.search is not None else None
-        yield from self._reported(self._model(calls, modules, selection, case), selection, rules)
         if modules is not None:
             modules.close()
 
@@ -171,7 +174,7 @@ class _Walk:
         except (SyntaxProblem, SourceError):
             return None
 
-    def _located(self, reports: Sequence[tuple[type[Rule], Report]], suppressions: Suppressions) -> list[Finding]:
+    def _located(self, reports: Sequence[Told], suppressions: Suppressions) -> list[Finding]:
         wanted: set[cst.CSTNode] = set()
         for rule, report in reports:
             with self.crashes.of(rule):
@@ -232,9 +235,9 @@ class _Walk:
                 yield Elsewhere(path, span, _in_utf16(tree.source, span), text)
 
 
-def _told_once(reports: Iterable[tuple[type[Rule], Report]]) -> list[tuple[type[Rule], Report]]:
+def _told_once(reports: Iterable[Told]) -> list[Told]:
     """Reports without those of what happens at one place of another file, at a second call that leads there."""
-    found: dict[object, tuple[type[Rule], Report]] = {}
+    found: dict[object, Told] = {}
     for number, (rule, report) in enumerate(reports):
         inner = report.place.inner if isinstance(report.place, Site) else None
         key = (rule, inner.tree.source.path, inner.site, report.message) if inner is not None else number

@@ -109,20 +109,19 @@ class ClassInfo:
         return other is not None and (other in self.ancestors() or self in other.ancestors())
 
     def method(self, name: str) -> FunctionInfo | None:
-        """A method by the order of inheritance."""
+        """A method by the order of inheritance, looked up once for all classes that have it from one."""
         passed: dict[ClassInfo, None] = {}
-        item, found = self, None
-        while True:
-            if name in item._known:
-                found = item._known[name]
-                break
+        item = self
+        while name not in item._known and name not in item.methods:
             passed[item] = None
             bases = [base for base in item.definitions.bases(item) if isinstance(base, ClassInfo)]
-            if name in item.methods or len(bases) != 1 or bases[0] in passed:
-                classes = (base for base in item.ancestors() if isinstance(base, ClassInfo))
-                found = next((base.methods[name] for base in classes if name in base.methods), None)
+            if len(bases) != 1 or bases[0] in passed:
                 break
             item = bases[0]
+        if name not in item._known:
+            classes = (base for base in item.ancestors() if isinstance(base, ClassInfo))
+            item._known[name] = next((base.methods[name] for base in classes if name in base.methods), None)
+        found = item._known[name]
         for info in passed:
             info._known[name] = found
         return found

@@ -47,8 +47,8 @@ class Frozen:
     @cached_property
     def _is_part(self) -> Callable[[Value], bool]:
         handed = (item for event in self._calls for item in event.handed if item is not event.receiver)
-        told = sources_of(self.told)[0].union(self.told, map(resolved, handed), ancestry(self.told, _drawn_from))
-        return self._parts.part_of_any(told)
+        told = ancestry(self.told, _drawn_from)
+        return self._parts.part_of_any(told.union(sources_of(self.told)[0], map(resolved, handed)))
 
     @cached_property
     def _all_of(self) -> set[Value]:

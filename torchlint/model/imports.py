@@ -171,13 +171,14 @@ class Imports:
 
     def importers(self, name: str, words: tuple[bytes, ...]) -> Iterator[Definitions]:
         """The modules that import the linted one, and hold a name and one of some words: they may call it."""
-        found = self.search.importers(name.encode(), words)
-        return filter(None, (self.parsed.definitions(path, data) for path, data in found))
+        return self._all_parsed(self.search.importers(name.encode(), words))
 
     def mentioning(self, words: tuple[bytes, ...]) -> Iterator[Definitions]:
         """The other modules of the repository that hold one of some words."""
-        found = self.search.mentioning(words)
-        return filter(None, (self.parsed.definitions(path, data) for path, data in found))
+        return self._all_parsed(self.search.mentioning(words))
+
+    def _all_parsed(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Definitions]:
+        return filter(None, (self.parsed.definitions(path, data) for path, data in files))
 
     def beside(self, definitions: Definitions, words: Iterable[str]) -> Iterator[Definitions]:
         """The modules in the folder of a module, and below, that hold one of these words."""

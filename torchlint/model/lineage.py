@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from torchlint.model.events import Path
 from torchlint.model.values import Container, Phi, Tensor, Unknown, Value, resolved
@@ -50,6 +50,16 @@ def held_at(container: Container, user: Value) -> list[Value]:
         return item.order <= user.order or bool(repeated)
 
     return [item for item in container.elements() if may_be_in(item)]
+
+
+def opened(parts: Iterable[Value], user: Value, given: set[Value]) -> Iterator[Value]:
+    """What an operator or call is handed; of a container, which goes to `given`, what it may have held then."""
+    for part in parts:
+        if isinstance(part, Container):
+            given.add(part)
+            yield from held_at(part, user)
+        else:
+            yield part
 
 
 def made_of(value: Value) -> Iterable[Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -77,9 +78,16 @@ class Model:
         """The files of the repository that import this one, and hold a name and one of some words: for hints."""
         return self._modules.importers(name, words) if self._modules is not None else iter(())
 
-    def mentioning(self, words: tuple[bytes, ...]) -> Iterator[Definitions]:
-        """The other files of the repository that hold one of some words: for hints."""
-        return self._modules.mentioning(words) if self._modules is not None else iter(())
+    def stores_of(self, name: str) -> Iterator[ast.Attribute]:
+        """Where an attribute of this name is set, here or in any other file of the repository: for hints.
+
+        Who has an object may set what is another file's: `model.rnn.dropout = 0`.
+        """
+        words = f".{name} =".encode(), f".{name}=".encode()
+        others = self._modules.mentioning(words) if self._modules is not None else ()
+        for tree in (self.tree, *(other.tree for other in others)):
+            nodes: Iterator[ast.Attribute] = tree.of_type(ast.Attribute)
+            yield from (node for node in nodes if node.attr == name and isinstance(node.ctx, ast.Store))
 
     @cached_property
     def imported_texts(self) -> list[bytes]:

@@ -225,8 +225,8 @@ class Ownership:
             return self.reaches(event, optimizer)
         if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and event.target is None):
             return True
-        if isinstance(event, MayClear):
-            return self.is_handed(event, optimizer)
+        if isinstance(event, MayClear):  # a backward that is none of PyTorch's is one by hand
+            return event.name in _GOING_BACKWARD or self.is_handed(event, optimizer)
         if isinstance(event, Uncalled):
             return event.name in _GOING_BACKWARD
         if isinstance(event, Call):

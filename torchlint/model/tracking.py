@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from torchlint.model.frozen import Frozen
 from torchlint.model.graph_cuts import CUTTING, is_number
-from torchlint.model.lineage import after_loops, graph_inputs, held_at, result_of_call, whole_of
+from torchlint.model.lineage import after_loops, graph_inputs, opened, result_of_call, whole_of
 from torchlint.model.loss_marks import LossMarks
 from torchlint.model.module_graphs import ModuleGraphs
 from torchlint.model.module_values import is_forward, is_module
@@ -237,12 +237,8 @@ class Tracking:
             elif isinstance(item, Container):
                 stack.extend(item.elements())
             else:
-                for part in graph_inputs(item) if isinstance(item, Tensor) else item.parents:
-                    if isinstance(part, Container):
-                        given.add(part)
-                        stack.extend(held_at(part, item))
-                    else:
-                        stack.append(part)
+                parts = graph_inputs(item) if isinstance(item, Tensor) else item.parents
+                stack.extend(opened(parts, item, given))
         return found | given
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from torchlint.model.events import Backward, Step
 from torchlint.model.frozen import Frozen
 from torchlint.model.held_parameters import parameters_of
-from torchlint.model.lineage import graph_inputs, held_at, result_of_call
+from torchlint.model.lineage import graph_inputs, opened, result_of_call
 from torchlint.model.module_values import has_parameters
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Trace
@@ -43,15 +43,10 @@ class SureGraphs:
         stack = [_only_meaning(value)]
         while stack:
             item = stack.pop()
-            if item in found:
-                continue
-            found.add(item)
-            for part in map(_only_meaning, self._sources(item)):
-                if isinstance(part, Container):
-                    given.add(part)
-                    stack.extend(map(_only_meaning, held_at(part, item)))
-                else:
-                    stack.append(part)
+            if item not in found:
+                found.add(item)
+                parts = opened(map(_only_meaning, self._sources(item)), item, given)
+                stack.extend(map(_only_meaning, parts))
         return found | given
 
     def is_trained_call(self, value: Value) -> bool:
