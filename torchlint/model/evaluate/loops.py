@@ -59,12 +59,16 @@ class Loops(Part):
         return [self.state.stamp(Container(node, "tuple", pair)) for pair in pairs]
 
     def _is_one_time(self, iterable: ast.expr) -> bool:
-        """Whether it is `range(1)`, or `range(steps)` where `steps` is known to be 1."""
+        """Whether it is `range(1)`, or `range(steps)` where `steps` was set to 1: what a call gives, it gives once."""
         if not isinstance(iterable, ast.Call) or dotted(iterable.func) != "range" or len(iterable.args) != 1:
             return False
-        count = iterable.args[0]
-        value = resolved(self.expressions.value(count)) if dotted(count) or isinstance(count, ast.Constant) else None
-        return isinstance(value, Plain) and value.constant == 1
+        count, tree = iterable.args[0], self.definitions.tree
+        if isinstance(count, ast.Constant):
+            return count.value == 1
+        value = resolved(self.expressions.value(count)) if dotted(count) else None
+        if not isinstance(value, Plain) or value.constant != 1 or value.site is None:
+            return False
+        return isinstance(tree.parent(tree.node(value.site)), (ast.Assign, ast.AnnAssign))
 
     def _resume(self, iterable: ast.expr) -> None:
         """What a generator of the program may do before it yields once more."""
