@@ -53,6 +53,8 @@ class KeptGraph(NamedTuple):
     framework: bool = False
     is_drawn_from: bool = False
     """Whether a backward pass goes through what the list holds."""
+    is_sure: bool = True
+    """No: what a training keeps, and goes backward through nowhere in sight, may still be of use to it."""
 
     @property
     def is_used_inside(self) -> bool:
@@ -157,8 +159,14 @@ class KeptGraphs:
                 return None
         elif loop is not None and backward.retain is not True and sums_up_one_step(keep, loop, trace):
             return None
-        is_drawn_from = self._uses.fills(keep, container, loop, trace) and backward is not None
-        return KeptGraph(keep, keep.place_in(loop), loop, backward, is_drawn_from=is_drawn_from)
+        return KeptGraph(
+            keep,
+            keep.place_in(loop),
+            loop,
+            backward,
+            is_drawn_from=self._uses.fills(keep, container, loop, trace) and backward is not None,
+            is_sure=backward is not None or keep.how == "add" or self._is_evaluated(trace, keep),
+        )
 
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
         """Whether the tensor is made anew in each iteration."""
@@ -185,19 +193,25 @@ class KeptGraphs:
 
     def _decides_itself(self, trace: Trace, keep: Keep) -> bool:
         """Whether the callers leave gradients to the function: it trains, switches to `eval()`, or makes the module."""
-        if trace.of(Backward):
-            return True
+        return bool(trace.of(Backward)) or any(
+            item.has_use("eval") or item.order > trace.start > 0 for item in self._modules_behind(keep)
+        )
+
+    def _is_evaluated(self, trace: Trace, keep: Keep) -> bool:
+        """Whether what is kept comes from an evaluation: a module was switched to it, or nothing trains there."""
+        return not any(trace.of_kinds(Backward, Step)) or any(
+            item.has_use("eval") for item in self._modules_behind(keep)
+        )
+
+    def _modules_behind(self, keep: Keep) -> Iterator[Value]:
+        """The modules that computed what is kept, and those they are part of, but for attributes of what is unknown."""
         for value in self.tracking.graph(keep.value):
             module = value.parents[0] if isinstance(value, Tensor) and value.op == "module" else None
             if isinstance(value, Unknown) and value.origin == "call":
                 module = value.callee
-            if module is not None and any(
-                item.has_use("eval") or item.order > trace.start > 0
-                for item in inputs_of(module)
-                if not isinstance(item, Unknown) or item.origin != "attribute"
-            ):
-                return True
-        return False
+            for item in inputs_of(module) if module is not None else ():
+                if not isinstance(item, Unknown) or item.origin != "attribute":
+                    yield item
 
     def _absent(self, value: Value, keep: Keep, container: Value) -> bool:
         graph = self.tracking.graph(value)

@@ -17,7 +17,10 @@ class Severity(str, Enum):
 
 
 class Confidence(str, Enum):
-    """How sure the model is of a finding."""
+    """How sure the model is of a finding.
+
+    What is low is a preview, as a rule may be one: of findings like it, too few on public code were right and wanted.
+    """
 
     HIGH = "high"
     MEDIUM = "medium"

@@ -40,7 +40,12 @@ _OPTIONS = (
     list_option("--fixable", "Make and offer the fixes of these rules only."),
     list_option("--unfixable", "Neither make nor offer the fixes of these rules."),
     list_option("--exclude", "Leave out files and folders that match; patterns as in .gitignore.", "PATTERNS"),
-    click.option("--preview", is_flag=True, help="Take in rules that are not stable yet.", **variable("preview")),
+    click.option(
+        "--preview",
+        is_flag=True,
+        help="Take in rules that are not stable yet, and findings of low confidence.",
+        **variable("preview"),
+    ),
     click.option("--force-exclude", is_flag=True, help="Leave out excluded files even if they are named here."),
     click.option(
         "--config",

@@ -34,7 +34,7 @@ Exit codes:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @budget_options
 @list_option("--select", "Verify findings of these rules only.")
-@click.option("--preview", is_flag=True, help="Take in rules that are not stable yet.")
+@click.option("--preview", is_flag=True, help="Take in rules that are not stable yet, and findings of low confidence.")
 @click.option(
     "--findings",
     type=PathType(exists=True, dir_okay=False),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from torchlint.addresses import SITE, rule_page
 from torchlint.engine.plugins import CORE, Plugin, is_web, plugins
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
-from torchlint.finding import Category, Meta, Severity
+from torchlint.finding import Category, Confidence, Meta, Severity
 from torchlint.lazy_import import late
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch.releases import Releases
@@ -88,6 +88,12 @@ class Selection:
     """Of rules that report with another severity than their own."""
     unfixable: frozenset[str] = frozenset()
     """Rules whose fixes are neither made nor offered."""
+    stable_only: frozenset[str] = frozenset()
+    """Rules of which findings of low confidence, which are previews, are left out."""
+
+    def reports(self, name: str, confidence: Confidence) -> bool:
+        """Whether what a rule finds with some confidence is reported."""
+        return confidence is not Confidence.LOW or name not in self.stable_only
 
 
 @cache
@@ -222,9 +228,10 @@ def select(
 ) -> Selection:
     """Resolve selectors into a selection; `chosen` of None means the defaults. Raises `UnknownRule`.
 
-    A preview rule takes part only with `preview`, or when it is named by its own name or code. Imports are followed
-    only with `following`. `torch` are the releases of PyTorch that the project asks for. Fixes are those of rules that
-    are `fixable`, or all, without those that are `unfixable`; `severity` are selectors with what they report as.
+    A preview rule takes part only with `preview`, or when it is named by its own name or code, and so do findings of
+    low confidence. Imports are followed only with `following`. `torch` are the releases of PyTorch that the project
+    asks for. Fixes are those of rules that are `fixable`, or all, without those that are `unfixable`; `severity` are
+    selectors with what they report as.
     """
     explicit: set[str] = set()
 
@@ -252,6 +259,7 @@ def select(
         torch=torch,
         severities=_severities(severity),
         unfixable=_unfixable(fixable, unfixable),
+        stable_only=frozenset() if preview else frozenset(names - explicit),
     )
 
 

@@ -97,7 +97,7 @@ class _Walk:
             again = partial(self._again, calls, selection, follows=self.reach.follows)
             told = holding(told, Options(model.program), again)
             told = told if self.reach.follows else self._confirmed(told, calls, selection)
-        found = self._located(told, suppressions)
+        found = self._located(told, selection, suppressions)
         if modules is not None:
             modules.close()
         return found
@@ -174,7 +174,7 @@ class _Walk:
         except (SyntaxProblem, SourceError):
             return None
 
-    def _located(self, reports: Sequence[Told], suppressions: Suppressions) -> list[Finding]:
+    def _located(self, reports: Sequence[Told], selection: Selection, suppressions: Suppressions) -> list[Finding]:
         wanted: set[cst.CSTNode] = set()
         for rule, report in reports:
             with self.crashes.of(rule):
@@ -184,7 +184,8 @@ class _Walk:
         for rule, report in reports:
             with self.crashes.of(rule):
                 lines = self.python.lines_around(self._span(report.place, spans))
-                if not suppressions.covers(rule.meta(), lines):
+                is_covered = suppressions.covers(rule.meta(), lines)
+                if not is_covered and selection.reports(rule.rule_name(), report.confidence):
                     found.append(self._finding(rule.meta(), report, spans, suppressions))
         return found
 

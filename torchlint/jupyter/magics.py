@@ -126,7 +126,7 @@ def _parser() -> Any:
     add("path", nargs="?", default="", metavar="PATH", help="The file or folder to lint; for a cell there is none.")
     add("--select", action="append", default=[], metavar="RULES", help=f"Look for these only: {rules}.")
     add("--ignore", action="append", default=[], metavar="RULES", help="Do not look for these.")
-    add("--preview", action="store_true", help="Take in rules that are not stable yet.")
+    add("--preview", action="store_true", help="Take in rules that are not stable yet, and findings of low confidence.")
     add("--run", action="store_true", help="Run the cell if nothing is found in it.")
     return parser
 

@@ -56,7 +56,7 @@ KEYS: dict[str, Key] = {
         PerFileIgnores(), "Patterns of files as in .gitignore, each with rules that are not looked for there."
     ),
     "exclude": Key(Strings(), "Leave out files and folders; patterns as in .gitignore, from the folder of this file."),
-    "preview": Key(Flag(), "Take in rules that are not stable yet."),
+    "preview": Key(Flag(), "Take in rules that are not stable yet, and findings of low confidence."),
     "force-exclude": Key(Flag(), "Leave out excluded files even if they are named on the command line."),
     "follow": Key(Flag(), "Follow imports that lead to files of the same repository."),
     "src": Key(Folders(), "Folders that imports start from, where torchlint does not guess them; `*` is any name."),
