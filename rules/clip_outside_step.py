@@ -98,17 +98,18 @@ class ClipOutsideStep(Rule):
         steps = {item: steps[item] for item in steps if clipping.may_be_of(clip, item, self.model.ownership)}
         found = [self._outside(trace, clip, step, arrivals[optimizer][clip]) for optimizer, step in steps.items()]
         useless = [item for item in found if item is not None]
-        if len(useless) == len(found):
-            yield from useless[:1]
+        if useless and len(useless) == len(found):
+            yield min(useless, key=lambda item: _distance(clip, item.step))
 
     def _outside(
         self, trace: program.Trace, clip: events.Clip, step: events.Step, states: set[str]
     ) -> UselessClip | None:
         """The clipping, if no path brings fresh gradients of an optimizer to it."""
         optimizer, passes = values.resolved(step.optimizer), trace.of(events.Backward, clip.loops)
-        backward = next((item for item in passes if self.model.ownership.reaches(item, optimizer)), None)
-        if backward is None or not states or "fresh" in states:
+        passes = [item for item in passes if self.model.ownership.reaches(item, optimizer)]
+        if not passes or not states or "fresh" in states:
             return None
+        backward = min(passes, key=lambda item: _distance(clip, item))
         return UselessClip(clip, backward, step, after_step="stepped" in states and clip.order > step.order)
 
     def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
@@ -163,3 +164,8 @@ class ClipOutsideStep(Rule):
         if old is None or new is None or not tree.code(step.site).startswith(f"{step.name}."):
             return None
         return edits.Change("move the call before the step", [edits.Delete(old), edits.InsertBefore(new, call)])
+
+
+def _distance(clip: events.Clip, event: events.Event) -> tuple[bool, int]:
+    """How far behind a clipping an event is; what stands before it comes with the next iteration."""
+    return event.order < clip.order, event.order

@@ -208,7 +208,7 @@ class EvaluationWithGrad(Rule):
 
     def _wants_arrays(self, call: ast.Call) -> bool:
         name = self.model.definitions.named(call.func)
-        return api.package(name) in api.PLAIN_PACKAGES
+        return api.gives_no_tensor(name)
 
     def _is_tracked(self, value: values.Value) -> bool:
         return self.model.tracking.tracked(value) is values.Answer.YES

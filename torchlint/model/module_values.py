@@ -47,7 +47,7 @@ def is_module(value: Value) -> Answer:
         return Answer.YES  # of a base that is not known
     if isinstance(value, Unknown):
         made_by = value.callee
-        if isinstance(made_by, External) and api.package(made_by.name) in api.PLAIN_PACKAGES:
+        if isinstance(made_by, External) and api.gives_no_tensor(made_by.name):
             return Answer.NO
         if value.has_use(BY_HAND):
             return Answer.UNKNOWN

@@ -163,7 +163,7 @@ class Tracking:
                 return Answer.UNKNOWN if value.mode is GradMode.UNKNOWN else Answer.YES
             if value.mode is GradMode.ON and naming.LOSS.search(value.callee.label):
                 return self._tracked_loss(value, value.callee)
-            if isinstance(value.callee, External) and api.package(value.callee.name) in api.PLAIN_PACKAGES:
+            if isinstance(value.callee, External) and api.gives_no_tensor(value.callee.name):
                 return Answer.NO
         return Answer.UNKNOWN
 

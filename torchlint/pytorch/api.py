@@ -166,11 +166,12 @@ LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
 )
 # Packages of potentials, whose modules take gradients of the energy in their `forward`: forces.
 DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet".split())
-# Packages whose functions return no tensor.
-PLAIN_PACKAGES = frozenset(
+_PLAIN_PACKAGES = frozenset(
     "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc "
-    "onnxruntime tensorflow keras jax xgboost lightgbm".split()
+    "onnxruntime tensorflow jax xgboost lightgbm".split()
 )
+"""Packages whose functions return no tensor, but for those that give what they are given, in another structure."""
+_RESTRUCTURING = re.compile(r"(numpy\.)?random\.(choices?|sample)$|tensorflow(\.\w+)*\.nest\.|jax\.tree(_util|_map)?\b")
 PASSING_BUILTINS = frozenset(["list", "tuple", "iter", "reversed", "sorted", "next"])
 PROGRESS = frozenset(
     (
@@ -202,6 +203,11 @@ def makes_scheduler(qualified: str) -> bool:
     """Whether what has this qualified name makes a learning-rate scheduler."""
     entry = function(qualified) or family(qualified)
     return entry is not None and entry.returns is Result.SCHEDULER
+
+
+def gives_no_tensor(qualified: str) -> bool:
+    """Whether what has this qualified name is another library's, which knows no tensors and returns none."""
+    return package(qualified) in _PLAIN_PACKAGES and not _RESTRUCTURING.match(qualified)
 
 
 def package(qualified: str) -> str:

@@ -256,7 +256,7 @@ class Externals(Part):
             return self.state.stamp(Container(node, "meter"))
         if name in api.PROGRESS or last in ("tqdm", "trange", "track"):
             return arguments.positional[0] if arguments.positional else Plain(node)
-        if root in api.PLAIN_PACKAGES:
+        if api.gives_no_tensor(name):
             return Plain(node)
         callee = External(node, name)
         if root in api.HARMLESS_PACKAGES or last[:1].isupper():
