@@ -14,6 +14,8 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_THIS_WAY_SINCE = (1, 1)
+"""The first release that wants the optimizer to step first."""
 NOT_YET, IN_ORDER = "not yet", "in order"
 State: TypeAlias = "events.ScheduleStep | str"
 """Neither has stepped; or the optimizer has, first; or the scheduler has, and the optimizer not yet."""
@@ -36,7 +38,8 @@ class SchedulerBeforeOptimizer(Rule):
     ## Why is this bad?
     The scheduler sets the first rate when it is made, and the next one with each step. If it steps first, the first
     rate is never used and the whole schedule is early by one: an epoch, where it steps once an epoch. PyTorch itself
-    warns when this happens. (Before PyTorch 1.1 this order was the right one.)
+    warns when this happens. (Before PyTorch 1.1 this order was the right one: a project that asks for such a release is
+    told nothing.)
 
     ## Example
     ```python
@@ -84,6 +87,8 @@ class SchedulerBeforeOptimizer(Rule):
     triggers = (triggers.SCHEDULER, triggers.STEP)
 
     def ask(self) -> Iterator[EarlySchedule]:
+        if self.model.torch.highest < _THIS_WAY_SINCE:
+            return
         for trace in self.model.program.traces:
             schedules = [event for event in trace.of(events.ScheduleStep) if not event.by]
             for optimizer in dict.fromkeys(map(_optimizer_of, schedules)):

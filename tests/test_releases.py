@@ -38,6 +38,23 @@ def test_loading_is_unsafe_in_old_releases() -> None:
     assert found(b"import torch\nstate = torch.load(path, None, pickle)\n", "unsafe-load", (2, 5)) == []
 
 
+def test_schedulers_stepped_first_before_1_1() -> None:
+    code = (
+        b"import torch\n"
+        b"def train(model, loader):\n"
+        b"    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        b"    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)\n"
+        b"    for epoch in range(9):\n"
+        b"        scheduler.step()\n"
+        b"        for x in loader:\n"
+        b"            optimizer.zero_grad()\n"
+        b"            model(x).mean().backward()\n"
+        b"            optimizer.step()\n"
+    )
+    assert found(code, "scheduler-before-optimizer", (1, 0), (1, 1)) == [("scheduler-before-optimizer", False)]
+    assert found(code, "scheduler-before-optimizer", (1, 0), (1, 0)) == []
+
+
 def test_a_checkpoint_warns_since_2_1() -> None:
     code = b"from torch.utils.checkpoint import checkpoint\ndef forward(block, x):\n    return checkpoint(block, x%s)\n"
     assert found(code % b"", "reentrant-checkpoint", (1, 13)) == [("reentrant-checkpoint", True)]
