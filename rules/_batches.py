@@ -18,7 +18,7 @@ def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
     graph = model.tracking.graph(value)
     inputs = ancestry((item for made in graph if is_forward(made) for item in given_to(made)), _without_makers)
     over = resolved(loop.over) if loop.over is not None else None
-    listed = _unpacked(over) if isinstance(over, Container) else set()
+    listed = unpacked(over) if isinstance(over, Container) else set()
     if _goes_by_batches(model.tree.node(loop.site)):
         listed |= {item for item in inputs if _is_cut_out(item)}
     return not listed.isdisjoint(item for item in inputs if isinstance(item, (Tensor, Unknown))) or any(
@@ -29,7 +29,7 @@ def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
 def goes_over_objects(loop: Loop) -> bool:
     """Whether a loop goes over modules or objects of the program, beside data perhaps: each computes its own."""
     over = resolved(loop.over) if loop.over is not None else None
-    return isinstance(over, Container) and any(isinstance(item, (Instance, Module)) for item in _unpacked(over))
+    return isinstance(over, Container) and any(isinstance(item, (Instance, Module)) for item in unpacked(over))
 
 
 def _without_makers(value: Value) -> list[Value]:
@@ -54,7 +54,7 @@ def _is_cut_out(value: Value) -> bool:
     return isinstance(value, Tensor) and value.op == "getitem"
 
 
-def _unpacked(container: Container) -> set[Value]:
+def unpacked(container: Container) -> set[Value]:
     """What is in a list, or in the tuples in it."""
     found: set[Value] = set()
     stack: list[Value] = [container]
@@ -69,10 +69,10 @@ def _unpacked(container: Container) -> set[Value]:
 def repeats(loop: Loop, loops: tuple[object, ...]) -> bool:
     """Whether something in these loops happens in each iteration of a loop: of its own, or of the generator's that it
     goes over."""
-    return loop in loops or not _loops_of_generator(loop).isdisjoint(loops)
+    return loop in loops or not loops_of_generator(loop).isdisjoint(loops)
 
 
-def _loops_of_generator(loop: Loop) -> set[object]:
+def loops_of_generator(loop: Loop) -> set[object]:
     """The loops of a generator of this program that yield what a loop goes over."""
     over = resolved(loop.over) if loop.over is not None else None
     if not isinstance(over, Container) or over.kind != "generator":

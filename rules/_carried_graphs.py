@@ -50,7 +50,7 @@ class CarriedGraphs:
                 yield from islice(self._of(trace, backward), 1)
 
     def _of(self, trace: Trace, backward: Backward) -> Iterator[CarriedGraph]:
-        if backward.retain is not False or backward.create is not False:
+        if backward.keeps_graph is not False:
             return
         graph = self.sure_graphs.of(backward.loss)
         loop = backward.loops[-1] if backward.loops else None

@@ -71,7 +71,8 @@ class KeptGraphUses:
                 return True
             if _is_made_of_what_was_kept(graph, keep.value, container):
                 return True
-            if backward is None and (keep.value in graph or not graph.isdisjoint(keep.value.parents)):
+            parts = keep.value.elements() if isinstance(keep.value, Container) else keep.value.parents
+            if backward is None and (keep.value in graph or not graph.isdisjoint(parts)):
                 return True
             if loop is not None and not repeats(loop, event.loops) and keep.value in graph:
                 return True

@@ -26,7 +26,7 @@ from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import VIEWS
 from torchlint.syntax.python_ast import Site
 
-from ._batches import goes_over_objects, is_made_from_data, repeats
+from ._batches import goes_over_objects, is_made_from_data, loops_of_generator, repeats, unpacked
 from ._kept_graph_lifetimes import Lifetimes, lasts_one_step, sums_up_one_step
 from ._kept_graph_uses import KeptGraphUses
 from ._let_go import LetGo
@@ -66,7 +66,7 @@ class KeptGraph(NamedTuple):
     def holds_activations(self) -> bool:
         if self.backward is None:
             return not self.framework
-        return self.backward.retain is True
+        return self.backward.keeps_graph is True
 
 
 class KeptGraphs:
@@ -122,6 +122,8 @@ class KeptGraphs:
         if not loops and self._lifetimes.outlives_call(trace, keep, container):
             loops = [None]
         for number, loop in enumerate(loops, 1):
+            if loop is not None and self._goes_over_graphs(loop):
+                continue
             if not self._made_in(keep.value, loop):
                 if _only_hands_on(loop, keep.value):
                     continue
@@ -131,6 +133,14 @@ class KeptGraphs:
                 found = (self._kept_over(trace, keep, container, each) for each in (loop, *around))
                 return next((kept for kept in found if kept is not None), None)
         return None
+
+    def _goes_over_graphs(self, loop: Loop) -> bool:
+        """Whether a loop goes over tensors with graphs, the outputs of one step, which end with what they are in."""
+        over = resolved(loop.over) if loop.over is not None else None
+        if loops_of_generator(loop):
+            return False
+        items = unpacked(over) if isinstance(over, Container) else [over] if over is not None else []
+        return any(self._has_graph(item) for item in items if not isinstance(item, Container))
 
     def _computes(self, trace: Trace, keep: Keep, loop: Loop | None) -> bool:
         """Whether what is kept is computed in each iteration of a loop, rather than handed on from a dictionary."""
@@ -157,7 +167,7 @@ class KeptGraphs:
                 return None
             if not self._stays_unseen(trace, keep, container):
                 return None
-        elif loop is not None and backward.retain is not True and sums_up_one_step(keep, loop, trace):
+        elif loop is not None and backward.keeps_graph is not True and sums_up_one_step(keep, loop, trace):
             return None
         return KeptGraph(
             keep,

@@ -255,7 +255,7 @@ class SavedTensors:
             if isinstance(event, Backward) and self._reaches(event.loss, result, loops):
                 again = set(event.loops) & set(mutate.loops)
                 if _is_between(event, saver, mutate) and not apart(event, mutate):
-                    if event.retain is False:
+                    if event.keeps_graph is False:
                         return False
                     again -= set(saver.loops)  # in the next iteration it goes through what is saved then
                 needed = needed or event.order > mutate.order or bool(again)

@@ -245,7 +245,7 @@ def _is_one(made: values.Value, backward: events.Backward) -> bool:
 
 
 def _frees(backward: events.Backward) -> bool:
-    return backward.retain is False and backward.create is False
+    return backward.keeps_graph is False
 
 
 def _comes_again(loop: events.Loop, backward: events.Backward) -> bool:

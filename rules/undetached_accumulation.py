@@ -104,7 +104,8 @@ class UndetachedAccumulation(Rule):
         elif kept.backward is None:
             cost = "every iteration's activations stay in memory"
         else:
-            cost = "`retain_graph=True` keeps every iteration's activations in memory with it"
+            option = "retain_graph" if kept.backward.retain is True else "create_graph"
+            cost = f"`{option}=True` keeps every iteration's activations in memory with it"
         related = [(kept.loop.site, "on every iteration of this loop")] if kept.loop is not None else []
         if kept.site != kept.keep.site:
             related.append((kept.keep.site, f"it is kept here, in `{place}`"))

@@ -64,6 +64,13 @@ class Backward(Event):
         """What the pass starts from, as for `Grad`."""
         return self.loss
 
+    @property
+    def keeps_graph(self) -> bool | None:
+        """Whether the graph can be gone through again: it is retained where a graph of the gradients is made, too."""
+        if True in (self.retain, self.create):
+            return True
+        return None if None in (self.retain, self.create) else False
+
 
 @dataclass(eq=False, repr=False)
 class Grad(Event):

@@ -212,18 +212,26 @@ class State:
         self.items.append(event)
 
     def bind(self, name: str, value: Value) -> None:
-        """Assign a local name; names declared global or nonlocal are assigned where they live."""
+        """Assign a local name; names declared global or nonlocal are assigned where they live, too.
+
+        There they may be what they were, for a function is called where it wants: but not in the function itself, nor
+        for who calls it, if they live there.
+        """
         self.name_value(value, name)
-        frame: Frame | None = self.frame
         if name in self.frame.outer_names:
-            frame = self.frame.parent
-            while frame is not None and frame.parent is not None and name not in frame.locals:
-                frame = frame.parent
-            if frame is not None:
-                old = frame.locals.get(name)
-                frame.locals[name] = value if old is None else self.phi(None, [old, value])
-            return
+            holder = self._holder_of(name)
+            for frame in dict.fromkeys((holder, *self.callers)):
+                if frame is holder or name in frame.outer_names:
+                    old = frame.locals.get(name)
+                    frame.locals[name] = value if old is None else self.phi(None, [old, value])
         self.frame.locals[name] = value
+
+    def _holder_of(self, name: str) -> Frame:
+        """Where a name lives that a function declares global or nonlocal."""
+        frame = self.frame.parent
+        while frame is not None and frame.parent is not None and name not in frame.locals:
+            frame = frame.parent
+        return frame or self.frame
 
     def replace(self, old: Value, new: Value) -> None:
         """A value has become another one wherever it goes by a name: here, in the functions under way, in objects."""

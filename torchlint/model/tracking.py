@@ -147,6 +147,12 @@ class Tracking:
             return Answer.NO
         if value.origin == "grad" or (value.origin == "attribute" and is_buffer(value)):
             return Answer.NO
+        if call is not None and call.callee is not None and call.callee.label == "state_dict":
+            return (
+                Answer.UNKNOWN
+                if any(isinstance(item, Plain) and item.constant is True for item in call.parents)
+                else Answer.NO
+            )  # `keep_vars=True`
         if value.origin == "iteration":
             return Answer.UNKNOWN if self._is_of_what_was_kept(value) else Answer.NO
         if value.origin in ("attribute", "element") and value.parents and self.is_data(value):
@@ -183,12 +189,21 @@ class Tracking:
         return not self._is_of_what_was_kept(whole)
 
     def _is_of_what_was_kept(self, value: Unknown) -> bool:
-        """Whether a loop goes over a list of this program's own into which tensors with a graph were put, or over
-        results of a module."""
+        """Whether a loop goes over a list of this program's own into which tensors with a graph were put, over results
+        of a module, or over a dictionary that is no batch: `for name, loss in losses_of(batch).items()`."""
         inside = [item for parent in value.parents for item in inputs_of(parent)]
-        if any(isinstance(item, Unknown) and self._is_of_forward(item) for item in inside):
+        if any(
+            isinstance(item, Unknown) and (self._is_of_dictionary(item) or self._is_of_forward(item)) for item in inside
+        ):
             return True
         return any(self.tracked(item) is Answer.YES for item in inside if isinstance(item, (Container, Tensor)))
+
+    def _is_of_dictionary(self, value: Unknown) -> bool:
+        """Whether a value is what a dictionary holds, `losses.items()`, which may hold graphs."""
+        read = value.callee if value.origin == "call" else None
+        if not isinstance(read, Unknown) or read.origin != "method" or read.label not in ("items", "values"):
+            return False
+        return any(self.tracked(item) is not Answer.NO for item in read.parents)
 
     def _is_of_forward(self, value: Unknown) -> bool:
         """Whether a value is what a module of unknown make gives, or a part of that, with gradients on."""

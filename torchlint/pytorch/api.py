@@ -69,7 +69,7 @@ SELF_METHODS = frozenset(
         "to cuda cpu half float double bfloat16 train eval requires_grad_ share_memory xpu npu to_empty compile module"
     ).split()
 )
-DROPOUT, STATISTICS, NOISE = "dropout", "batch statistics", "random slopes"
+DROPOUT, STATISTICS, NOISE, DEPTH = "dropout", "batch statistics", "random slopes", "stochastic depth"
 MODE_DEPENDENT = {
     **dict.fromkeys("Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout".split(), DROPOUT),
     **dict.fromkeys("Transformer TransformerEncoderLayer TransformerDecoderLayer".split(), DROPOUT),
@@ -78,8 +78,14 @@ MODE_DEPENDENT = {
     "RReLU": NOISE,
 }
 """Layers of `torch.nn` that compute something else in training than in evaluation: what they do in training only."""
-MODE_DEPENDENT_MODELS = ("torchvision.models.",)
-"""Where models come from each of which holds such a layer."""
+_MODE_DEPENDENT_MODELS = "torchvision.models."
+"""Where models come from most of which hold layers with batch statistics."""
+_OTHER_MODELS = (
+    (re.compile(r"(alexnet|squeezenet\w+|vgg\d+)$", re.IGNORECASE), DROPOUT),
+    (re.compile(r"(convnext|swin|mvit)", re.IGNORECASE), DEPTH),
+    (re.compile(r"vit_|VisionTransformer$", re.IGNORECASE), None),
+)
+"""Those that hold none: what they do in training only, by their defaults. From torchvision's own sources."""
 MODELS_WITH_LOSSES = ("torchvision.models.detection.",)
 """Those that give losses in training mode, results in evaluation mode: who wants a loss of validation data leaves them
 in training mode."""
@@ -203,6 +209,14 @@ def makes_scheduler(qualified: str) -> bool:
     """Whether what has this qualified name makes a learning-rate scheduler."""
     entry = function(qualified) or family(qualified)
     return entry is not None and entry.returns is Result.SCHEDULER
+
+
+def lost_by_model(qualified: str) -> str | None:
+    """What a ready-made model of this qualified name does in training only, as far as that is known."""
+    if not qualified.startswith(_MODE_DEPENDENT_MODELS) or qualified.startswith(MODELS_WITH_LOSSES):
+        return None
+    name = qualified.rpartition(".")[2]
+    return next((lost for pattern, lost in _OTHER_MODELS if pattern.match(name)), STATISTICS)
 
 
 def gives_no_tensor(qualified: str) -> bool:

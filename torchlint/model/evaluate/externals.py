@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torchlint.model.evaluate.arguments import Arguments, flag, is_false, is_true, written
@@ -75,9 +76,10 @@ class Externals(Part):
     """Evaluates calls by qualified name."""
 
     def prepare(self) -> None:
-        self._containers = {
+        self._containers: dict[str, Callable[[Arguments, ast.Call], Value]] = {
             "collections.deque": self._deque,
             "collections.defaultdict": self._defaultdict,
+            "collections.OrderedDict": partial(self.builtin_functions.call, "dict"),
             "itertools.chain": self._chain,
         }
         self._effects: dict[type[Effect], Callable[[KnownCall, Any], None]] = {

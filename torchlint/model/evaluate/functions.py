@@ -121,8 +121,10 @@ class Functions(Part):
         state, frame = self.state, self.state.frame
         ends: list[Snapshot] = [*frame.ends, *([state.snapshot()] if state.alive else [])]
         state.frame = caller
+        set_here = frame.outer_names if frame.parent is caller else set()
         for end in ends:
-            end.locals = caller.locals
+            outer = {name: end.locals[name] for name in set_here if name in end.locals}
+            end.locals = {**caller.locals, **outer} if outer else caller.locals
         state.alive = True
         if ends:
             state.merge(ends, None)

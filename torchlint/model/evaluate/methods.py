@@ -43,6 +43,7 @@ class Methods(Part):
             **self.containers.handlers(),
             **self.contexts.handlers(),
             **dict.fromkeys(api.PLAIN_METHODS, self._plain_result),
+            **dict.fromkeys(("register_buffer", "register_parameter"), self._register),
         }
         """What to do at a call of a method of this name; None as its answer: nothing special."""
 
@@ -86,6 +87,16 @@ class Methods(Part):
             if not isinstance(receiver, (Instance, Module, Optimizer, External)):
                 return self._tensor_method(carried, name, arguments, node)
         return self._unknown_method(receiver, name, arguments, node)
+
+    def _register(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        """`module.register_buffer(name, tensor)` sets an attribute."""
+        name, value = arguments.get(0, "name"), arguments.get(1, "tensor") or arguments.get(1, "param")
+        known = resolved(name) if name is not None else None
+        if value is None or not isinstance(receiver, (Module, Instance)) or not isinstance(known, Plain):
+            return None
+        if isinstance(known.constant, str):
+            self.assignments.set_attribute(receiver, known.constant, value, node)
+        return Plain(node, None)
 
     def _is_own(self, receiver: Value) -> bool:
         """Whether an object is the one whose method is under way."""

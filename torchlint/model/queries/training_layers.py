@@ -17,6 +17,10 @@ Given: TypeAlias = Mapping[str, ast.expr]
 """What the parameters of a function have: the constant they are given, or else their default."""
 
 
+_ALL_LAYERS = frozenset("children named_children modules named_modules _modules __dict__".split())
+"""What gives all layers of a module, whatever their names."""
+
+
 class TrainingLayers:
     """Answers about layers that compute something else in training than in evaluation."""
 
@@ -47,8 +51,7 @@ class TrainingLayers:
                 return None
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
         callee = module.callee if isinstance(module, Unknown) else None
-        is_known = isinstance(callee, External) and _is_mode_dependent(callee.name)
-        return api.STATISTICS if is_known else None
+        return _lost_by_model(callee.name, self._program.tree) if isinstance(callee, External) else None
 
     def _lost_by_parts(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
         """What a layer of PyTorch that `__init__` gets from functions does in training only."""
@@ -64,7 +67,7 @@ class TrainingLayers:
         """What a layer that the methods of a class surely make does in training only; `given` is what makes it."""
         done.add(info)
         for node in walk(info.node):
-            if isinstance(node, ast.Call) and not _is_conditional(node, info):
+            if isinstance(node, ast.Call) and not _is_conditional(node, info) and not _is_left_over(node, info):
                 method = info.definitions.method_around(node)
                 known = given if method is info.methods.get("__init__") else _by_default(node, info.definitions)
                 lost = self._lost_by_call(node, info, known, done)
@@ -83,17 +86,22 @@ class TrainingLayers:
         if api.package(qualified) == "torch":
             lost = api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
             return None if _may_do_nothing(call, given) else lost
-        if _is_mode_dependent(qualified):
-            return api.STATISTICS
+        if (lost := _lost_by_model(qualified, info.definitions.tree)) is not None:
+            return lost
         other = info.definitions.class_named(name)
         if other is None or other in done:
             return None
         return self._lost_by_class(other, _given(other, call, given), done)
 
 
-def _is_mode_dependent(name: str) -> bool:
-    """Whether what is called so gives models that hold such layers, and mean to be switched."""
-    return name.startswith(api.MODE_DEPENDENT_MODELS) and not name.startswith(api.MODELS_WITH_LOSSES)
+def _lost_by_model(name: str, tree: PythonTree) -> str | None:
+    """What a ready-made model does in training only; the layers that drop are all in what a file may replace."""
+    lost = api.lost_by_model(name)
+    if lost != api.DROPOUT:
+        return lost
+    stored = (node for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
+    is_replaced = any(node.attr == "classifier" and dotted(node.value) != "self" for node in stored)
+    return None if is_replaced else lost
 
 
 def _by_default(node: ast.AST, inside: Definitions) -> Given:
@@ -151,6 +159,22 @@ def _is_conditional(call: ast.Call, info: ClassInfo) -> bool:
         if isinstance(node, (ast.If, ast.IfExp, ast.Match)):
             return True
     return False
+
+
+def _is_left_over(call: ast.Call, info: ClassInfo) -> bool:
+    """Whether a layer becomes an attribute that no method of its class reads, by its name or as one of all."""
+    statement = info.definitions.tree.statement(call)
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    names = {item.attr for item in targets if isinstance(item, ast.Attribute) and dotted(item.value) == "self"}
+    if not names or "forward" not in info.methods:
+        return False
+    read = {node.attr for node in walk(info.node) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    return names.isdisjoint(read) and read.isdisjoint(_ALL_LAYERS) and not _reads_by_name(info)
+
+
+def _reads_by_name(info: ClassInfo) -> bool:
+    """Whether methods of a class may read any attribute: `getattr(self, name)`."""
+    return any(isinstance(node, ast.Call) and called_name(node) in ("getattr", "vars") for node in walk(info.node))
 
 
 def _replaces_layers(tree: PythonTree) -> bool:
