@@ -107,10 +107,13 @@ class KeptGraphs:
         return False
 
     def _has_graph(self, value: Value) -> bool:
-        """Whether a value, or something in a container of known parts, surely has more of a graph than its own leaf."""
+        """Whether a value, or something in a container of known parts, surely has more of a graph than its own leaf; of
+        a list, all that is put into it: where some are numbers, each knows which."""
         if self.tracking.tracked(value) is not Answer.YES or _is_leaf(value):
             return False
-        return not isinstance(value, Container) or any(map(self._has_graph, value.elements()))
+        if not isinstance(value, Container):
+            return True
+        return (all if value.kind == "list" else any)(map(self._has_graph, value.elements()))
 
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
         if keep.mode is not GradMode.ON or not self._has_graph(keep.value):

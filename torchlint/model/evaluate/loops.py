@@ -62,7 +62,7 @@ class Loops(Part):
         """Whether it is `range(1)`, or `range(steps)` where `steps` was set to 1: what a call gives, it gives once."""
         if not isinstance(iterable, ast.Call) or dotted(iterable.func) != "range" or len(iterable.args) != 1:
             return False
-        count, tree = iterable.args[0], self.definitions.tree
+        count, tree = iterable.args[0], self.own.tree
         if isinstance(count, ast.Constant):
             return count.value == 1
         value = resolved(self.expressions.value(count)) if dotted(count) else None

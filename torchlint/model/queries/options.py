@@ -68,7 +68,8 @@ class Options:
 
     @cached_property
     def _changed_attributes(self) -> set[str]:
-        """Attributes of objects that are not only stored by `__init__`, or once: `args.distributed = world > 1`."""
+        """Attributes of objects that are not only stored by `__init__`, or once: `args.distributed = world > 1`; or
+        once counted up, `self.tasks += 1` behind a loop, which is the same for all that happens before."""
         stores: Counter[str] = Counter()
         changed = set(_OF_TENSORS)
         for tree in self._program.files:
@@ -77,7 +78,8 @@ class Options:
                 if isinstance(node.ctx, ast.Load) or (function is not None and function.name == "__init__"):
                     continue
                 stores[node.attr] += 1
-                if _is_self(node.value) or _is_in_loop(node, tree):
+                is_counted = isinstance(tree.parent(node), ast.AugAssign)
+                if _is_in_loop(node, tree) or (_is_self(node.value) and not is_counted):
                     changed.add(node.attr)
         return changed | {name for name, times in stores.items() if times > 1}
 

@@ -1,0 +1,3 @@
+def repeat(call, text, times=2):
+    for _ in range(times):
+        call(text)
