@@ -36,8 +36,7 @@ class InplaceOnSavedTensor(Rule):
     Knows which operators keep their input or their result for the backward pass (from PyTorch's own table) and
     finds what changes such a tensor, a view or an alias of it before that pass: `+=`, `x[...] =`, `add_`,
     in-place activations, `out=`, an optimizer's step between the forward and the backward of another loss.
-    Also finds, in preview, an in-place activation whose argument is read again under its old name: all seven such
-    findings on public code were right, but only two were wanted, for the networks had been tuned that way.
+    Also finds an in-place activation whose argument is read again under its old name.
 
     ## Why is this bad?
     `backward` raises "one of the variables needed for gradient computation has been modified by an inplace
@@ -179,6 +178,6 @@ class InplaceOnSavedTensor(Rule):
             related=related,
             help="drop `inplace=True`",
             severity=Severity.WARNING,
-            confidence=Confidence.LOW,
+            confidence=Confidence.MEDIUM,
             fix=repairs.out_of_place(self.model, self.nodes, read.mutate),
         )
