@@ -9,7 +9,7 @@ from torchlint.model.events import Backward, Keep, Loop, Returned, Step
 from torchlint.model.program import Trace
 from torchlint.model.values import Answer, Container, Instance, Module, Phi, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import dotted
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, names_read, site_of
 
 
 class Lifetimes:
@@ -25,7 +25,24 @@ class Lifetimes:
         made = _begun_in(keep, container)
         depth = len(keep.calls) if keep.local else 0
         around = [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
-        return [loop for loop in around if not self._is_one_a_phase(keep, loop)]
+        first = self._begun_with_first(keep)
+        last = next((number for number, loop in enumerate(around, 1) if loop.site == first), None)
+        return [loop for loop in around[:last] if not self._is_one_a_phase(keep, loop)]
+
+    def _begun_with_first(self, keep: Keep) -> Site | None:
+        """The loop whose first iteration begins a sum anew: `total = x if i == 0 else total + x`, or by `if`."""
+        tree, node = self.model.tree, self.model.tree.node(keep.site)
+        inner = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.IfExp) else node
+        for around in (inner, *tree.ancestors(inner)):
+            if isinstance(around, FUNCTIONS):
+                break
+            if isinstance(around, (ast.If, ast.IfExp)) and _begins_else(around, inner, keep.name):
+                index = _first_asked(around.test)
+                loop = next((item for item in tree.ancestors(around) if _counts(item, index)), None)
+                if loop is not None:
+                    return site_of(loop)
+            inner = around
+        return None
 
     def _is_one_a_phase(self, keep: Keep, loop: Loop) -> bool:
         """`means[phase] = ...` in `for phase in ...`: an entry for training and one for validation."""
@@ -96,3 +113,35 @@ def _begun_in(keep: Keep, container: Value) -> tuple[Loop, ...]:
     """The loops in each of whose iterations a sum, or what else is kept, begins anew."""
     made = keep.container if keep.how == "add" else container
     return tuple(item for item in made.loops if isinstance(item, Loop))
+
+
+def _first_asked(test: ast.expr) -> str:
+    """The index of which a test asks whether it is the first: `i == 0`, `i > 0`, `i`, and their opposites."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        asked, is_first = test.comparators[0], isinstance(test.ops[0], (ast.Eq, ast.NotEq, ast.Gt))
+        return dotted(test.left) if is_first and isinstance(asked, ast.Constant) and asked.value == 0 else ""
+    return dotted(test)
+
+
+def _counts(loop: ast.AST, index: str) -> bool:
+    """Whether a loop counts from 0 with an index: over `range(n)`, or by `enumerate`."""
+    if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
+        return False
+    called = dotted(loop.iter.func)
+    if called == "enumerate" and isinstance(loop.target, ast.Tuple) and len(loop.iter.args) == 1:
+        return dotted(loop.target.elts[0]) == index
+    return called == "range" and len(loop.iter.args) == 1 and dotted(loop.target) == index
+
+
+def _begins_else(around: ast.If | ast.IfExp, inner: ast.AST, name: str) -> bool:
+    """Whether the arm of a condition that a node is not in gives a name a value that it is not made of."""
+    if isinstance(around, ast.IfExp):
+        return any(name not in names_read(arm) for arm in (around.body, around.orelse))
+    return any(
+        isinstance(statement, ast.Assign)
+        and any(dotted(target) == name for target in statement.targets)
+        and name not in names_read(statement.value)
+        for statement in (around.orelse if inner in around.body else around.body)
+    )

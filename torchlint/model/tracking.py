@@ -101,7 +101,7 @@ class Tracking:
             return self._tracked_unknown(value)
         if isinstance(value, Parameters):
             return Answer.YES
-        return Answer.NO if isinstance(value, (Function, Module, Optimizer, External, Instance)) else Answer.UNKNOWN
+        return Answer.NO if isinstance(value, (Function, Module, Optimizer, External)) else Answer.UNKNOWN
 
     def _tracked_phi(self, value: Phi) -> Answer:
         """One of several: `loss.item() if distributed else loss` may be the number, or `loss.detach()` the tensor.
