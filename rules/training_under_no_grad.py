@@ -174,13 +174,20 @@ class TrainingUnderNoGrad(Rule):
     def _untrained(self, module: values.Value, step: events.Step, trace: program.Trace) -> events.Event | None:
         """The forward pass of a module, if all of them run with gradients off and a loss beside the step needs one."""
         calls = (event for event in trace.events if isinstance(event, (events.Compute, events.Call)))
-        used = [event for event in calls if module in _operands(event) and not _fills(event, step)]
+        used = [event for event in calls if self._uses(event, module) and not _fills(event, step)]
         passes = [event for event in used if _callee(event) is module]
         if not passes or len(used) > len(passes) or any(event.mode is not api.GradMode.OFF for event in passes):
             return None
         working = [backward for backward in trace.backwards_of(step) if not self._fails(backward)]
         needed, around = lineage.ancestry([item.loss for item in working]), {item.loops for item in working}
         return next((event for event in passes if _result(event) in needed and event.loops in around), None)
+
+    def _uses(self, event: events.Compute | events.Call, module: values.Value) -> bool:
+        """Whether something is computed with a module, or with one that it is a part of."""
+        if module in _operands(event):
+            return True
+        whole = _callee(event) if event.mode is not api.GradMode.OFF else None
+        return isinstance(whole, values.Module) and self.model.parts.is_part(module, whole)
 
     def _runs_elsewhere(self, forward: events.Event) -> bool:
         """Whether what is written alike runs with gradients on in another function: `self.models["teacher"](x)` in an
