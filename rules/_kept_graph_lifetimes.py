@@ -126,13 +126,16 @@ def _first_asked(test: ast.expr) -> str:
 
 
 def _counts(loop: ast.AST, index: str) -> bool:
-    """Whether a loop counts from 0 with an index: over `range(n)`, or by `enumerate`."""
+    """Whether a loop counts from 0 with an index: over `range(n)` or `range(0, n)`, or by
+    `enumerate`."""
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
         return False
     called = dotted(loop.iter.func)
     if called == "enumerate" and isinstance(loop.target, ast.Tuple) and len(loop.iter.args) == 1:
         return dotted(loop.target.elts[0]) == index
-    return called == "range" and len(loop.iter.args) == 1 and dotted(loop.target) == index
+    begin = loop.iter.args[0] if len(loop.iter.args) == 2 else None
+    is_from_0 = len(loop.iter.args) == 1 or (isinstance(begin, ast.Constant) and begin.value == 0)
+    return called == "range" and is_from_0 and dotted(loop.target) == index
 
 
 def _begins_else(around: ast.If | ast.IfExp, inner: ast.AST, name: str) -> bool:

@@ -181,9 +181,12 @@ class AnomalyDetectionLeftOn(Rule):
 
     def _trains(self) -> bool:
         """Whether something steps or goes backward, or an optimizer is made where models do not only run without
-        gradients. A backward that is given gradients is one of somebody who looks at those of the inputs."""
+        gradients. A backward that is given gradients is one of somebody who looks at those of the inputs, and one that
+        a script makes outside of loops checks something."""
         traces = self.model.program.traces
-        passes = (event for trace in traces for event in trace.of(events.Backward))
+        passes = (
+            event for trace in traces for event in trace.of(events.Backward) if event.loops or trace.root is not None
+        )
         if any(trace.of(events.Step) for trace in traces) or any(not item.given_gradient for item in passes):
             return True
         made = (event.value for trace in traces for event in trace.of(events.Fresh))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _CUDNN = "torch.backends.cudnn"
 _DETERMINISTIC = "torch.use_deterministic_algorithms"
+_TRAINER_OPTIONS = frozenset("gpus distributed_backend tpu_cores benchmark deterministic".split())
+"""Arguments of Lightning's `Trainer` that set the flags, and those of the versions in which it always set them."""
 
 
 class BothOn(NamedTuple):
@@ -69,12 +71,20 @@ class BenchmarkWithDeterministic(Rule):
     triggers = ((b"cudnn",), (b"benchmark",), (b"deterministic",))
 
     def ask(self) -> Iterator[BothOn]:
+        if any(map(self._makes_old_trainer, self.model.tree.of_type(ast.Call))):
+            return  # which sets both flags itself
         for statement in self.model.tree.of_type(ast.Assign):
             if self._is_on(statement, "benchmark") and not self._is_undone(statement):
                 others = (node for node in self.model.tree.block(statement) if self._asks_for_determinism(node))
                 for other in others:
                     yield BothOn(python_ast.site_of(statement), python_ast.site_of(other))
                     break
+
+    def _makes_old_trainer(self, call: ast.Call) -> bool:
+        """`Trainer(gpus=1)` of Lightning before 2.0, or one that is told what to do about the flags."""
+        name = self.model.definitions.named(call.func)
+        given = {item.arg for item in call.keywords}
+        return "lightning" in name and name.endswith(".Trainer") and not given.isdisjoint(_TRAINER_OPTIONS)
 
     def _is_on(self, statement: ast.AST, flag: str) -> bool:
         """Whether a statement sets a flag of cuDNN to True."""

@@ -109,7 +109,8 @@ class DropoutIgnoresMode(Rule):
                 continue
             made = self._layer_called(call, method)
             if made is not None or self._drops(call, method):
-                if self._may_be_evaluated(method) and not self._knows_mode(call, method):
+                is_meant = self._is_one_view(call, method) or self._knows_mode(call, method)
+                if self._may_be_evaluated(method) and not is_meant:
                     yield AlwaysDrops(python_ast.site_of(call), made)
 
     def _may_be_evaluated(self, method: definitions.FunctionInfo) -> bool:
@@ -130,6 +131,18 @@ class DropoutIgnoresMode(Rule):
         keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
         bound = binding.bind(known.parameters, call.args, keywords)
         return bound.get(api.DROPPING[name]) is None and not self._varies(bound.get("p"), method)
+
+    def _is_one_view(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
+        """Whether a method drops elements of one value again and again: several views of it, for a loss."""
+        seen = call.args[0] if call.args else None
+        if not isinstance(seen, ast.Name) or any(
+            isinstance(node.ctx, ast.Store) for node in self._variables_of(method)[seen.id]
+        ):
+            return False
+        alike = [
+            node for node in ast.walk(method.node) if isinstance(node, ast.Call) and ast.dump(node) == ast.dump(call)
+        ]
+        return len(alike) > 1
 
     def _varies(self, rate: ast.expr | None, method: definitions.FunctionInfo) -> bool:
         """Whether a rate is 0, or may be in evaluation: by its name, or since somebody sets it."""

@@ -38,11 +38,13 @@ _ALL_NAMES = frozenset({"locals", "globals", "vars"})
 
 
 class NeverStepped(NamedTuple):
-    """The scheduler that is made at `made` and held by the variable `name`; `step` is one of its optimizer."""
+    """The scheduler that is made at `made` and held by the variable `name`; `step` is one of its optimizer, and `other`
+    the name of another scheduler of that."""
 
     made: Site
     name: str
     step: events.Step | None
+    other: str = ""
 
 
 class SchedulerNeverStepped(Rule):
@@ -113,7 +115,8 @@ class SchedulerNeverStepped(Rule):
                 continue
             if self._is_for_here(statement) and any(map(self._is_for_training, calls)):
                 for call in calls:
-                    yield NeverStepped(site_of(call), variable.id, self._step_of(call, statement))
+                    step, other = self._step_of(call, statement), self._other_schedule(call, variable)
+                    yield NeverStepped(site_of(call), variable.id, step, other)
         for statement in self.model.tree.of_type(ast.Assign):
             for variable in self._handed_over(statement):
                 if variables.are_left_alone(variable) and not self._is_switched_off(variable.id):
@@ -228,6 +231,19 @@ class SchedulerNeverStepped(Rule):
         is_local = program.definitions.function_around(statement) is not None
         return is_local or any(trace.of(events.Backward) and trace.of(events.Step) for trace in program.traces)
 
+    def _other_schedule(self, call: ast.Call, variable: ast.Name) -> str:
+        """Another variable that has a scheduler of the same optimizer, which is stepped; empty: there is none."""
+        optimizer = dotted(call.args[0]) if call.args else ""
+        around = self.model.definitions.function_around(variable)
+        for statement in self.model.tree.of_type(ast.Assign):
+            other, calls = _variable(statement), _scheduler_calls(statement.value)
+            is_beside = other is not None and self.model.definitions.function_around(statement) is around
+            if other is None or not is_beside or other.id == variable.id or not optimizer:
+                continue
+            if any(item.args and dotted(item.args[0]) == optimizer and self._makes_scheduler(item) for item in calls):
+                return other.id
+        return ""
+
     def _step_of(self, call: ast.Call, statement: ast.AST) -> events.Step | None:
         """A step of the optimizer that a scheduler is for, as far as its name says."""
         optimizer = dotted(call.args[0]) if call.args else ""
@@ -240,11 +256,16 @@ class SchedulerNeverStepped(Rule):
         return None
 
     def report_NeverStepped(self, found: NeverStepped) -> None:
+        cost = "the learning rate stays what it is at the start"
+        advice = f"call `{found.name}.step()` after the optimizer's step, once a batch or once an epoch"
+        if found.other:
+            cost = f"its optimizer has another schedule, `{found.other}`"
+            advice = "make it for the optimizer that it is meant for, or leave it out"
         self.report(
             found.made,
-            f"`{found.name}` is never stepped: the learning rate stays what it is at the start",
+            f"`{found.name}` is never stepped: {cost}",
             related=[(found.step.site, "the optimizer steps here")] if found.step is not None else (),
-            help=f"call `{found.name}.step()` after the optimizer's step, once a batch or once an epoch",
+            help=advice,
         )
 
 

@@ -27,12 +27,11 @@ class ModuleGraphs:
 
     def output_tracks(self, value: Tensor) -> Answer:
         """The output of a module: of its parameters, or of its input where it has none."""
-        module = value.parents[0]
+        module, returned = value.parents[0], returned_by(value)
+        if returned is not None and self._tracked_inside(returned, value) is Answer.NO:
+            return Answer.NO
         if not has_parameters(module):
             return Answer.any_of(self._tracking.tracked(item) for item in value.parents[1:])
-        returned = returned_by(value)
-        if returned is not None and self._tracking.tracked(returned) is Answer.NO:
-            return Answer.NO
         if returned is not None and self._depends(returned):
             return Answer.UNKNOWN
         if _is_of_unknown_class(module) and self.adds_no_graph(module, value.parents[1:]):
@@ -127,6 +126,6 @@ def _is_of_unknown_class(module: Value) -> bool:
 
 def _inputs_here(value: Value) -> Sequence[Value]:
     """What the graph of a value of a `forward` may come from in that `forward` itself."""
-    if isinstance(value, Container):
-        return value.elements()
+    if isinstance(value, (Container, Phi)):
+        return value.elements() if isinstance(value, Container) else value.parents
     return graph_inputs(value) if isinstance(value, Tensor) and value.op != "module" else ()

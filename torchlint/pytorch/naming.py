@@ -197,8 +197,7 @@ FREEZING = _any_of("freez frozen trainable requires_grad")
 SWITCHING = _any_of("toggle grad")
 """Names of functions that freeze what they are handed, and of those that may do so for a while."""
 STOPPING = _any_of(
-    "freez frozen trainable requires_grad "
-    "(?<!clip_)(?<!log_)(?<!plot_)(?<!sync_)(?<!zero_)(?:gradients|(?<=_)grads)$"
+    "freez frozen trainable requires_grad (?<!clip_)(?<!log_)(?<!plot_)(?<!sync_)(?<!zero_)(?:gradients|(?<=_)grads)$"
 )
 """Names of functions that may freeze something, or switch gradients off altogether: `disable_gradients()`."""
 STANDING_STILL = _any_of(

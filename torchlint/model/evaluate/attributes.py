@@ -89,7 +89,15 @@ class Attributes(Part):
             member = self._member(owner, info, name)
             if member is not None:
                 return member
+        if isinstance(owner, Phi) and _may_be_rewritten(owner):
+            return self.state.shared_part(owner, name, lambda: self._of_each(owner, name, node))
         return self.state.part_of(owner, name, "attribute", node)
+
+    def _of_each(self, owner: Phi, name: str, node: ast.AST | None) -> Value:
+        """The attribute of each that an owner may be."""
+        either = Phi(owner.site, tuple(self.lookup(item, name, node) for item in owner.parents))
+        either.order, either.loops, either.label = owner.order, owner.loops, name
+        return either
 
     def before(self, key: tuple[Value, str]) -> Value | None:
         """What `__init__` stores in an attribute; None if that is not known."""
@@ -144,3 +152,10 @@ class Attributes(Part):
                 known.label = key
             owner.set_part(key, known)
         return known
+
+
+def _may_be_rewritten(owner: Phi) -> bool:
+    """Whether a value is a module of the program that `__init__` stored, or what another method has put in its place."""
+    kinds = [isinstance(item, Module) and item.info is not None for item in owner.parents]
+    others = [item for item, is_known in zip(owner.parents, kinds, strict=True) if not is_known]
+    return any(kinds) and all(isinstance(item, Unknown) and item.origin == "attribute" for item in others)

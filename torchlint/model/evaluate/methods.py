@@ -109,7 +109,7 @@ class Methods(Part):
         stored = self.state.heap.get((receiver, name))
         if stored is None and info is not None:
             stored = self.attributes.lookup(receiver, name, node)
-        if stored is None or isinstance(stored, Plain):
+        if stored is None or isinstance(stored, Plain) or self._is_under_way(stored):
             return None
         if (
             isinstance(stored, Unknown)
@@ -120,6 +120,11 @@ class Methods(Part):
         if isinstance(receiver, Module) and isinstance(stored, Unknown):
             return self.modules.result(stored, arguments, node)
         return self.calls.call(stored, arguments, node)
+
+    def _is_under_way(self, stored: Value) -> bool:
+        """Whether a function put in the place of a method calls that method, which it was before."""
+        is_method = isinstance(stored, Function) and stored.info.is_method
+        return isinstance(stored, Function) and not is_method and stored.info in self.state.position.functions
 
     def _methods_of_each(self, receiver: Phi, name: str, node: ast.Call) -> list[Value]:
         """The methods of the objects of classes of the program, one of which a value is; empty where one has none."""
