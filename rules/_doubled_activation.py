@@ -53,6 +53,8 @@ class DoubledActivation(Rule):
             if losses.takes_one_hot(loss):
                 continue  # that raises
             given = losses.operands(loss)[0]
+            if self.model.tracking.tracked(given) is values.Answer.NO:
+                continue  # a prior, of which there are no gradients to be small
             made = self.model.endings.of(given, {self.activation}, endings.SHAPES | endings.BOUNDS, event.value)
             if made is not None:
                 yield Doubled(event.site, made, loss.site if loss is not event.value else None), event.value

@@ -43,8 +43,12 @@ def _add_names(target: ast.expr, names: set[str]) -> None:
             _add_names(element, names)
     elif isinstance(target, ast.Starred):
         _add_names(target.value, names)
-    elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-        names.add(target.value.id)
+    elif isinstance(target, ast.Subscript):
+        whole: ast.expr = target
+        while isinstance(whole, ast.Subscript):
+            whole = whole.value
+        if isinstance(whole, ast.Name):
+            names.add(whole.id)
 
 
 def assigned_attributes(target: ast.expr) -> Iterator[ast.Attribute]:

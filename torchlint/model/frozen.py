@@ -8,12 +8,15 @@ from functools import cached_property
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import MayClear
 from torchlint.model.held_parameters import sources_of
-from torchlint.model.lineage import ancestry, made_of
+from torchlint.model.lineage import ancestry, made_of, whole_of
 from torchlint.model.module_values import has_parameters, is_module_like
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program
-from torchlint.model.values import Instance, Module, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import External, Instance, Module, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import naming
+
+
+_UNPICKLING = frozenset(("pickle.load", "pickle.loads", "dill.load", "cloudpickle.load", "joblib.load"))
 
 
 class Frozen:
@@ -30,7 +33,7 @@ class Frozen:
     def may_be(self, module: Value) -> bool:
         """Whether all parameters of a module may be frozen, or of what it is a part of."""
         if module not in self._known:
-            self._known[module] = self._is_part(module) or self._is_told_part_by_part(module)
+            self._known[module] = self._is_part(module) or self._is_told_part_by_part(module) or _is_unpickled(module)
         return self._known[module]
 
     def _is_told_part_by_part(self, module: Value) -> bool:
@@ -64,6 +67,13 @@ class Frozen:
     def _named(self, names: LazyPattern[str]) -> Iterator[MayClear]:
         for trace in self._traces:
             yield from (event for event in trace.of(MayClear) if names.search(event.name))
+
+
+def _is_unpickled(module: Value) -> bool:
+    """Whether a module comes out of a pickle, with what was frozen: the averaged one of a training, by custom."""
+    whole = whole_of(module)
+    made = (item.callee for item in ancestry([whole]) if isinstance(item, Unknown) and item.origin == "call")
+    return isinstance(whole, Unknown) and any(isinstance(item, External) and item.name in _UNPICKLING for item in made)
 
 
 def _drawn_from(value: Value) -> Iterable[Value]:

@@ -9,7 +9,18 @@ from torchlint.model.frozen import Frozen
 from torchlint.model.graph_cuts import is_number
 from torchlint.model.lineage import graph_inputs, whole_of
 from torchlint.model.module_values import has_parameters, modules_of, returned_by, returned_parts
-from torchlint.model.values import Answer, Container, Module, Phi, Tensor, Unknown, Value, meanings, resolved
+from torchlint.model.values import (
+    Answer,
+    Container,
+    Module,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    meanings,
+    resolved,
+)
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.effects import GradMode
 
@@ -28,6 +39,8 @@ class ModuleGraphs:
     def output_tracks(self, value: Tensor) -> Answer:
         """The output of a module: of its parameters, or of its input where it has none."""
         module, returned = value.parents[0], returned_by(value)
+        if returned is not None and any(isinstance(item, Module) for item in inputs_of(returned)):
+            return Answer.UNKNOWN  # itself, which holds what it has computed
         if returned is not None and self._tracked_inside(returned, value) is Answer.NO:
             return Answer.NO
         if not has_parameters(module):

@@ -290,7 +290,7 @@ class Assignments(Part):
             if (
                 isinstance(whole, ast.Name)
                 and isinstance(old, Tensor)
-                and old.base is not None
+                and (old.base is not None or old.op == "getitem")
                 and isinstance(resolved(self.names.lookup(whole.id)), Tensor)
             ):
                 self.state.bind(whole.id, result)
