@@ -15,7 +15,6 @@ from torchlint.model.program import Program
 from torchlint.model.values import External, Instance, Module, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import naming
 
-
 _UNPICKLING = frozenset(("pickle.load", "pickle.loads", "dill.load", "cloudpickle.load", "joblib.load"))
 
 
