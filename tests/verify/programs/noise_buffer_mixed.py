@@ -20,7 +20,7 @@ class NoisyNet(nn.Module):
         self.refill()
         h = torch.tanh(self.first(x)) * self.noise
         for layer in self.hidden:
-            torch.rand(self.noise.shape, out=self.noise)  # verify: inplace-on-saved-tensor confirmed, unseen by the linter
+            torch.rand(self.noise.shape, out=self.noise)  # verify: inplace-on-saved-tensor confirmed
             h = torch.tanh(layer(h)) * self.noise
         return self.last(h)
 
