@@ -26,6 +26,7 @@ from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
 
 BY_HAND = "backward by hand"
+GIVEN_TO_FORWARD = "given to `forward`"
 """A use: something computes gradients of its own, `delta = layer.backward(delta)`, and is no module of PyTorch."""
 _CHANGING = (
     "__setattr__", "__setitem__", "append", "extend", "insert", "add_module", "pop", "register_module",

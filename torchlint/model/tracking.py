@@ -9,7 +9,7 @@ from torchlint.model.graph_cuts import CUTTING, is_number
 from torchlint.model.lineage import after_loops, graph_inputs, opened, result_of_call, whole_of
 from torchlint.model.loss_marks import LossMarks
 from torchlint.model.module_graphs import ModuleGraphs
-from torchlint.model.module_values import is_forward, is_module
+from torchlint.model.module_values import GIVEN_TO_FORWARD, is_forward, is_module
 from torchlint.model.parameterless import is_buffer
 from torchlint.model.values import (
     Answer,
@@ -190,10 +190,14 @@ class Tracking:
 
     def _is_of_what_was_kept(self, value: Unknown) -> bool:
         """Whether a loop goes over a list of this program's own into which tensors with a graph were put, over results
-        of a module, or over a dictionary that is no batch: `for name, loss in losses_of(batch).items()`."""
+        of a module, which one may be given, or a dictionary that is no batch: `for name, loss in f(batch).items()`."""
         inside = [item for parent in value.parents for item in inputs_of(parent)]
+        of_calls = [item for item in inside if isinstance(item, Unknown)]
+        if any(self._is_of_dictionary(item) or self._is_of_forward(item) for item in of_calls):
+            return True
         if any(
-            isinstance(item, Unknown) and (self._is_of_dictionary(item) or self._is_of_forward(item)) for item in inside
+            whole_of(item).has_use(GIVEN_TO_FORWARD) or (item.origin == "parameter" and naming.OUTPUTS.search(item.label))
+            for item in of_calls
         ):
             return True
         return any(self.tracked(item) is Answer.YES for item in inside if isinstance(item, (Container, Tensor)))

@@ -66,6 +66,8 @@ _MODULE_WORDS = (
 _ABOUT_A_MODULE = (
     "name path dir file url id type version size len length dim width depth input output pred prediction score"
 ).replace(" ", "|")
+OUTPUTS = _any_of(r"output logit pred loss(?:$|es$) hidden recon fake ^outs?$ ^zs?$")
+"""Lists of what modules give, with graphs perhaps: no data that a loader yields."""
 MODULE = LazyPattern(rf"^(?!.*_(?:{_ABOUT_A_MODULE})s?$)(?=.*?(?:{'|'.join(_MODULE_WORDS.split())}))", re.IGNORECASE)
 _CALLED = _any_of(
     _MODULE_WORDS

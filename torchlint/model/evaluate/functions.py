@@ -11,6 +11,7 @@ from torchlint.model.evaluate.arguments import Arguments, Flags
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Backward, Clear, Inlined, Item, ModeSwitch, Step, events_in, without_yields
 from torchlint.model.frames import Frame
+from torchlint.model.module_values import GIVEN_TO_FORWARD
 from torchlint.model.state import MAX_ELSEWHERE, Snapshot
 from torchlint.model.utilities import Utility
 from torchlint.model.values import Container, External, Function, Module, Optimizer, Plain, Unknown, Value, inputs_of
@@ -227,7 +228,10 @@ class Functions(Part):
                 known = self._annotated_value(info, item.annotation, name)
                 if known is not None:
                     return known
-        return self.state.stamp(Unknown(info.node, "parameter", (), name))
+        made = self.state.stamp(Unknown(info.node, "parameter", (), name))
+        if info.name == "forward" and info.is_method:
+            made.used_as(GIVEN_TO_FORWARD)
+        return made
 
     def _annotated_value(self, info: FunctionInfo, annotation: ast.expr, name: str) -> Value | None:
         text = dotted(annotation)
