@@ -30,7 +30,7 @@ class KeptGraphUses:
         """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""
         graph = self.tracking.graph(keep.value, carried=False)
         for event in trace.of(Backward):
-            if loop is None or repeats(loop, event.loops):
+            if not event.given_inputs and (loop is None or repeats(loop, event.loops)):
                 through = self.tracking.pass_through(event.loss, carried=False)
                 if keep.value in through or event.loss in graph or self._shares_result(graph & through, loop):
                     return event

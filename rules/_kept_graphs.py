@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import VIEWS
-from torchlint.syntax.python_ast import Site
+from torchlint.syntax.python_ast import Site, dotted
 
 from ._batches import goes_over_objects, is_made_from_data, loops_of_generator, repeats, unpacked
 from ._kept_graph_lifetimes import Lifetimes, lasts_one_step, sums_up_one_step
@@ -125,7 +126,7 @@ class KeptGraphs:
         if not loops and self._lifetimes.outlives_call(trace, keep, container):
             loops = [None]
         for number, loop in enumerate(loops, 1):
-            if loop is not None and self._goes_over_graphs(loop):
+            if loop is not None and (self._goes_over_graphs(loop) or self._goes_over_optimizers(loop, trace)):
                 continue
             if not self._made_in(keep.value, loop):
                 if _only_hands_on(loop, keep.value):
@@ -144,6 +145,17 @@ class KeptGraphs:
             return False
         items = unpacked(over) if isinstance(over, Container) else [over] if over is not None else []
         return any(self._has_graph(item) for item in items if not isinstance(item, Container))
+
+    def _goes_over_optimizers(self, loop: Loop, trace: Trace) -> bool:
+        """Whether each iteration of a loop is a step of another optimizer: `for i in range(agents)` with
+        `optimizers[i].step()`."""
+        node = self.model.tree.node(loop.site)
+        index = dotted(node.target) if isinstance(node, ast.For) else ""
+        calls = [self.model.tree.node(step.site) for step in trace.of(Step) if loop in step.loops] if index else []
+        steps = [
+            call.func.value for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        ]
+        return bool(steps) and all(isinstance(item, ast.Subscript) and dotted(item.slice) == index for item in steps)
 
     def _computes(self, trace: Trace, keep: Keep, loop: Loop | None) -> bool:
         """Whether what is kept is computed in each iteration of a loop, rather than handed on from a dictionary."""

@@ -196,7 +196,8 @@ class Tracking:
         if any(self._is_of_dictionary(item) or self._is_of_forward(item) for item in of_calls):
             return True
         if any(
-            whole_of(item).has_use(GIVEN_TO_FORWARD) or (item.origin == "parameter" and naming.OUTPUTS.search(item.label))
+            whole_of(item).has_use(GIVEN_TO_FORWARD)
+            or (item.origin == "parameter" and naming.OUTPUTS.search(item.label))
             for item in of_calls
         ):
             return True

@@ -155,7 +155,7 @@ class Attributes(Part):
 
 
 def _may_be_rewritten(owner: Phi) -> bool:
-    """Whether a value is a module of the program that `__init__` stored, or what another method has put in its place."""
+    """Whether a value is a module of the program that `__init__` stored, or what another method put in its place."""
     kinds = [isinstance(item, Module) and item.info is not None for item in owner.parents]
     others = [item for item, is_known in zip(owner.parents, kinds, strict=True) if not is_known]
     return any(kinds) and all(isinstance(item, Unknown) and item.origin == "attribute" for item in others)

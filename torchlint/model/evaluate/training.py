@@ -15,7 +15,18 @@ from torchlint.model.evaluate.arguments import (
     written,
 )
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Backward, Clear, Item, Loop, ModeSwitch, ScheduleStep, Step, Unscale, events_in
+from torchlint.model.events import (
+    Backward,
+    Clear,
+    GradRead,
+    Item,
+    Loop,
+    ModeSwitch,
+    ScheduleStep,
+    Step,
+    Unscale,
+    events_in,
+)
 from torchlint.model.module_values import BY_HAND
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
@@ -205,9 +216,12 @@ class Training(Part):
         return self._clearing_steps[method]
 
     def _step_with_closure(self, step: Step, closure: Function, node: ast.Call) -> Value:
-        """The closure runs inside the step; LBFGS runs it many times, and updates after each."""
+        """The closure runs inside the step; LBFGS runs it many times, and updates after each; one that is none of
+        PyTorch's may go backward itself through the loss that it gives."""
         if not (isinstance(step.optimizer, Optimizer) and "LBFGS" in step.optimizer.name):
             loss = self.functions.inline(closure, Arguments([], {}, []), node)
+            if not all(isinstance(item, Optimizer) and item.info is None for item in inputs_of(step.optimizer)):
+                self.state.emit(GradRead(site_of(node)))
             self.state.emit(step)
             return loss
         loop = Loop(site_of(node), [], True, len(self.state.position.calls))

@@ -75,7 +75,8 @@ class RetainedGraphs:
     def _find_unused(self) -> Iterator[UnusedRetention]:
         for trace in self.program.traces:
             for event in trace.of(Backward):
-                if event.retain is True and event.create is False and event.loops:
+                is_training = not event.given_inputs  # else it takes gradients of some inputs, as `grad` does
+                if is_training and event.retain is True and event.create is False and event.loops:
                     if self._is_unused(event, event.loops[-1], trace):
                         yield UnusedRetention(event, event.loops[-1], self._hidden_state(event))
 
