@@ -265,3 +265,9 @@ def test_a_link_that_leads_out_and_a_pipe_are_not_read(project: Path, tmp_path_f
     (project / "requirements.txt").symlink_to(outside)
     os.mkfifo(project / "pyproject.toml")
     assert Requirements(Sources()).torch(project) is None
+
+
+def test_what_a_shell_of_windows_wrote(project: Path) -> None:
+    for encoding in ("utf-16", "utf-8-sig", "utf-8"):
+        (project / "requirements.txt").write_bytes("torch==2.5.1+cu118\r\n".encode(encoding))
+        assert asked(project) == Releases((2, 5), (2, 5))

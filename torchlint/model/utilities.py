@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from torchlint.model.values import Origin, Unknown, UnknownOrigin, Value
+from torchlint.model.values import External, Origin, Unknown, UnknownOrigin, Value
 
 
 class Kind(Enum):
@@ -32,6 +32,16 @@ class Utility(Unknown):
     ) -> None:
         super().__init__(node, origin, parents, label or kind.value)
         self.kind = kind
+
+
+class RecordClass(External):
+    """A class that `collections.namedtuple` makes, with the names of its fields."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, node: Origin, fields: tuple[str, ...]) -> None:
+        super().__init__(node, "collections.namedtuple()")
+        self.fields = fields
 
 
 def is_kind(value: Value | None, *kinds: Kind) -> bool:

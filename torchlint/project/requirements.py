@@ -6,6 +6,7 @@ says nothing, decides nothing: that is no error, since these files are not torch
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -63,5 +64,7 @@ def _text(path: Path) -> str | None:
     """The text of a file that names torch."""
     with suppress(OSError, UnicodeDecodeError):
         data = regular.read(real_path(path), _MAX_BYTES)
-        return data.decode("utf-8-sig") if b"torch" in data else None
+        is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` writes
+        text = data.decode("utf-16" if is_utf_16 else "utf-8-sig") if is_utf_16 or b"torch" in data else ""
+        return text if "torch" in text else None
     return None

@@ -95,6 +95,8 @@ MODULE_EVIDENCE = (
 )  # fmt: skip
 OF_DISTRIBUTIONS = frozenset("log_prob entropy rsample cdf icdf perplexity".split())
 """Methods of distributions whose results have the graph of what the distribution was made of."""
+SHIFTED_DISTRIBUTIONS = frozenset("Normal MultivariateNormal LowRankMultivariateNormal Laplace Cauchy Gumbel".split())
+"""Those whose entropy does not depend on where they are, their first parameter: from the sources of PyTorch 2.13."""
 RECURRENT = frozenset("RNN LSTM GRU RNNCell LSTMCell GRUCell".split())
 """Modules that return an output and a state, each of them with a graph."""
 # Names that are a tensor's methods and also those of strings, lists, dictionaries and files.

@@ -7,7 +7,7 @@ import ast
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Branch, Call, Fresh, MayClear
-from torchlint.model.utilities import Kind, is_kind
+from torchlint.model.utilities import Kind, RecordClass, is_kind
 from torchlint.model.values import (
     Class,
     Container,
@@ -125,6 +125,8 @@ class Calls(Part):
     def call(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         """The result of calling a value."""
         callee = resolved(callee)
+        if isinstance(callee, RecordClass) and (record := self.containers.record(callee, arguments, node)) is not None:
+            return record
         if isinstance(callee, External):
             return self.externals.call(callee.name, arguments, node)
         if isinstance(callee, Function):

@@ -8,6 +8,7 @@ from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Keep
+from torchlint.model.utilities import RecordClass
 from torchlint.model.values import (
     Container,
     External,
@@ -56,6 +57,17 @@ class Containers(Part):
         if name == "update" and receiver.kind == "dict":
             self._update(receiver, arguments, node)
         return Plain(node)
+
+    def record(self, made: RecordClass, arguments: Arguments, node: ast.Call) -> Value | None:
+        """What a class that `namedtuple` made gives: a tuple with names; None where that is not known of each field."""
+        values = [arguments.get(place, name) for place, name in enumerate(made.fields)]
+        known = tuple(value for value in values if value is not None)
+        if not known or len(known) < len(values) or arguments.starred:
+            return None
+        record = self.state.stamp(Container(node, "tuple", known))
+        for name, value in zip(made.fields, known, strict=True):
+            record.set_part(name, value)
+        return record
 
     def _update(self, receiver: Container, arguments: Arguments, node: ast.Call) -> None:
         """`receiver.update(...)`: what has a key takes the place of what had it, where that is sure to happen."""

@@ -10,7 +10,7 @@ from typing import Any
 from torchlint.model.evaluate.arguments import Arguments, flag, is_false, is_true, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Grad, MemoryProbe
-from torchlint.model.utilities import Kind, Utility
+from torchlint.model.utilities import Kind, RecordClass, Utility
 from torchlint.model.values import (
     Class,
     Container,
@@ -79,6 +79,7 @@ class Externals(Part):
         self._containers: dict[str, Callable[[Arguments, ast.Call], Value]] = {
             "collections.deque": self._deque,
             "collections.defaultdict": self._defaultdict,
+            "collections.namedtuple": self._record_class,
             "collections.OrderedDict": partial(self.builtin_functions.call, "dict"),
             "itertools.chain": self._chain,
         }
@@ -109,7 +110,7 @@ class Externals(Part):
             Result.ENGINE: lambda call: self._utility(call, Kind.ENGINE),
             Result.ENGINE_AND_OTHERS: self._engine_and_others,
             Result.LOADER: self._loader,
-            Result.DISTRIBUTION: lambda call: self._utility(call, Kind.DISTRIBUTION, call.arguments.all()),
+            Result.DISTRIBUTION: self._distribution,
         }
 
     def call(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
@@ -224,6 +225,12 @@ class Externals(Part):
             made.set_part(part, argument)
         return self.state.stamp(made)
 
+    def _distribution(self, call: KnownCall) -> Value:
+        """A distribution, of a class that its callee says."""
+        made = Utility(call.node, Kind.DISTRIBUTION, call.arguments.all())
+        made.callee = External(call.node, call.name)
+        return self.state.stamp(made)
+
     def _engine_and_others(self, call: KnownCall) -> Value:
         engine = self._utility(call, Kind.ENGINE)
         engine.used_as("engine")
@@ -281,6 +288,14 @@ class Externals(Part):
             return self.state.stamp(Unknown(node, "call", arguments.all(), "chain", None, self.state.mode))
         elements = tuple(self.elements.iterate(item, node) for item in arguments.positional)
         return self.state.stamp(Container(node, "generator", elements))
+
+    def _record_class(self, arguments: Arguments, node: ast.Call) -> Value:
+        """`namedtuple("Losses", "policy value")`, or with a list of names."""
+        given = arguments.get(1, "field_names")
+        items = given.elements() if isinstance(given, Container) else [given]
+        names = [item.constant for item in items if isinstance(item, Plain) and isinstance(item.constant, str)]
+        fields = tuple(name for text in names for name in text.replace(",", " ").split())
+        return RecordClass(node, fields if len(names) == len(items) else ())
 
     def _defaultdict(self, arguments: Arguments, node: ast.Call) -> Value:
         made = self.state.stamp(Container(node, "dict"))

@@ -184,7 +184,8 @@ class Methods(Part):
         if name in ("sample", "sample_n"):
             return self.state.stamp(Tensor(node, "new"))
         if name in api.OF_DISTRIBUTIONS:
-            return self.tensors.make(name, (*receiver.parents, *arguments.all()), node)
+            made_of = receiver.parents[1:] if name == "entropy" and _is_shifted(receiver) else receiver.parents
+            return self.tensors.make(name, (*made_of, *arguments.all()), node)
         return self._unknown_method(receiver, name, arguments, node)
 
     def _in_place(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
@@ -231,3 +232,10 @@ def _goes_down(call: ast.Call, method: ast.Attribute) -> bool:
         return False
     negative = any(isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub) for item in walk(call))
     return method.attr == "sub_" or (method.attr == "add_" and negative)
+
+
+def _is_shifted(distribution: Value) -> bool:
+    """Whether the first parameter of a distribution only says where it is."""
+    made = distribution.callee if isinstance(distribution, Unknown) else None
+    is_known = isinstance(made, External) and made.name in api.SHIFTED_DISTRIBUTIONS
+    return is_known and len(distribution.parents) > 1
