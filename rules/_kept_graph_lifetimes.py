@@ -25,7 +25,7 @@ class Lifetimes:
         made = _begun_in(keep, container)
         depth = len(keep.calls) if keep.local else 0
         around = [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
-        first = self._begun_with_first(keep)
+        first = self._begun_with_first(keep) or self._loop_of_slots(keep)
         last = next((number for number, loop in enumerate(around, 1) if loop.site == first), None)
         return [loop for loop in around[:last] if not self._is_one_a_phase(keep, loop)]
 
@@ -43,6 +43,14 @@ class Lifetimes:
                     return site_of(loop)
             inner = around
         return None
+
+    def _loop_of_slots(self, keep: Keep) -> Site | None:
+        """The loop that fills a slot in each iteration, `losses[i] = loss`: a loop around it fills the same ones."""
+        tree, node = self.model.tree, self.model.tree.node(keep.site)
+        index = dotted(node.slice) if isinstance(node, ast.Subscript) and keep.how == "slot" else ""
+        loops = (item for item in tree.ancestors(node) if index and isinstance(item, ast.For))
+        loop = next((item for item in loops if any(dotted(name) == index for name in ast.walk(item.target))), None)
+        return site_of(loop) if loop is not None else None
 
     def _is_one_a_phase(self, keep: Keep, loop: Loop) -> bool:
         """`means[phase] = ...` in `for phase in ...`: an entry for training and one for validation."""

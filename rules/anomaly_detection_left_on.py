@@ -169,15 +169,32 @@ class AnomalyDetectionLeftOn(Rule):
         return trains[arm] and sum(trains) == 1
 
     def _covers_one_step(self, switch: events.Anomaly, trace: program.Trace) -> bool:
-        """`with detect_anomaly():` around a single backward outside all loops, to look at one batch."""
+        """`with detect_anomaly():` around a single backward outside all loops, to look at one batch; or around a call
+        that makes one, where others are made elsewhere."""
         tree = self.model.tree
         item = tree.parent(tree.node(switch.site))
         block = tree.parent(item) if isinstance(item, ast.withitem) else None
         if block is None or switch.loops:
             return False
-        passes = trace.of(events.Backward)
-        inside = [backward for backward in passes if block in tree.ancestors(tree.node(backward.site))]
-        return bool(inside) and not any(backward.loops for backward in inside)
+        if self._is_done_again(block):
+            return True
+        inside, outside = list[events.Backward](), list[events.Backward]()
+        for backward in trace.of(events.Backward):
+            places = (tree.node(site) for site in (*backward.calls, backward.site))
+            is_inside = any(block in tree.ancestors(place) for place in places)
+            (inside if is_inside else outside).append(backward)
+        is_own = any(block in tree.ancestors(tree.node(backward.site)) for backward in inside)
+        return bool(inside) and not any(backward.loops for backward in inside) and (is_own or bool(outside))
+
+    def _is_done_again(self, block: ast.AST) -> bool:
+        """Whether a loop of the same function calls what a block calls, without it: the block tries that once."""
+        function = self.model.definitions.function_around(block)
+        inside = [node for node in python_ast.walk(block) if isinstance(node, ast.Call)]
+        tried = {python_ast.dotted(call.func) for call in inside if python_ast.dotted(call.func).startswith("self.")}
+        loops = python_ast.walk(function.node) if function is not None and tried else ()
+        again = (node for loop in loops if isinstance(loop, python_ast.LOOPS) for node in python_ast.walk(loop))
+        calls = (node for node in again if isinstance(node, ast.Call) and node not in inside)
+        return any(python_ast.dotted(call.func) in tried for call in calls)
 
     def _trains(self) -> bool:
         """Whether something steps or goes backward, or an optimizer is made where models do not only run without
@@ -190,8 +207,13 @@ class AnomalyDetectionLeftOn(Rule):
         if any(trace.of(events.Step) for trace in traces) or any(not item.given_gradient for item in passes):
             return True
         made = (event.value for trace in traces for event in trace.of(events.Fresh))
+        handed = {
+            values.resolved(item) for trace in traces for event in trace.of(events.MayClear) for item in event.handed
+        }
         modes = {event.value.mode for trace in traces for event, _ in self.model.module_modes.passes(trace)}
-        return modes != {api.GradMode.OFF} and any(isinstance(item, values.Optimizer) for item in made)
+        return modes != {api.GradMode.OFF} and any(
+            isinstance(item, values.Optimizer) and (modes or item in handed) for item in made
+        )
 
     def _in_test(self, node: ast.AST) -> bool:
         function = self.model.definitions.method_around(node)

@@ -176,7 +176,7 @@ class BackwardArity(Rule):
         methods = (function.forward, function.backward)
         method = next((item for item in methods if not item.has_decorator("staticmethod")), None)
         name, tree = function.info.name, self.model.tree
-        if method is None or _is_made_static(function):
+        if method is None or _is_made_static(function) or function.info.method("__call__") is not None:
             return None
         applied = any(node.attr == "apply" for node in tree.of_type(ast.Attribute))
         calls = (call for call in tree.of_type(ast.Call) if isinstance(call.func, ast.Name) and call.func.id == name)
