@@ -20,6 +20,46 @@ _TRAINER_OPTIONS = frozenset("gpus distributed_backend tpu_cores benchmark deter
 """Arguments of Lightning's `Trainer` that set the flags, and those of the versions in which it always set them."""
 
 
+_CONVOLVING = (
+    *(
+        b"conv",
+        b"Conv",
+        b"CNN",
+        b"torchvision",
+        b"timm",
+        b"monai",
+        b"segmentation_models",
+        b"ultralytics",
+        b"detectron",
+    ),
+    *(
+        b"mmcv",
+        b"diffusers",
+        b"torchaudio",
+        b"fastai",
+        b"kornia",
+        b"resnet",
+        b"ResNet",
+        b"UNet",
+        b"efficientnet",
+        b"vgg",
+    ),
+    *(
+        b"transformers",
+        b"open_clip",
+        b"torch.hub",
+        b"compressai",
+        b"lpips",
+        b"stable_baselines",
+        b"nemo",
+        b"speechbrain",
+    ),
+)
+"""What a repository has that convolves: cuDNN's benchmark chooses among algorithms for nothing else."""
+_LAYERS = (b"nn.Linear", b"nn.LSTM", b"nn.GRU", b"nn.Embedding")
+"""What a repository has that makes its networks itself, without which nothing is known of them."""
+
+
 class BothOn(NamedTuple):
     """The benchmark is switched on at `benchmark`, deterministic algorithms are asked for at `deterministic`."""
 
@@ -73,6 +113,11 @@ class BenchmarkWithDeterministic(Rule):
     def ask(self) -> Iterator[BothOn]:
         if any(map(self._makes_old_trainer, self.model.tree.of_type(ast.Call))):
             return  # which sets both flags itself
+        found = list(self._both_on())
+        if found and (self.model.mentions(_CONVOLVING) or not self.model.mentions(_LAYERS)):
+            yield from found
+
+    def _both_on(self) -> Iterator[BothOn]:
         for statement in self.model.tree.of_type(ast.Assign):
             if self._is_on(statement, "benchmark") and not self._is_undone(statement):
                 others = (node for node in self.model.tree.block(statement) if self._asks_for_determinism(node))

@@ -89,6 +89,11 @@ class Model:
             nodes: Iterator[ast.Attribute] = tree.of_type(ast.Attribute)
             yield from (node for node in nodes if node.attr == name and isinstance(node.ctx, ast.Store))
 
+    def mentions(self, words: tuple[bytes, ...]) -> bool:
+        """Whether this file, or another one of the repository, holds one of some words: for hints."""
+        others = self._modules.mentioning(words) if self._modules is not None else iter(())
+        return any(word in self.tree.source.code for word in words) or next(others, None) is not None
+
     @cached_property
     def imported_texts(self) -> list[bytes]:
         """The texts of the modules of the repository that this one imports: for hints, which only silence."""
