@@ -125,7 +125,7 @@ READERS: Mapping[str, Reader] = {
 }
 """What reads each file, by its name; the first that says which `torch` decides in a folder."""
 _OTHERS = (
-    (LazyPattern(r"requirements?[\w.-]*\.(?:txt|in)$"), _of_list),
+    (LazyPattern(r"(?:requirements?[\w.-]*|reqs?)\.(?:txt|in)$"), _of_list),
     (LazyPattern(r"(?i)[\w.-]*(?:env|conda)[\w.-]*\.ya?ml$"), _of_conda),
     (LazyPattern(r"[\w.-]+\.ya?ml$"), _of_conda),
 )
