@@ -18,42 +18,12 @@ _CUDNN = "torch.backends.cudnn"
 _DETERMINISTIC = "torch.use_deterministic_algorithms"
 _TRAINER_OPTIONS = frozenset("gpus distributed_backend tpu_cores benchmark deterministic".split())
 """Arguments of Lightning's `Trainer` that set the flags, and those of the versions in which it always set them."""
-
-
-_CONVOLVING = (
-    *(
-        b"conv",
-        b"Conv",
-        b"CNN",
-        b"torchvision",
-        b"timm",
-        b"monai",
-        b"segmentation_models",
-        b"ultralytics",
-        b"detectron",
-    ),
-    *(
-        b"mmcv",
-        b"diffusers",
-        b"torchaudio",
-        b"fastai",
-        b"kornia",
-        b"resnet",
-        b"ResNet",
-        b"UNet",
-        b"efficientnet",
-        b"vgg",
-    ),
-    *(
-        b"transformers",
-        b"open_clip",
-        b"torch.hub",
-        b"compressai",
-        b"lpips",
-        b"stable_baselines",
-        b"nemo",
-        b"speechbrain",
-    ),
+_CONVOLVING = tuple(
+    (
+        b"conv Conv CNN torchvision timm monai segmentation_models ultralytics detectron mmcv diffusers torchaudio fastai "
+        b"kornia resnet ResNet UNet efficientnet vgg transformers open_clip torch.hub compressai lpips stable_baselines "
+        b"nemo speechbrain"
+    ).split()
 )
 """What a repository has that convolves: cuDNN's benchmark chooses among algorithms for nothing else."""
 _LAYERS = (b"nn.Linear", b"nn.LSTM", b"nn.GRU", b"nn.Embedding")

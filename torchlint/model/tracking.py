@@ -148,11 +148,8 @@ class Tracking:
         if value.origin == "grad" or (value.origin == "attribute" and is_buffer(value)):
             return Answer.NO
         if call is not None and call.callee is not None and call.callee.label == "state_dict":
-            return (
-                Answer.UNKNOWN
-                if any(isinstance(item, Plain) and item.constant is True for item in call.parents)
-                else Answer.NO
-            )  # `keep_vars=True`
+            keeps_vars = any(isinstance(item, Plain) and item.constant is True for item in call.parents)
+            return Answer.UNKNOWN if keeps_vars else Answer.NO
         if value.origin == "iteration":
             return Answer.UNKNOWN if self._is_of_what_was_kept(value) else Answer.NO
         if value.origin in ("attribute", "element") and value.parents and self.is_data(value):

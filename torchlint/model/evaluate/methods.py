@@ -123,8 +123,9 @@ class Methods(Part):
 
     def _is_under_way(self, stored: Value) -> bool:
         """Whether a function put in the place of a method calls that method, which it was before."""
-        is_method = isinstance(stored, Function) and stored.info.is_method
-        return isinstance(stored, Function) and not is_method and stored.info in self.state.position.functions
+        if not isinstance(stored, Function) or stored.info.is_method:
+            return False
+        return stored.info in self.state.position.functions
 
     def _methods_of_each(self, receiver: Phi, name: str, node: ast.Call) -> list[Value]:
         """The methods of the objects of classes of the program, one of which a value is; empty where one has none."""
