@@ -20,9 +20,9 @@ _TRAINER_OPTIONS = frozenset("gpus distributed_backend tpu_cores benchmark deter
 """Arguments of Lightning's `Trainer` that set the flags, and those of the versions in which it always set them."""
 _CONVOLVING = tuple(
     (
-        b"conv Conv CNN torchvision timm monai segmentation_models ultralytics detectron mmcv diffusers torchaudio fastai "
-        b"kornia resnet ResNet UNet efficientnet vgg transformers open_clip torch.hub compressai lpips stable_baselines "
-        b"nemo speechbrain"
+        b"conv Conv CNN torchvision timm monai segmentation_models ultralytics detectron mmcv diffusers torchaudio "
+        b"fastai kornia resnet ResNet UNet efficientnet vgg transformers open_clip torch.hub compressai lpips "
+        b"stable_baselines nemo speechbrain"
     ).split()
 )
 """What a repository has that convolves: cuDNN's benchmark chooses among algorithms for nothing else."""
