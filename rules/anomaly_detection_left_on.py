@@ -207,9 +207,8 @@ class AnomalyDetectionLeftOn(Rule):
         if any(trace.of(events.Step) for trace in traces) or any(not item.given_gradient for item in passes):
             return True
         made = (event.value for trace in traces for event in trace.of(events.Fresh))
-        handed = {
-            values.resolved(item) for trace in traces for event in trace.of(events.MayClear) for item in event.handed
-        }
+        calls = (event for trace in traces for event in trace.of(events.MayClear))
+        handed = {values.resolved(item) for event in calls for item in event.handed if item is not event.receiver}
         modes = {event.value.mode for trace in traces for event, _ in self.model.module_modes.passes(trace)}
         return modes != {api.GradMode.OFF} and any(
             isinstance(item, values.Optimizer) and (modes or item in handed) for item in made
