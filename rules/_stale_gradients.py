@@ -129,6 +129,8 @@ class GradientsBetweenSteps:
                 optimizer, asked = resolved(step.optimizer), done.setdefault(loop, set())
                 if optimizer in asked or len(asked) == MAX_OPTIMIZERS or _is_part_of_data(optimizer, loop):
                     continue
+                if isinstance(optimizer, Unknown) and optimizer.origin == "global":
+                    continue  # nothing binds the name: the line raises
                 asked.add(optimizer)
                 found = list(self._stale_in(self.ownership.touching(loop or trace), loop, optimizer))
                 if found and not (loop is not None and only_times(loop, trace, self.program.definitions)):
