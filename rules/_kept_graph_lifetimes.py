@@ -134,14 +134,13 @@ def _first_asked(test: ast.expr) -> str:
 
 
 def _counts(loop: ast.AST, index: str) -> bool:
-    """Whether a loop counts from 0 with an index: over `range(n)` or `range(0, n)`, or by
-    `enumerate`."""
+    """Whether a loop counts from 0 with an index: over `range(n)` or `range(0, n, 2)`, or by `enumerate`."""
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
         return False
     called = dotted(loop.iter.func)
     if called == "enumerate" and isinstance(loop.target, ast.Tuple) and len(loop.iter.args) == 1:
         return dotted(loop.target.elts[0]) == index
-    begin = loop.iter.args[0] if len(loop.iter.args) == 2 else None
+    begin = loop.iter.args[0] if len(loop.iter.args) > 1 else None
     is_from_0 = len(loop.iter.args) == 1 or (isinstance(begin, ast.Constant) and begin.value == 0)
     return called == "range" and is_from_0 and dotted(loop.target) == index
 

@@ -126,7 +126,7 @@ class KeptGraphs:
         if not loops and self._lifetimes.outlives_call(trace, keep, container):
             loops = [None]
         for number, loop in enumerate(loops, 1):
-            if loop is not None and (self._goes_over_graphs(loop) or self._goes_over_optimizers(loop, trace)):
+            if loop is not None and (self._goes_over_graphs(loop, keep) or self._goes_over_optimizers(loop, trace)):
                 continue
             if not self._made_in(keep.value, loop):
                 if _only_hands_on(loop, keep.value):
@@ -138,13 +138,17 @@ class KeptGraphs:
                 return next((kept for kept in found if kept is not None), None)
         return None
 
-    def _goes_over_graphs(self, loop: Loop) -> bool:
-        """Whether a loop goes over tensors with graphs, the outputs of one step, which end with what they are in."""
+    def _goes_over_graphs(self, loop: Loop, keep: Keep) -> bool:
+        """Whether a loop goes over the outputs of one step, which what is kept is made of, and which end with it."""
         over = resolved(loop.over) if loop.over is not None else None
         if loops_of_generator(loop):
             return False
-        items = unpacked(over) if isinstance(over, Container) else [over] if over is not None else []
-        return any(self._has_graph(item) for item in items if not isinstance(item, Container))
+        items = unpacked(over) if isinstance(over, Container) else {over} if over is not None else set()
+        outputs = (item for item in self.tracking.graph(keep.value, carried=False) if item in items)
+        return any(
+            (isinstance(item, Unknown) and item.origin == "call") or (isinstance(item, Tensor) and not item.leaf)
+            for item in outputs
+        )
 
     def _goes_over_optimizers(self, loop: Loop, trace: Trace) -> bool:
         """Whether each iteration of a loop is a step of another optimizer: `for i in range(agents)` with
