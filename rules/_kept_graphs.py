@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchlint import Model
 from torchlint.model.events import Backward, Call, Grad, Keep, Loop, MayClear, Returned, Step
 from torchlint.model.lineage import graph_inputs
+from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
@@ -145,10 +146,7 @@ class KeptGraphs:
             return False
         items = unpacked(over) if isinstance(over, Container) else {over} if over is not None else set()
         outputs = (item for item in self.tracking.graph(keep.value, carried=False) if item in items)
-        return any(
-            (isinstance(item, Unknown) and item.origin == "call") or (isinstance(item, Tensor) and not item.leaf)
-            for item in outputs
-        )
+        return any(is_forward(item) or self._has_graph(item) for item in outputs if not isinstance(item, Container))
 
     def _goes_over_optimizers(self, loop: Loop, trace: Trace) -> bool:
         """Whether each iteration of a loop is a step of another optimizer: `for i in range(agents)` with

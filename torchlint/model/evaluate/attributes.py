@@ -155,13 +155,7 @@ class Attributes(Part):
 
 
 def _may_be_rewritten(owner: Phi) -> bool:
-    """Whether a value is an object that `__init__` stored, or what another method put in its place."""
-    objects = [item for item in owner.parents if _is_object(item)]
-    others = (item for item in owner.parents if item not in objects)
-    return bool(objects) and all(isinstance(item, Unknown) and item.origin == "attribute" for item in others)
-
-
-def _is_object(value: Value) -> bool:
-    """Whether a value is a module of the program, or an object of a class that is not known."""
-    is_module = isinstance(value, Module) and value.info is not None
-    return is_module or (isinstance(value, Unknown) and value.origin == "object")
+    """Whether a value is a module of the program that `__init__` stored, or what another method put in its place."""
+    kinds = [isinstance(item, Module) and item.info is not None for item in owner.parents]
+    others = [item for item, is_known in zip(owner.parents, kinds, strict=True) if not is_known]
+    return any(kinds) and all(isinstance(item, Unknown) and item.origin == "attribute" for item in others)
