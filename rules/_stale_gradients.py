@@ -123,15 +123,12 @@ class GradientsBetweenSteps:
 
     def stale(self) -> Iterator[StaleGradients]:
         """Steps between which no path clears, though at least one adds to the gradients."""
-        is_exercise = self.program.tree.source.is_notebook  # which leaves names to be bound
         for trace in self.program.traces:
             done: dict[Loop | None, set[Value]] = {}
             for step, loop in self.regions(trace):
                 optimizer, asked = resolved(step.optimizer), done.setdefault(loop, set())
                 if optimizer in asked or len(asked) == MAX_OPTIMIZERS or _is_part_of_data(optimizer, loop):
                     continue
-                if isinstance(optimizer, Unknown) and optimizer.origin == "global" and not is_exercise:
-                    continue  # nothing binds the name: the line raises
                 asked.add(optimizer)
                 found = list(self._stale_in(self.ownership.touching(loop or trace), loop, optimizer))
                 if found and not (loop is not None and only_times(loop, trace, self.program.definitions)):
