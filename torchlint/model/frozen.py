@@ -71,8 +71,10 @@ class Frozen:
 def _is_unpickled(module: Value) -> bool:
     """Whether a module comes out of a pickle, with what was frozen: the averaged one of a training, by custom."""
     whole = whole_of(module)
+    if not isinstance(whole, Unknown):
+        return False
     made = (item.callee for item in ancestry([whole]) if isinstance(item, Unknown) and item.origin == "call")
-    return isinstance(whole, Unknown) and any(isinstance(item, External) and item.name in _UNPICKLING for item in made)
+    return any(isinstance(item, External) and item.name in _UNPICKLING for item in made)
 
 
 def _drawn_from(value: Value) -> Iterable[Value]:

@@ -84,15 +84,17 @@ class Model:
         Who has an object may set what is another file's: `model.rnn.dropout = 0`.
         """
         words = f".{name} =".encode(), f".{name}=".encode()
-        others = self._modules.mentioning(words) if self._modules is not None else ()
-        for tree in (self.tree, *(other.tree for other in others)):
+        for tree in (self.tree, *(other.tree for other in self._mentioning(words))):
             nodes: Iterator[ast.Attribute] = tree.of_type(ast.Attribute)
             yield from (node for node in nodes if node.attr == name and isinstance(node.ctx, ast.Store))
 
     def mentions(self, words: tuple[bytes, ...]) -> bool:
         """Whether this file, or another one of the repository, holds one of some words: for hints."""
-        others = self._modules.mentioning(words) if self._modules is not None else iter(())
-        return any(word in self.tree.source.code for word in words) or next(others, None) is not None
+        return any(word in self.tree.source.code for word in words) or next(self._mentioning(words), None) is not None
+
+    def _mentioning(self, words: tuple[bytes, ...]) -> Iterator[Definitions]:
+        """The other files of the repository that hold one of some words."""
+        return self._modules.mentioning(words) if self._modules is not None else iter(())
 
     @cached_property
     def imported_texts(self) -> list[bytes]:
