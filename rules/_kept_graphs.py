@@ -56,7 +56,8 @@ class KeptGraph(NamedTuple):
     is_drawn_from: bool = False
     """Whether a backward pass goes through what the list holds."""
     is_sure: bool = True
-    """No: what a training keeps, and goes backward through nowhere in sight, may still be of use to it."""
+    """No: what a training keeps, and goes backward through nowhere in sight, may still be of use to it; and what an
+    object of another file keeps, that object may let go."""
 
     @property
     def is_used_inside(self) -> bool:
@@ -192,7 +193,8 @@ class KeptGraphs:
             loop,
             backward,
             is_drawn_from=self._uses.fills(keep, container, loop, trace) and backward is not None,
-            is_sure=backward is not None or keep.how == "add" or self._is_evaluated(trace, keep),
+            is_sure=not _is_kept_by_object_elsewhere(keep)
+            and (backward is not None or keep.how == "add" or self._is_evaluated(trace, keep)),
         )
 
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
@@ -251,6 +253,11 @@ def _holder(keep: Keep) -> Value:
     if isinstance(drawn, Phi) and isinstance(drawn.source, Container) and drawn.source.kind == "dict":
         return drawn.source
     return resolved(drawn)
+
+
+def _is_kept_by_object_elsewhere(keep: Keep) -> bool:
+    """Whether something is kept in an attribute, by code of another file: a meter that is handed losses."""
+    return keep.site.inner is not None and "." in keep.name
 
 
 def _only_hands_on(loop: Loop | None, value: Value) -> bool:

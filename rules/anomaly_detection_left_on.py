@@ -82,6 +82,7 @@ class AnomalyDetectionLeftOn(Rule):
 
     code = "TL402"
     category = Category.PERFORMANCE
+    is_free_unless_run = True
     triggers = (triggers.ANOMALY,)
 
     def ask(self) -> Iterator[AnomalyLeftOn]:

@@ -64,7 +64,8 @@ class BackwardArity(Rule):
     Finds classes that derive from `torch.autograd.Function` where `backward` returns fewer gradients than `forward` has
     inputs, or more that are not None; where it takes another number of gradients than `forward` returns outputs; and
     old functions, whose methods are not static and whose objects are called. It speaks only where both numbers are
-    written out: no `*args`, no tuple that is put together.
+    written out: no `*args`, no tuple that is put together. It is a preview: of sixteen findings in twelve readings
+    eleven were wrong, and those that were right were in code that nothing runs.
 
     ## Why is this bad?
     The forward pass works, and the backward pass raises: "returned an incorrect number of gradients". An input that is
@@ -115,6 +116,7 @@ class BackwardArity(Rule):
 
     code = "TL305"
     category = Category.CORRECTNESS
+    preview = True
     triggers = ((b"Function",), (b"backward",), (b"autograd",))
 
     @classmethod

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, prefilter
+from torchlint import Category, Confidence, Rule, prefilter
 from torchlint.model import dataflow, definitions, events, program, values
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
@@ -24,6 +24,8 @@ class ClearedGradients(NamedTuple):
     clear: events.Clear
     backward: events.Backward
     step: events.Step
+    is_before_another: bool
+    """Whether another `backward` comes before the step, which gives other parameters their gradients."""
 
 
 class ClearingStep(NamedTuple):
@@ -78,8 +80,9 @@ class ClearedBeforeStep(Rule):
     What lost gradients without the flagged line being seen to take them, or at one step only, is inconclusive.
 
     ## Known limits
-    A hand-written clearing (`p.grad = None` for each parameter) is not reported, since which optimizer it clears
-    is seldom certain.
+    Where another `backward` comes between the two that gives gradients to other parameters only, the finding is a
+    preview. A hand-written clearing (`p.grad = None` for each parameter) is not reported, since which optimizer it
+    clears is seldom certain.
 
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
@@ -169,7 +172,9 @@ class ClearedBeforeStep(Rule):
             for clear, backward in sorted(cleared, key=lambda pair: (pair[0].order, pair[1].order)):
                 after_failure = set(events.handlers(clear.path)) - set(events.handlers(backward.path))
                 if not after_failure and not self._may_be_filled_again(trace, clear, step):
-                    yield ClearedGradients(clear, backward, step)
+                    between = (item for item in trace.of(events.Backward) if clear.order < item.order < step.order)
+                    others = [item for item in between if not events.exclusive(item.path, step.path)]
+                    yield ClearedGradients(clear, backward, step, bool(others))
 
     def _may_be_filled_again(self, trace: program.Trace, clear: events.Clear, step: events.Step) -> bool:
         """Whether an unknown call between the two may go backward, in the order of the file or of a loop."""
@@ -196,4 +201,5 @@ class ClearedBeforeStep(Rule):
                 (cleared.step.site, "and would be used here"),
             ],
             help="clear the gradients before the `backward`, or after the step",
+            confidence=Confidence.LOW if cleared.is_before_another else Confidence.HIGH,
         )

@@ -79,6 +79,7 @@ class CreateOnDevice(Rule):
 
     code = "TL406"
     category = Category.PERFORMANCE
+    is_free_unless_run = True
     preview = True
     triggers = ((b"torch",), (b"zeros", b"ones", b"full", b"eye", b"arange", b"linspace", b"empty"), (b".to", b".cuda"))
 

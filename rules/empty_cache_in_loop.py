@@ -89,6 +89,7 @@ class EmptyCacheInLoop(Rule):
 
     code = "TL401"
     category = Category.PERFORMANCE
+    is_free_unless_run = True
     triggers = (triggers.EMPTY_CACHE,)
 
     @classmethod

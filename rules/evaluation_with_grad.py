@@ -94,6 +94,7 @@ class EvaluationWithGrad(Rule):
 
     code = "TL204"
     category = Category.PERFORMANCE
+    is_free_unless_run = True
     triggers = ((*triggers.EVAL, b"train(False"),)
     calls = frozenset({"eval", "train"})
 

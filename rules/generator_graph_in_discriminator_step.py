@@ -101,6 +101,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
     code = "TL208"
     category = Category.PERFORMANCE
+    is_free_unless_run = True
     triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR)
 
     @classmethod

@@ -54,6 +54,7 @@ class LeakedHook(Rule):
 
     code = "TL207"
     category = Category.PERFORMANCE
+    is_free_unless_run = True
     preview = True
     calls = triggers.HOOK_NAMES
     triggers = (triggers.HOOK,)

@@ -90,6 +90,7 @@ class RemovedApi(Rule):
 
     code = "TL801"
     category = Category.CORRECTNESS
+    is_free_unless_run = True
     aliases = ("TOR001", "TOR004")
     triggers = ((b"torch",),)
     calls = frozenset(losses.FUNCTIONS.values()) | losses.FUNCTIONS.keys() | _MASKING

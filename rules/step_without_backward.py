@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from torchlint import Category, Rule, prefilter
+from torchlint import Category, Confidence, Rule, prefilter
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import dataflow, events, held_parameters, module_values, ownership, program, values, whole_steps
 from torchlint.pytorch import api, triggers
@@ -23,6 +23,8 @@ class EmptyStep(NamedTuple):
 
     step: events.Step
     backward: events.Backward | None
+    is_behind_another: bool = False
+    """Whether a `backward` comes between the last clearing and it all the same, which gives others their gradients."""
 
 
 class StepWithoutBackward(Rule):
@@ -67,6 +69,7 @@ class StepWithoutBackward(Rule):
     that all have gradients and move the parameters.
 
     ## Known limits
+    Where a `backward` comes before the step that gives gradients to other parameters only, the finding is a preview.
     A step behind the loop that ends each epoch is not reported where gradients are accumulated: whether batches are
     left over for it, only a run knows.
 
@@ -106,8 +109,8 @@ class StepWithoutBackward(Rule):
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""
         may_give_gradients = self.model.ownership.may_give_gradients
-        arrivals = self._cleared_in(trace, optimizer).items()
-        cleared = {step: paths for step, paths in arrivals if None not in paths}
+        arrivals = self._cleared_in(trace, optimizer)
+        cleared = {step: paths for step, paths in arrivals.items() if None not in paths}
         runs = self._runs(trace, optimizer) if cleared else []
         for step in trace.of(events.Step):
             if step.manual or values.resolved(step.optimizer) is not optimizer:
@@ -124,7 +127,7 @@ class StepWithoutBackward(Rule):
             if late is None and not self._is_cut_before(trace, step):
                 passes = _earlier(trace.of_kinds(events.Compute, events.Call), step)
                 if self._forward_before(step, passes, optimizer) is not None:
-                    yield EmptyStep(step, None)
+                    yield EmptyStep(step, None, _is_behind_another(trace, step, arrivals))
             elif isinstance(late, events.Backward) and late.path == step.path and late.loops[-1] is around:
                 yield EmptyStep(step, late)
 
@@ -188,6 +191,7 @@ class StepWithoutBackward(Rule):
                 empty.step.site,
                 f"`{name}` steps, but no `backward` has given it gradients: it updates nothing",
                 help="call `backward` on the loss before the step",
+                confidence=Confidence.LOW if empty.is_behind_another else Confidence.HIGH,
             )
             return
         self.report(
@@ -212,6 +216,15 @@ def _runs_for_nothing(step: events.Step, cleared: set[events.Clear | None], runs
         and bisect_right(runs, clear.order) < bisect_right(runs, step.order)
         for clear in cleared
     )
+
+
+def _is_behind_another(
+    trace: program.Trace, step: events.Step, arrivals: dict[events.Step, set[events.Clear | None]]
+) -> bool:
+    """Whether a backward that gives other parameters their gradients comes before a step, and no clearing after it."""
+    clears = arrivals.get(step, {None})
+    since = min((clear.order if clear is not None else 0 for clear in clears), default=0)
+    return any(backward.order > since for backward in _earlier(trace.of(events.Backward), step))
 
 
 def _loop_with_pass(step: events.Step, trace: program.Trace) -> events.Loop | None:

@@ -82,6 +82,7 @@ class TargetWithGradient(Rule):
 
     code = "TL209"
     category = Category.PERFORMANCE
+    is_free_unless_run = True
     preview = True
     triggers = (
         triggers.BACKWARD,

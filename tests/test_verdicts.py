@@ -17,8 +17,8 @@ UNSEEN = "unseen by the linter"
 """What a marker says of a bug that the linter does not report: none may come, and it goes with one that is."""
 MARKER = re.compile(rf"# verify: ([\w-]+) (confirmed, {UNSEEN}|confirmed|refuted)\b")
 
-_PREVIEWS = ("discarded-result",)
-"""Rules beside the defaults whose findings the programs hold."""
+_PREVIEWS = ("backward-arity", "discarded-result", "step-without-backward")
+"""Rules whose previews the programs hold."""
 Place = tuple[str, int]
 
 

@@ -60,6 +60,8 @@ class Rule:
     """`TL` and three digits (a plugin picks letters of its own): the short alias of the name."""
     category: ClassVar[Category]
     preview: ClassVar[bool] = False
+    is_free_unless_run: ClassVar[bool] = False
+    """Whether what it finds costs nobody anything in a function that its script never calls: there it is a preview."""
     aliases: ClassVar[Sequence[str]] = ()
     """Codes that another linter has for the same, which are understood wherever the rule's own is: `TOR101`."""
     triggers: ClassVar[Sequence[Sequence[bytes]]] = ()
@@ -142,6 +144,12 @@ class Rule:
         here = getattr(place, "here", place)
         if here not in self._reported:
             self._reported.add(here)
+            confidence = Confidence.LOW if self._is_free_at(place) else confidence
             self.reports.append(
                 Report(place, message, tuple(related), help, severity or self.category.severity, confidence, fix, about)
             )
+
+    def _is_free_at(self, place: Place) -> bool:
+        """Whether nobody pays for what is found at a place, since nothing calls it."""
+        here = getattr(place, "here", None)
+        return self.is_free_unless_run and here is not None and self.model.is_uncalled(here.line)

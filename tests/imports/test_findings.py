@@ -121,7 +121,7 @@ def train(model, optimizer, loader):
     script = "import torch\nfrom trainer import train\n\nmodel = torch.nn.Linear(3, 1)\n"
     script += "train(model, torch.optim.SGD(model.parameters(), lr=0.1), [])\n"
     write(repository, {"meters.py": meters, "trainer.py": trainer, "script.py": script})
-    assert concise("meters.py", "trainer.py", "script.py") == ["trainer.py:11:9: TL201"]
+    assert concise("meters.py", "trainer.py", "script.py", "--preview") == ["trainer.py:11:9: TL201"]
 
 
 def test_two_passes_of_one_loop_are_one_evaluation(repository: Path) -> None:

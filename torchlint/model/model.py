@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from torchlint.model.cases import Case
@@ -20,6 +22,7 @@ from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.queries.training_layers import TrainingLayers
+from torchlint.model.queries.uncalled import Uncalled
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
@@ -69,6 +72,22 @@ class Model:
         if self._modules is not None:
             self._modules.own = found
         return found
+
+    def is_uncalled(self, line: int) -> bool:
+        """Whether a line is of what a script defines and never comes to, and no file of the repository imports it."""
+        return self._modules is not None and self._uncalled.holds(line) and not self._is_imported
+
+    @cached_property
+    def _uncalled(self) -> Uncalled:
+        return Uncalled(self.definitions)
+
+    @cached_property
+    def _is_imported(self) -> bool:
+        """Whether another file of the repository imports one of this name, from wherever that is."""
+        name = PurePath(self.tree.source.path).stem.encode()
+        line = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b%s\b" % re.escape(name), re.MULTILINE)
+        others = self._modules.search.mentioning((name,)) if self._modules is not None else ()
+        return any(line.search(text) for _, text in others)
 
     @property
     def _modules(self) -> Imports | None:

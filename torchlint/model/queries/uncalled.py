@@ -1,0 +1,133 @@
+"""What a script defines and never comes to: functions and classes that no line which runs mentions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TypeAlias
+
+from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.syntax.python_ast import FUNCTIONS, is_main_guard
+
+_Scope: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None"
+"""A function or class, or None for what is outside of all."""
+_SCOPES = (*FUNCTIONS, ast.ClassDef)
+_BASES = frozenset({"torch.nn.Module", "torch.nn.modules.module.Module", "object", "abc.ABC"})
+"""Classes that call no other method of a class that derives from them than `forward`."""
+_ANY_NAME = frozenset({"globals", "exec", "eval", "fire", "Fire"})
+"""Names with which a script may come to anything that it defines."""
+_SAME = frozenset({"no_grad", "enable_grad", "inference_mode", "staticmethod", "classmethod", "property"})
+"""Decorators that call nothing by themselves."""
+_WORD = re.compile(r"\w+")
+_LONGEST = 200
+"""Characters of a text that may name something; longer ones are prose."""
+
+
+class Uncalled:
+    """The functions and classes of a script that nothing mentions, on whatever way from its first line."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._tree = definitions.tree
+
+    def holds(self, line: int) -> bool:
+        """Whether a line of the file is of one of them; never in a file that is no script."""
+        if not self._is_script:
+            return False
+        around = (item for item in self._around if item is not None and item.lineno <= line <= (item.end_lineno or 0))
+        return any(item not in self._reached for item in around)
+
+    @property
+    def _is_script(self) -> bool:
+        """Whether the file is there to be run: it says so, loops, or calls a function of its own, outside of all."""
+        return any(
+            isinstance(item, (ast.For, ast.While))
+            or (isinstance(item, ast.If) and is_main_guard(item.test))
+            or (isinstance(item, (ast.Expr, ast.Assign)) and self._calls_own(item.value))
+            for item in self._tree.module.body
+        )
+
+    def _calls_own(self, value: ast.expr) -> bool:
+        """Whether an expression calls a function of the file, or a method of an object that is made there and then."""
+        while isinstance(value, ast.Call):
+            called = value.func
+            if isinstance(called, ast.Name):
+                own = {item.name for item, around in self._around.items() if item is not None and around is None}
+                return called.id in own
+            value = called.value if isinstance(called, ast.Attribute) else called
+        return False
+
+    @cached_property
+    def _reached(self) -> set[_Scope]:
+        reached: set[_Scope] = {None}
+        said = set(self._said.get(None, ()))
+        if said & _ANY_NAME:
+            reached.update(self._around)
+        grows = True
+        while grows:
+            found = {item for item in self._around if item not in reached and self._is_mentioned(item, reached, said)}
+            reached |= found
+            said.update(*(self._said.get(item, ()) for item in found))
+            if said & _ANY_NAME:
+                reached.update(self._around)
+            grows = bool(found)
+        return reached
+
+    def _is_mentioned(self, item: _Scope, reached: set[_Scope], said: set[str]) -> bool:
+        """Whether what is reached comes to a function or class: by its name, or as whoever has the class may."""
+        assert item is not None
+        around = self._around[item]
+        if around not in reached:
+            return False
+        if any(_name_of(decorator) not in _SAME for decorator in item.decorator_list):
+            return True
+        if not isinstance(around, ast.ClassDef):
+            return item.name in said
+        is_special = item.name == "forward" or item.name.startswith("__")
+        return is_special or f".{item.name}" in said or self._may_be_called_by_others(around)
+
+    def _may_be_called_by_others(self, node: ast.ClassDef) -> bool:
+        """Whether a class derives from one that may call its methods."""
+        info = self._definitions.classes.get(node)
+        bases = (base for base in info.ancestors() if not isinstance(base, ClassInfo)) if info is not None else [""]
+        return any(base not in _BASES for base in bases)
+
+    @cached_property
+    def _around(self) -> dict[_Scope, _Scope]:
+        """The functions and classes, each with the one that it stands in."""
+        return {item: self._scope_of(item) for item in self._tree.of_type(*_SCOPES)}
+
+    @cached_property
+    def _said(self) -> dict[_Scope, set[str]]:
+        """The names that stand in each scope itself: attributes behind a dot, and those in texts as both."""
+        said: dict[_Scope, set[str]] = {}
+        for node in self._tree.of_type(ast.Name, ast.Attribute, ast.Constant):
+            said.setdefault(self._scope_of(node), set()).update(_words(node))
+        return said
+
+    def _scope_of(self, node: ast.AST) -> _Scope:
+        """The innermost function or class whose body a node stands in: its decorators and bases are outside of it."""
+        inner = node
+        for item in self._tree.ancestors(node):
+            if isinstance(item, _SCOPES) and inner in item.body:
+                return item
+            inner = item
+        return None
+
+
+def _words(node: ast.Name | ast.Attribute | ast.Constant) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield f".{node.attr}"
+    elif isinstance(node.value, str) and len(node.value) < _LONGEST:
+        for word in _WORD.findall(node.value):
+            yield word
+            yield f".{word}"
+
+
+def _name_of(decorator: ast.expr) -> str:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
