@@ -7,9 +7,20 @@ import ast
 from torchlint import Model
 from torchlint.model.events import Backward, Keep, Loop, Returned, Step
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Container, Instance, Module, Phi, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Answer,
+    Container,
+    Instance,
+    Module,
+    Phi,
+    Unknown,
+    Value,
+    inputs_of,
+    is_none,
+    resolved,
+)
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, names_read, site_of
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, names_read, site_of
 
 
 class Lifetimes:
@@ -22,12 +33,29 @@ class Lifetimes:
 
     def outlived(self, keep: Keep, container: Value) -> list[Loop]:
         """The loops of whose iterations the container sees more than one, the innermost first."""
-        made = _begun_in(keep, container)
+        made = self._begun_in(keep, container)
         depth = len(keep.calls) if keep.local else 0
         around = [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
         first = self._begun_with_first(keep) or self._loop_of_slots(keep)
         last = next((number for number, loop in enumerate(around, 1) if loop.site == first), None)
         return [loop for loop in around[:last] if not self._is_one_a_phase(keep, loop)]
+
+    def _begun_in(self, keep: Keep, container: Value) -> tuple[Loop, ...]:
+        """The loops in each of whose iterations a sum, or what else is kept, begins anew."""
+        begun = self._carried_past_none(keep)
+        return _begun_in(keep, container) if begun is None else _loops_of(begun)
+
+    def _carried_past_none(self, keep: Keep) -> Phi | None:
+        """What a sum is at the beginning of an iteration, where `if total is None: total = 0` begins it only once."""
+        met = keep.container
+        carried = [item for item in met.parents if isinstance(item, Phi) and item.is_loop]
+        if not isinstance(met, Phi) or met.is_loop or len(carried) != 1 or len(met.parents) != 2:
+            return None
+        is_set_to_none = any(is_none(item) for part in carried[0].parents[1:] for item in inputs_of(part))
+        new = next(item for item in met.parents if item is not carried[0])
+        asked = (self.program.asked_before(arm) for arm in met.arms.get(new, ()))
+        is_asked = any(test is not None and _asks_for_none(test, keep.name) for test in asked)
+        return carried[0] if is_asked and not is_set_to_none else None
 
     def _begun_with_first(self, keep: Keep) -> Site | None:
         """The loop whose first iteration begins a sum anew: `total = x if i == 0 else total + x`, or by `if`."""
@@ -119,8 +147,21 @@ def _is_begun_before(total: Value, loop: Loop) -> bool:
 
 def _begun_in(keep: Keep, container: Value) -> tuple[Loop, ...]:
     """The loops in each of whose iterations a sum, or what else is kept, begins anew."""
-    made = keep.container if keep.how == "add" else container
-    return tuple(item for item in made.loops if isinstance(item, Loop))
+    return _loops_of(keep.container if keep.how == "add" else container)
+
+
+def _loops_of(value: Value) -> tuple[Loop, ...]:
+    return tuple(item for item in value.loops if isinstance(item, Loop))
+
+
+def _asks_for_none(test: ast.expr, name: str) -> bool:
+    """`name is None`."""
+    return (
+        isinstance(test, ast.Compare)
+        and dotted(test.left) == name
+        and isinstance(test.ops[0], ast.Is)
+        and is_literal(test.comparators[0], None)
+    )
 
 
 def _first_asked(test: ast.expr) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from torchlint import Model
 from torchlint.model.definitions import FunctionInfo, defaults_of
-from torchlint.model.events import Branch, Call, Keep, Loop, Step, apart
+from torchlint.model.events import Call, Keep, Loop, Step, apart
 from torchlint.model.program import Trace
 from torchlint.model.values import Answer, Container, Phi, Unknown, Value, is_none, resolved
 from torchlint.syntax.python_ast import called_name, dotted, walk
@@ -119,8 +119,8 @@ class LetGo:
         met = (pair for item in _joined(total) for pair in item.arms.items())
         resets = {arm for part, arms in met if self._is_new(part) for arm in arms}
         steps = {arm for step in trace.of(Step) if total.loop in step.loops for arm in step.path}
-        asked = {ast.unparse(test) for test in map(self._asked, steps) if test is not None}
-        tests = [test for test in map(self._asked, resets) if test is not None]
+        asked = {ast.unparse(test) for test in map(self.program.asked_before, steps) if test is not None}
+        tests = [test for test in map(self.program.asked_before, resets) if test is not None]
         return not resets.isdisjoint(steps) or any(
             dotted(test).endswith(".sync_gradients") or ast.unparse(test) in asked or self._is_often(test)
             for test in tests
@@ -128,12 +128,6 @@ class LetGo:
 
     def _is_new(self, part: Value) -> bool:
         return not is_none(part) and self.tracking.tracked(part) is Answer.NO
-
-    def _asked(self, arm: tuple[object, int]) -> ast.expr | None:
-        """What is asked before the first arm of a branch: `accelerator.sync_gradients`."""
-        branch, number = arm
-        node = self.program.tree.node(branch.site) if isinstance(branch, Branch) else None
-        return node.test if isinstance(node, ast.If) and number == 0 else None
 
     def _is_often(self, test: ast.expr) -> bool:
         """`i % 10 == 0`, `i % args.every == 0`: unless the file says that it is once in a hundred iterations, or less

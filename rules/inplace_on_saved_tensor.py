@@ -165,6 +165,7 @@ class InplaceOnSavedTensor(Rule):
                 (crossed.backward.site, "and goes backward here"),
             ],
             help="step after both backward passes, or run the forward pass again after the step",
+            confidence=Confidence.LOW,
         )
 
     def report_OldNameRead(self, read: OldNameRead) -> None:

@@ -135,11 +135,11 @@ def returned_by(value: Tensor) -> Value | None:
 def returned_parts(value: Tensor) -> list[Value]:
     """What each `return` of a `forward` gives where one of its results is taken; empty: not known of each."""
     whole = value.parents[0]
-    body = whole.body if isinstance(whole, Tensor) else None
-    if not isinstance(whole, Tensor) or body is None:
+    if not isinstance(whole, Tensor):
         return []
+    bodies = returned_parts(whole) if whole.op == "component" else [whole.body] if whole.body is not None else []
     key = whole.key_of(value)
-    parts = [_part_of(item, key) for item in inputs_of(body)]
+    parts = [_part_of(item, key) for body in bodies for item in inputs_of(body)]
     known = [item for item in parts if item is not None]
     return known if len(known) == len(parts) else []
 

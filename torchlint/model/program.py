@@ -14,6 +14,7 @@ from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.evaluate.interpreter import Interpreter
 from torchlint.model.events import (
     Backward,
+    Branch,
     Event,
     Inlined,
     Item,
@@ -176,6 +177,12 @@ class Program:
         """What the `forward` of a class of this module returns, whatever it is called with; None: not known."""
         forward = self.interpreter.classes.forward_of(info)
         return forward.returned if forward is not None else None
+
+    def asked_before(self, arm: tuple[object, int]) -> ast.expr | None:
+        """What is asked before the first arm of a branch: `accelerator.sync_gradients`."""
+        branch, number = arm
+        node = self.tree.node(branch.site) if isinstance(branch, Branch) else None
+        return node.test if isinstance(node, ast.If) and number == 0 else None
 
     def is_module_class(self, info: ClassInfo) -> bool:
         """Whether objects of a class are modules."""

@@ -12,6 +12,7 @@ from torchlint.files.python import UNREADABLE
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.prefilter.names import dotted, last, switches_off, switches_on
 from torchlint.prefilter.outline import Function, Outline
+from torchlint.pytorch import api
 from torchlint.pytorch.effects import GoesBackward, Keeps, Steps, TakesGradients
 from torchlint.pytorch.naming import is_called_as_module
 from torchlint.pytorch.table import last_names_with
@@ -262,12 +263,17 @@ def _may_have_gradients(node: ast.AST) -> bool:
     return isinstance(node, _FUNCTIONS) or (isinstance(node, ast.Call) and switches_on(node))
 
 
+def _may_add(node: ast.AST) -> bool:
+    """Whether an expression may be a sum that goes on."""
+    return isinstance(node, ast.BinOp) or (isinstance(node, ast.Call) and last(node.func) in api.ACCUMULATING)
+
+
 def _is_keep(node: ast.AST) -> bool:
     """Whether a node may keep a value beyond an iteration."""
     if isinstance(node, ast.Call):
-        return last(node.func) in _KEEPING
+        return last(node.func) in _KEEPING | api.ACCUMULATING_IN_PLACE
     if isinstance(node, (ast.AugAssign, ast.Assign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        sums = isinstance(node, ast.AugAssign) or any(isinstance(item, ast.BinOp) for item in ast.walk(node.value))
+        sums = isinstance(node, ast.AugAssign) or any(map(_may_add, ast.walk(node.value)))
         return sums or any(isinstance(item, ast.Subscript) for target in targets for item in ast.walk(target))
     return False

@@ -53,6 +53,12 @@ CREATOR_METHODS = frozenset(["new", "new_zeros", "new_ones", "new_empty", "new_f
 # Methods of a tensor that give something without a graph, or no tensor at all.
 GRADIENTS = ("grad", "_grad")
 """Attributes of a tensor that hold its gradient; code before 0.4 sets the second."""
+ACCUMULATING = frozenset(
+    "add sub mul div cat stack hstack vstack concat concatenate maximum minimum lerp append".split()
+)
+"""What makes a sum go on: `total = torch.lerp(total, loss, 0.1)`."""
+ACCUMULATING_IN_PLACE = frozenset(["add_", "sub_", "lerp_"])
+"""The same of what changes in place what it is called on."""
 PLAIN_METHODS = frozenset(
     (
         "item tolist numpy size dim ndimension numel element_size stride data_ptr is_contiguous get_device "
@@ -173,7 +179,7 @@ LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
     ).split()
 )
 # Packages of potentials, whose modules take gradients of the energy in their `forward`: forces.
-DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet".split())
+DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet medcam".split())
 _PLAIN_PACKAGES = frozenset(
     "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc "
     "onnxruntime tensorflow jax xgboost lightgbm".split()

@@ -140,6 +140,8 @@ class Result(Enum):
     """No tensor, or one without a graph that nobody uses."""
     SAME = auto()
     """The first argument."""
+    DETACHED = auto()
+    """The first argument without its graph, or with `requires_grad=True` a new leaf."""
     SAME_EACH = auto()
     """The arguments that it takes by position, each of them."""
     SCALED = auto()

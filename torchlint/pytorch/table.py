@@ -114,7 +114,7 @@ FUNCTIONS = (
     # -- what is made -----------------------------------------------------------------------------------
     _api("torch.nn.Parameter torch.nn.parameter.Parameter", "data requires_grad", returns=Result.LEAF,
          page="generated/torch.nn.parameter.Parameter.html"),
-    _api("torch.autograd.Variable torch.autograd.variable.Variable", "data requires_grad", returns=Result.SAME,
+    _api("torch.autograd.Variable torch.autograd.variable.Variable", "data requires_grad", returns=Result.DETACHED,
          page="autograd.html#variable-deprecated"),
     _api(f"torch.optim.lr_scheduler.{_ANY} torch.optim.swa_utils.SWALR", "optimizer", returns=Result.SCHEDULER,
          page="optim.html#how-to-adjust-learning-rate"),

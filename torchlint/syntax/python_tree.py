@@ -39,6 +39,7 @@ class PythonTree:
         self.by_type: dict[type[ast.AST], list[ast.AST]] = {}
         self._parents: dict[ast.AST, ast.AST] = {}
         self._by_site: dict[str, dict[Site, ast.AST]] = {}
+        self._known_functions: dict[ast.AST, ast.FunctionDef | ast.AsyncFunctionDef | None] = {}
         self._index()
 
     def _index(self) -> None:
@@ -89,8 +90,18 @@ class PythonTree:
             parent = parents.get(parent)
 
     def function_around(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """The innermost function, lambdas aside, that a node stands in."""
-        return next((item for item in self.ancestors(node) if isinstance(item, FUNCTIONS)), None)
+        """The innermost function, lambdas aside, that a node stands in; worked out once for all on the way."""
+        known, passed, found = self._known_functions, [node], None
+        for item in self.ancestors(node):
+            if isinstance(item, FUNCTIONS):
+                found = item
+                break
+            if item in known:
+                found = known[item]
+                break
+            passed.append(item)
+        known.update(dict.fromkeys(passed, found))
+        return found
 
     def _parents_of(self, node: ast.AST) -> dict[ast.AST, ast.AST]:
         """The parents in the file that a node stands in."""

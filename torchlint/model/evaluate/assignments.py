@@ -27,17 +27,12 @@ from torchlint.model.values import (
     meanings,
     resolved,
 )
-from torchlint.pytorch.api import GRADIENTS
+from torchlint.pytorch.api import ACCUMULATING, GRADIENTS
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import called_name, dotted, names_read, site_of, written_alike
 
 _LISTS = ("list", "deque", "set", "dict")
-
-
-_ACCUMULATING = frozenset(
-    "add sub mul div cat stack hstack vstack concat concatenate maximum minimum lerp append".split()
-)
 
 
 class Assignments(Part):
@@ -264,6 +259,15 @@ class Assignments(Part):
                 return owner
         return old
 
+    def keep_in_place(self, node: ast.Call, target: ast.expr, changed: Value, term: Value) -> None:
+        """`total.mul_(0.9).add_(loss)`: kept in what is changed first."""
+        while isinstance(changed, Tensor) and changed.base is not None:
+            changed = changed.base
+        first = _changed_first(target)
+        if first is not None and target_text(first):
+            text, is_local = target_text(first), self._is_local(first)
+            self.state.emit(Keep(site_of(node), changed, term, "add", text, is_local))
+
     def mutate(
         self,
         node: ast.AST,
@@ -303,7 +307,7 @@ class Assignments(Part):
                 for arm, item in zip((source.body, source.orelse), value.parents, strict=True):
                     self._keep_if_accumulated(node, target, arm, item)
             return
-        adds = isinstance(value, Tensor) and value.op in _ACCUMULATING
+        adds = isinstance(value, Tensor) and value.op in ACCUMULATING
         joins = isinstance(value, Container) and isinstance(source, ast.BinOp)
         if isinstance(target, ast.Subscript) and adds:
             self._keep_in_slot(node, target, value)
@@ -381,7 +385,7 @@ def _terms(value: Value, old: Value) -> list[Value]:
     """What an accumulating expression puts beside the old value."""
     if value is old or isinstance(value, Plain):
         return []
-    if isinstance(value, Tensor) and value.op in _ACCUMULATING and _reaches(value, old):
+    if isinstance(value, Tensor) and value.op in ACCUMULATING and _reaches(value, old):
         return [term for parent in value.parents for term in _terms(parent, old)]
     if isinstance(value, Container) and old in value.parents:
         return [item for item in value.parents if item is not old]

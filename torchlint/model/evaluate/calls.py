@@ -212,7 +212,7 @@ class Calls(Part):
             with self.state.arm(branch, number):
                 results.append(self.call(callee, arguments, node))
         self.state.items.append(branch)
-        return self.state.phi(node, results)
+        return self.state.phi(node, results, [(branch, number) for number in range(len(results))])
 
     def _call_unknown(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         if isinstance(callee, (Plain, Container, Parameters)):

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from torchlint.model.evaluate.part import Part
+from torchlint.model.module_values import returned_parts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
@@ -102,7 +103,7 @@ class Elements(Part):
         if stored is not None:
             return stored
         if isinstance(owner, Tensor):
-            if owner.op == "module" and key is not None:
+            if key is not None and (owner.op == "module" or _is_record(owner)):
                 return self.attributes.component(owner, key, node)
             if owner.op in WITH_INDICES and key == 1:
                 return self.state.stamp(Tensor(node, "argmax", (owner,), self.state.mode))
@@ -227,6 +228,12 @@ class Elements(Part):
         if info is None or info.owner is None or info.name != "forward" or value.origin != "parameter":
             return False
         return value.label in info.parameters and self.classes.is_module_class(info.owner)
+
+
+def _is_record(owner: Tensor) -> bool:
+    """Whether a part of what a module gives is a dictionary or tuple itself, as its `forward` says."""
+    returned = returned_parts(owner) if owner.op == "component" else []
+    return bool(returned) and all(isinstance(item, Container) for item in returned)
 
 
 def _dictionaries(owner: Phi) -> list[Container]:

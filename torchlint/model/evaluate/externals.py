@@ -18,6 +18,7 @@ from torchlint.model.values import (
     External,
     Function,
     Module,
+    Phi,
     Plain,
     Tensor,
     Unknown,
@@ -97,7 +98,8 @@ class Externals(Part):
         self._results: dict[Result, Callable[[KnownCall], Value | None]] = {
             Result.NOTHING: lambda call: Plain(call.node, None),
             Result.PLAIN: lambda call: Plain(call.node),
-            Result.SAME: self._same,
+            Result.SAME: lambda call: call.first,
+            Result.DETACHED: self._detached,
             Result.SAME_EACH: self._same_each,
             Result.SCALED: self._scaled,
             Result.COPY: self._copy,
@@ -169,10 +171,13 @@ class Externals(Part):
 
     # -- results ------------------------------------------------------------------------------------
 
-    def _same(self, call: KnownCall) -> Value | None:
-        """`Variable(x)` of old code is `x`; with `requires_grad=True` a new leaf."""
+    def _detached(self, call: KnownCall) -> Value | None:
+        """`Variable(x)` of old code."""
+        first = resolved(call.first) if call.first is not None else None
         if not is_true(call.bound.get("requires_grad")):
-            return call.first
+            if not isinstance(first, (Tensor, Unknown, Phi)):
+                return call.first
+            return self.tensors.make("detach", (first,), call.node, first)
         leaf = self.tensors.new_leaf(call.node)
         self.observations.copied[leaf] = (call.first,) if call.first is not None else ()
         return leaf

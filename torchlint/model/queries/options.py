@@ -22,6 +22,7 @@ class Options:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._known_stores: dict[PythonTree, dict[str, list[ast.Name]]] = {}
+        self._known_questions: dict[ast.AST, list[tuple[str, Question]]] = {}
 
     def around(self, site: Site) -> list[str]:
         """The options that decide whether a place is reached, and something elsewhere."""
@@ -53,8 +54,16 @@ class Options:
                     places.setdefault(place, []).append(question)
         return {option: [*places.values()] for option, places in found.items()}
 
-    def _asked_by(self, node: ast.AST, tree: PythonTree) -> Iterator[tuple[str, Question]]:
-        for test in leaves(node.test) if isinstance(node, (ast.If, ast.IfExp)) else ():
+    def _asked_by(self, node: ast.AST, tree: PythonTree) -> list[tuple[str, Question]]:
+        """The options that a condition asks, and what of each, worked out once."""
+        if not isinstance(node, (ast.If, ast.IfExp)):
+            return []
+        if node not in self._known_questions:
+            self._known_questions[node] = list(self._questions(node, tree))
+        return self._known_questions[node]
+
+    def _questions(self, node: ast.If | ast.IfExp, tree: PythonTree) -> Iterator[tuple[str, Question]]:
+        for test in leaves(node.test):
             question = question_of(test)
             option = option_of(question.operand, tree)
             if option is not None and not self._changes(question.operand, tree):
