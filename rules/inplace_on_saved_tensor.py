@@ -146,7 +146,7 @@ class InplaceOnSavedTensor(Rule):
 
     def report_SavedTensorChanged(self, changed: SavedTensorChanged) -> None:
         what = "result" if changed.result else "input"
-        raises = "`backward` will raise" if changed.certain else "`backward` raises where both run"
+        raises = "a `backward` through it raises" if changed.certain else "a `backward` through both raises"
         outcome = "gradients are silently wrong" if changed.silent else raises
         self.report(
             changed.mutate.site,
