@@ -36,6 +36,12 @@ class KeptGraphUses:
                     return event
         return None
 
+    def is_beside(self, keep: Keep, backward: Backward) -> bool:
+        """Whether a pass goes through some of the graph of what is kept only: a metric of the same output."""
+        if not isinstance(keep.value, Tensor) or keep.value in self.tracking.pass_through(backward.loss, carried=False):
+            return False
+        return backward.loss not in self.tracking.graph(keep.value, carried=False)
+
     def _shares_result(self, shared: set[Value], loop: Loop | None) -> bool:
         """Whether two graphs meet in an operator's result of this iteration that surely has one: noise has none."""
         return any(

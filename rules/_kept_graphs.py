@@ -53,6 +53,8 @@ class KeptGraph(NamedTuple):
     loop: Loop | None
     backward: Backward | None
     framework: bool = False
+    is_beside_loss: bool = False
+    """Whether a backward goes through some of the graph only: what is kept is a metric of the same output."""
     is_drawn_from: bool = False
     """Whether a backward pass goes through what the list holds."""
     is_sure: bool = True
@@ -192,6 +194,7 @@ class KeptGraphs:
             keep.place_in(loop),
             loop,
             backward,
+            is_beside_loss=backward is not None and self._uses.is_beside(keep, backward),
             is_drawn_from=self._uses.fills(keep, container, loop, trace) and backward is not None,
             is_sure=not _is_kept_by_object_elsewhere(keep)
             and (backward is not None or keep.how == "add" or self._is_evaluated(trace, keep)),

@@ -100,7 +100,9 @@ class UndetachedAccumulation(Rule):
     def report_KeptGraph(self, kept: KeptGraph) -> None:
         place = kept.keep.name or "a container"
         verb = self._verb(kept)
-        if not kept.holds_activations:
+        if kept.is_beside_loss and not kept.holds_activations:
+            cost = "the graph's nodes pile up, with all that those beside the loss have saved"
+        elif not kept.holds_activations:
             cost = "the graph's nodes pile up, though `backward` has freed its saved tensors"
         elif kept.backward is None:
             cost = "every iteration's activations stay in memory"
