@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from torchlint import Model
 from torchlint.model.events import Backward, Keep, Loop, Returned, Step
@@ -51,7 +52,7 @@ class Lifetimes:
         carried = [item for item in met.parents if isinstance(item, Phi) and item.is_loop]
         if not isinstance(met, Phi) or met.is_loop or len(carried) != 1 or len(met.parents) != 2:
             return None
-        is_set_to_none = any(is_none(item) for part in carried[0].parents[1:] for item in inputs_of(part))
+        is_set_to_none = any(map(is_none, _left_by_iterations(carried[0])))
         new = next(item for item in met.parents if item is not carried[0])
         asked = (self.program.asked_before(arm) for arm in met.arms.get(new, ()))
         is_asked = any(test is not None and _asks_for_none(test, keep.name) for test in asked)
@@ -152,6 +153,18 @@ def _begun_in(keep: Keep, container: Value) -> tuple[Loop, ...]:
 
 def _loops_of(value: Value) -> tuple[Loop, ...]:
     return tuple(item for item in value.loops if isinstance(item, Loop))
+
+
+def _left_by_iterations(carried: Phi) -> Iterator[Value]:
+    """What iterations may leave of a value, but for what it was before the loop."""
+    seen: set[Value] = {carried}
+    stack = list(carried.parents[1:])
+    while stack:
+        item = stack.pop()
+        if item not in seen:
+            seen.add(item)
+            stack += item.parents if isinstance(item, Phi) else ()
+            yield item
 
 
 def _asks_for_none(test: ast.expr, name: str) -> bool:
