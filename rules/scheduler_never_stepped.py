@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model import definitions, events
 from torchlint.pytorch import api, triggers
 from torchlint.syntax.python_ast import (
@@ -55,7 +55,7 @@ class SchedulerNeverStepped(Rule):
     that happens to them is that they are printed, saved, loaded, or handed through `accelerator.prepare`; also where a
     function makes the scheduler and hands it over with an optimizer that is stepped. It is silent
     where a comment holds the step (`# scheduler.step()`): that was switched off on purpose; and where the optimizer is
-    only shown.
+    only shown. In preview: schedulers of optimizers that have another one, most of them left over.
 
     ## Why is this bad?
     A scheduler changes the learning rate in its `step`, and only there. Without it the rate stays what it was at the
@@ -116,7 +116,8 @@ class SchedulerNeverStepped(Rule):
             if self._is_for_here(statement) and any(map(self._is_for_training, calls)):
                 for call in calls:
                     step, other = self._step_of(call, statement), self._other_schedule(call, variable)
-                    yield NeverStepped(site_of(call), variable.id, step, other)
+                    if not other or not self._is_switched_off(other):
+                        yield NeverStepped(site_of(call), variable.id, step, other)
         for statement in self.model.tree.of_type(ast.Assign):
             for variable in self._handed_over(statement):
                 if variables.are_left_alone(variable) and not self._is_switched_off(variable.id):
@@ -196,7 +197,7 @@ class SchedulerNeverStepped(Rule):
 
     def _is_for_training(self, call: ast.Call) -> bool:
         """Whether a scheduler changes a rate, and something is done with its optimizer but to show it."""
-        optimizer = call.args[0] if call.args else None
+        optimizer = _optimizer_of(call)
         if any(map(_is_constant, arguments(call)[1:])) or self._is_made_again(call):
             return False
         if not isinstance(optimizer, ast.Name):
@@ -210,7 +211,7 @@ class SchedulerNeverStepped(Rule):
         rate anew."""
         loops = (item for item in self.model.tree.ancestors(call) if isinstance(item, LOOPS))
         loop = next(loops, None)
-        optimizer = dotted(call.args[0]) if call.args else ""
+        optimizer = dotted(_optimizer_of(call))
         if loop is None or not optimizer:
             return False
         targets = (target for node in walk(loop) if isinstance(node, ast.Assign) for target in node.targets)
@@ -233,20 +234,20 @@ class SchedulerNeverStepped(Rule):
 
     def _other_schedule(self, call: ast.Call, variable: ast.Name) -> str:
         """Another variable that has a scheduler of the same optimizer, which is stepped; empty: there is none."""
-        optimizer = dotted(call.args[0]) if call.args else ""
+        optimizer = dotted(_optimizer_of(call))
         around = self.model.definitions.function_around(variable)
         for statement in self.model.tree.of_type(ast.Assign):
             other, calls = _variable(statement), _scheduler_calls(statement.value)
             is_beside = other is not None and self.model.definitions.function_around(statement) is around
             if other is None or not is_beside or other.id == variable.id or not optimizer:
                 continue
-            if any(item.args and dotted(item.args[0]) == optimizer and self._makes_scheduler(item) for item in calls):
+            if any(dotted(_optimizer_of(item)) == optimizer and self._makes_scheduler(item) for item in calls):
                 return other.id
         return ""
 
     def _step_of(self, call: ast.Call, statement: ast.AST) -> events.Step | None:
         """A step of the optimizer that a scheduler is for, as far as its name says."""
-        optimizer = dotted(call.args[0]) if call.args else ""
+        optimizer = dotted(_optimizer_of(call))
         around = self.model.definitions.function_around(statement)
         for trace in self.model.program.traces:
             for step in trace.of(events.Step):
@@ -266,6 +267,7 @@ class SchedulerNeverStepped(Rule):
             f"`{found.name}` is never stepped: {cost}",
             related=[(found.step.site, "the optimizer steps here")] if found.step is not None else (),
             help=advice,
+            confidence=Confidence.LOW if found.other else Confidence.HIGH,
         )
 
 
@@ -319,6 +321,12 @@ def _reaches_out(node: ast.AST, name: str) -> bool:
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         return name in node.names
     return isinstance(node, ast.Call) and called_name(node) in _ALL_NAMES and not node.args
+
+
+def _optimizer_of(call: ast.Call) -> ast.expr | None:
+    """The optimizer that a scheduler is made for."""
+    named = (item.value for item in call.keywords if item.arg == "optimizer")
+    return call.args[0] if call.args else next(named, None)
 
 
 def _variable(statement: ast.Assign | ast.AnnAssign) -> ast.Name | None:
