@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import definitions
+from torchlint.model import definitions, values
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast, python_tree
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 _CLEARING = frozenset(word.decode() for word in triggers.CLEAR)
+_FREEZING_ALL = frozenset({"freeze_params", "freeze_parameters", "freeze_model", "freeze_all", "freeze_weights"})
+"""Options of classes of other packages that freeze a whole model: SpeechBrain's `Pretrained`."""
 _FREEZES_ITSELF = LazyPattern(
     rb"\bself\s*\.\s*(?:requires_grad_\s*\(|parameters\(\s*\)\s*:\s*(?:#[^\n]*)?\s+\w+\s*\.\s*requires_grad\b)"
 )
@@ -96,7 +98,15 @@ def sayings(tree: python_tree.PythonTree) -> Iterator[ast.AST]:
     told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
     yield from (item for item in told if isinstance(item, ast.Attribute) and item.attr == "requires_grad")
     yield from (call for call in tree.of_type(ast.Call) if python_ast.called_name(call) == "requires_grad_")
-    yield from (item for item in tree.of_type(ast.keyword) if item.arg == "volatile")
+    yield from (item for item in tree.of_type(ast.keyword) if item.arg in ("volatile", *_FREEZING_ALL))
+    yield from (item for item in tree.of_type(ast.arg) if item.arg in _FREEZING_ALL)
+
+
+def adapts_itself(module: values.Value) -> bool:
+    """Whether a module, of another file perhaps, takes gradients in its `forward`: it learns from what it is given."""
+    info = module.info if isinstance(module, values.Module) else None
+    forward = info.method("forward") if info is not None else None
+    return forward is not None and _takes_gradients(forward)
 
 
 def _takes_gradients(function: definitions.FunctionInfo) -> bool:

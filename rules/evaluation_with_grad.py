@@ -14,6 +14,7 @@ from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
 from ._gradient_users import (
+    adapts_itself,
     callers_of,
     decides_what_requires_grad,
     may_run_without_gradients,
@@ -131,6 +132,8 @@ class EvaluationWithGrad(Rule):
         switches = self.model.module_modes.at(trace, forward, module)
         evaluations = [switch for switch in switches if switch is not None and switch.training is False]
         if not switches or len(evaluations) < len(switches) or not self._has_graph(forward):
+            return None
+        if any(map(adapts_itself, values.meanings(module))):
             return None
         loops = events.repeating(forward.loops)
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
