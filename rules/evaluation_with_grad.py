@@ -21,6 +21,7 @@ from ._gradient_users import (
     speaks_of_gradients,
     stands_without_gradients,
 )
+from ._trials import only_tries_out
 
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
 
@@ -44,7 +45,8 @@ class EvaluationWithGrad(Rule):
     leaves with its graph. Callers in the file that switch gradients off are seen.
     Where outputs are kept with their graphs, `undetached-accumulation` says so instead.
     Nothing is said where the parameters or the input are told whether they require gradients, also by the networks of
-    a module that is imported, in tests, and where an output is handed to NumPy as it is, which fails unless somebody
+    a module that is imported, in tests, where a file tries out the network that it defines before anything has trained
+    it, and where an output is handed to NumPy as it is, which fails unless somebody
     else has switched gradients off.
 
     ## Why is this bad?
@@ -133,7 +135,7 @@ class EvaluationWithGrad(Rule):
         evaluations = [switch for switch in switches if switch is not None and switch.training is False]
         if not switches or len(evaluations) < len(switches) or not self._has_graph(forward):
             return None
-        if any(map(adapts_itself, values.meanings(module))):
+        if any(map(adapts_itself, values.meanings(module))) or only_tries_out(self.model, trace, module):
             return None
         loops = events.repeating(forward.loops)
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
