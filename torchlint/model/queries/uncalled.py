@@ -11,7 +11,8 @@ from typing import TypeAlias
 from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.syntax.python_ast import FUNCTIONS, is_main_guard
 
-_Scope: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None"
+_Defined: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef"
+_Scope: TypeAlias = "_Defined | None"
 """A function or class, or None for what is outside of all."""
 _SCOPES = (*FUNCTIONS, ast.ClassDef)
 _BASES = frozenset({"torch.nn.Module", "torch.nn.modules.module.Module", "object", "abc.ABC"})
@@ -36,10 +37,10 @@ class Uncalled:
         """Whether a line of the file is of one of them; never in a file that is no script."""
         if not self._is_script:
             return False
-        around = (item for item in self._around if item is not None and item.lineno <= line <= (item.end_lineno or 0))
+        around = (item for item in self._around if item.lineno <= line <= (item.end_lineno or 0))
         return any(item not in self._reached for item in around)
 
-    @property
+    @cached_property
     def _is_script(self) -> bool:
         """Whether the file is there to be run: it says so, loops, or calls a function of its own, outside of all."""
         return any(
@@ -54,30 +55,30 @@ class Uncalled:
         while isinstance(value, ast.Call):
             called = value.func
             if isinstance(called, ast.Name):
-                own = {item.name for item, around in self._around.items() if item is not None and around is None}
-                return called.id in own
+                return any(self._around[item] is None for item in self._named.get(called.id, ()))
             value = called.value if isinstance(called, ast.Attribute) else called
         return False
 
     @cached_property
     def _reached(self) -> set[_Scope]:
+        """The functions and classes that are called, from what is outside of all."""
         reached: set[_Scope] = {None}
-        said = set(self._said.get(None, ()))
-        if said & _ANY_NAME:
-            reached.update(self._around)
-        grows = True
-        while grows:
-            found = {item for item in self._around if item not in reached and self._is_mentioned(item, reached, said)}
-            reached |= found
-            said.update(*(self._said.get(item, ()) for item in found))
-            if said & _ANY_NAME:
-                reached.update(self._around)
-            grows = bool(found)
+        said: set[str] = set()
+        waiting: list[_Scope] = [None]
+        while waiting:
+            scope = waiting.pop()
+            new = self._said.get(scope, set()) - said
+            said |= new
+            if new & _ANY_NAME:
+                return {None, *self._around}
+            for item in (*self._inside.get(scope, ()), *(item for word in new for item in self._named.get(word, ()))):
+                if item not in reached and self._is_mentioned(item, reached, said):
+                    reached.add(item)
+                    waiting.append(item)
         return reached
 
-    def _is_mentioned(self, item: _Scope, reached: set[_Scope], said: set[str]) -> bool:
+    def _is_mentioned(self, item: _Defined, reached: set[_Scope], said: set[str]) -> bool:
         """Whether what is reached comes to a function or class: by its name, or as whoever has the class may."""
-        assert item is not None
         around = self._around[item]
         if around not in reached:
             return False
@@ -95,9 +96,26 @@ class Uncalled:
         return any(base not in _BASES for base in bases)
 
     @cached_property
-    def _around(self) -> dict[_Scope, _Scope]:
+    def _around(self) -> dict[_Defined, _Scope]:
         """The functions and classes, each with the one that it stands in."""
         return {item: self._scope_of(item) for item in self._tree.of_type(*_SCOPES)}
+
+    @cached_property
+    def _inside(self) -> dict[_Scope, list[_Defined]]:
+        """The same by what they stand in."""
+        found: dict[_Scope, list[_Defined]] = {}
+        for item, around in self._around.items():
+            found.setdefault(around, []).append(item)
+        return found
+
+    @cached_property
+    def _named(self) -> dict[str, list[_Defined]]:
+        """The same by the words that may stand for them."""
+        found: dict[str, list[_Defined]] = {}
+        for item in self._around:
+            found.setdefault(item.name, []).append(item)
+            found.setdefault(f".{item.name}", []).append(item)
+        return found
 
     @cached_property
     def _said(self) -> dict[_Scope, set[str]]:
@@ -111,7 +129,7 @@ class Uncalled:
         """The innermost function or class whose body a node stands in: its decorators and bases are outside of it."""
         inner = node
         for item in self._tree.ancestors(node):
-            if isinstance(item, _SCOPES) and inner in item.body:
+            if isinstance(item, _SCOPES) and isinstance(inner, ast.stmt):
                 return item
             inner = item
         return None
