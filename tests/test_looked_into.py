@@ -12,7 +12,9 @@ from click.testing import CliRunner
 from tests.notebooks import notebook
 from torchlint import Rule, Selection, SourceFile
 from torchlint.cli import cli
+from torchlint.engine import registry
 from torchlint.engine.examination import examine
+from torchlint.engine.looking import looking
 from torchlint.outputs import Style, render
 from torchlint.project.config import Configurations
 from torchlint.project.discovery import Discovery
@@ -79,3 +81,24 @@ def test_an_editor_is_told_of_every_syntax_error(bad_call: type[Rule], text: str
 def test_an_editor_is_told_nothing_of_what_is_right(bad_call: type[Rule], text: str) -> None:
     for source in (SourceFile("a.py", text.encode()), SourceFile("a.ipynb", notebook("x", text, "y").encode())):
         assert examine(source, Selection((bad_call,)), always_parse=True).findings == []
+
+
+EVALUATION = b"def evaluate(model, loader):\n    model.eval()\n    return [model(x).argmax(1).item() for x in loader]\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "is_of_torch"),
+    [
+        (b"import torch\n", True),
+        (b"import helpers\n", True),
+        (b"import jax\n", False),
+        (b"import jax\nimport torch\n", True),
+        (b"from flax import linen as nn\n", False),
+        (b"import flax\nfrom helpers import *\n", True),
+        (b"import jaxtyping\n", True),
+        (b"import os, sys  # import jax\n", True),
+    ],
+)
+def test_files_of_other_frameworks_are_not_looked_into(imports: bytes, is_of_torch: bool) -> None:
+    rules = looking(registry.select(["evaluation-with-grad"]).rules, imports + EVALUATION)
+    assert bool(rules) is is_of_torch

@@ -28,6 +28,22 @@ def asked(folder: Path) -> Releases | None:
 
 
 @pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("pytorch=1.7.0=py3.6_cuda110_cudnn8_0", Releases((1, 7), (1, 7))),
+        ("torch=1.7.0=pypi_0", Releases((1, 7), (1, 7))),
+        ("pytorch=1.7.0", Releases((1, 7), (1, 7))),
+        ("pytorch==1.7.0", Releases((1, 7), (1, 7))),
+        ("pytorch-cuda=11.7", None),
+        ("pytorch_lightning=1.7.0", None),
+    ],
+)
+def test_a_list_that_conda_exported(project: Path, line: str, expected: Releases | None) -> None:
+    (project / "requirements.txt").write_text(f"# platform: linux-64\nnumpy=1.19.2=py36hadc3359_0\n{line}\n")
+    assert asked(project) == expected
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '[project]\ndependencies = ["numpy", "torch>=2.1"]\n',

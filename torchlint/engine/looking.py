@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.pytorch import api
 from torchlint.rule import Rule
 from torchlint.syntax.gc_pause import collector_paused
 from torchlint.syntax.spelling import with_plain_names
+
+_TORCH = LazyPattern(rb"^[ \t]*(?:import|from)[ \t][^\n#]*(?:\btorch|lightning|import[ \t]*\*)", re.MULTILINE)
+_OTHERS = LazyPattern(
+    rb"^[ \t]*(?:import|from)[ \t]+(?:%s)\b" % b"|".join(name.encode() for name in sorted(api.OTHER_FRAMEWORKS)),
+    re.MULTILINE,
+)
 
 
 def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> list[type[Rule]]:
@@ -15,6 +24,8 @@ def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> 
     What trains in a module that the file imports is `imported`.
     """
     data = with_plain_names(data)
+    if _OTHERS.search(data) and not _TORCH.search(data):
+        return []  # whose methods have the same names
     if imported:
         together = data + b"\n" + imported
         return [rule for rule in rules if rule.may_fire(together)]

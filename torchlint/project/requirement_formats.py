@@ -15,6 +15,7 @@ _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 _MAX_LINES = 10_000
 _CONDA = LazyPattern(r"""\s*-\s+["']?(?:[\w./-]{1,99}::)?(?:pytorch|torch)(?![\w.-])\s*([^"'#\n]{0,200})""")
+_EXPORTED = LazyPattern(r"(?:pytorch={1,2}|torch=)(\d[\w.]{0,50})(?:=[^=\s]{0,100})?\s*$")
 _CONDA_VERSION = LazyPattern(r"([<>=!~]{0,3}\s*\d[\w.*]*)(?:[=\s][^,]*)?")
 """A version, and what may stand behind it: the name of a build."""
 
@@ -23,8 +24,10 @@ _CONDA_VERSION = LazyPattern(r"([<>=!~]{0,3}\s*\d[\w.*]*)(?:[=\s][^,]*)?")
 
 
 def _of_list(text: str) -> Releases | None:
-    """Of a requirements.txt."""
-    return required(text.splitlines()[:_MAX_LINES])
+    """Of a requirements.txt, also of one that `conda list --export` has written: `pytorch=1.7.0=py3_cuda`."""
+    lines = text.splitlines()[:_MAX_LINES]
+    exported = (match[1] for match in map(_EXPORTED.match, lines) if match is not None)
+    return required((*lines, *(f"torch=={version}" for version in exported)))
 
 
 def _of_conda(text: str) -> Releases | None:

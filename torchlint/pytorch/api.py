@@ -180,6 +180,8 @@ LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
 )
 # Packages of potentials, whose modules take gradients of the energy in their `forward`: forces.
 DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet medcam".split())
+OTHER_FRAMEWORKS = frozenset("jax flax objax haiku paddle mxnet mindspore chainer oneflow jittor".split())
+"""What a file trains with that imports one of these, and neither torch nor all that another file has."""
 _PLAIN_PACKAGES = frozenset(
     "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc "
     "onnxruntime tensorflow jax xgboost lightgbm".split()
