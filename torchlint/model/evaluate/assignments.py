@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from torchlint.model.evaluate.arguments import is_true
 from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
+from torchlint.model.evaluate.sums import changed_first
 from torchlint.model.evaluate.tensors import operator_of, overloads
 from torchlint.model.events import Clear, Keep, MayClear, Mutate, Step
 from torchlint.model.lineage import ancestry
@@ -23,14 +24,12 @@ from torchlint.model.values import (
     Value,
     class_of,
     inputs_of,
-    is_none,
     meanings,
     resolved,
 )
-from torchlint.pytorch.api import ACCUMULATING, GRADIENTS
-from torchlint.pytorch.autograd_table import INPLACE
+from torchlint.pytorch.api import GRADIENTS
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import called_name, dotted, names_read, site_of, written_alike
+from torchlint.syntax.python_ast import called_name, dotted, site_of, written_alike
 
 _LISTS = ("list", "deque", "set", "dict")
 
@@ -42,7 +41,7 @@ class Assignments(Part):
         """`target = value`."""
         value = self.expressions.value(node.value)
         for target in node.targets:
-            self._keep_if_accumulated(node, target, node.value, value)
+            self.sums.go_on(node, target, node.value, value)
             self.step_if_update(node, target, (value,))
             self.assign_target(target, value)
 
@@ -75,8 +74,7 @@ class Assignments(Part):
             plain_old.used_as("extend")  # an `nn.ModuleList` stays the one that it is
             return
         if op in ("add", "sub"):
-            owner, is_local = self._slot_owner(node.target, old), self._is_local(node.target)
-            self.state.emit(Keep(site_of(node), owner, value, "add", dotted(node.target), is_local))
+            self.sums.add(node, old, value)
         if isinstance(plain_old, (Tensor, Unknown, Phi)) and not self._is_uncertain_slot(node.target):
             result = self.mutate(node, node.target, self._changed_by(node.target, old), op, (value,))
         else:
@@ -251,23 +249,6 @@ class Assignments(Part):
             return key_of(index) is None and self.state.stored_at(owner, index) is None
         return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.elements.is_basic(target)
 
-    def _slot_owner(self, target: ast.expr, old: Value) -> Value:
-        """What a sum lives in: itself, or the container of which it is a slot."""
-        if isinstance(target, ast.Subscript):
-            owner = resolved(self.expressions.value(target.value))
-            if isinstance(owner, Container):
-                return owner
-        return old
-
-    def keep_in_place(self, node: ast.Call, target: ast.expr, changed: Value, term: Value) -> None:
-        """`total.mul_(0.9).add_(loss)`: kept in what is changed first."""
-        while isinstance(changed, Tensor) and changed.base is not None:
-            changed = changed.base
-        first = _changed_first(target)
-        if first is not None and target_text(first):
-            text, is_local = target_text(first), self._is_local(first)
-            self.state.emit(Keep(site_of(node), changed, term, "add", text, is_local))
-
     def mutate(
         self,
         node: ast.AST,
@@ -279,7 +260,7 @@ class Assignments(Part):
         """Record that `old` is changed in place, and bind the target to its new value."""
         result = self.tensors.make(how, (old, *by), node, base=old)
         self.state.emit(Mutate(site_of(node), old, how, result, by))
-        target = _changed_first(target)
+        target = changed_first(target)
         if isinstance(target, (ast.Name, ast.Attribute)):
             if isinstance(target, ast.Attribute) and target.attr in ("data", "grad"):
                 return result
@@ -299,43 +280,6 @@ class Assignments(Part):
             ):
                 self.state.bind(whole.id, result)
         return result
-
-    def _keep_if_accumulated(self, node: ast.Assign, target: ast.expr, source: ast.expr, value: Value) -> None:
-        """`total = total + loss` and its kin: the new value is arithmetic on the old one."""
-        if isinstance(source, ast.IfExp):  # loss if mean is None else 0.9 * mean + 0.1 * loss
-            if isinstance(value, Phi) and value.site == site_of(source):
-                for arm, item in zip((source.body, source.orelse), value.parents, strict=True):
-                    self._keep_if_accumulated(node, target, arm, item)
-            return
-        adds = isinstance(value, Tensor) and value.op in ACCUMULATING
-        joins = isinstance(value, Container) and isinstance(source, ast.BinOp)
-        if isinstance(target, ast.Subscript) and adds:
-            self._keep_in_slot(node, target, value)
-        text = target_text(target)
-        if not text or not (adds or joins) or text not in names_read(source):
-            return
-        old = self.names.lookup(target.id, target) if isinstance(target, ast.Name) else self.expressions.value(target)
-        if is_none(old):
-            return  # nothing is added to it: that would raise
-        if isinstance(target, ast.Name) and isinstance(old, Unknown) and old.origin == "element":
-            return  # y = rewards[i]; y = y + value: another tensor than what is in there
-        for term in value.elements() if isinstance(value, Container) else _terms(value, old):
-            self.state.emit(Keep(site_of(node), old, term, "add" if adds else "append", text, self._is_local(target)))
-
-    def _is_local(self, target: ast.expr) -> bool:
-        """Whether a target is a variable of a call under way."""
-        frame = self.state.frame
-        return frame.called and isinstance(target, ast.Name) and target.id not in frame.outer_names
-
-    def _keep_in_slot(self, node: ast.Assign, target: ast.Subscript, value: Value) -> None:
-        """`totals["loss"] = totals.get("loss", 0) + loss`."""
-        owner, key = resolved(self.expressions.value(target.value)), key_of(self.elements.index(target))
-        if not isinstance(owner, Container) or key is None:
-            return
-        old = self.elements.lookup(owner, key, target)
-        if _reaches(value, old):
-            for term in _terms(value, old):
-                self.state.emit(Keep(site_of(node), owner, term, "add", dotted(target.value)))
 
     def step_if_update(self, node: ast.AST, target: ast.expr, by: tuple[Value, ...], *, in_place: bool = False) -> None:
         """`p.data -= lr * p.grad`, `p.data.add_(p.grad, alpha=-lr)`, `w -= lr * w.grad` without gradients: an update
@@ -367,37 +311,6 @@ def _is_unnamed_comprehension(value: Value) -> bool:
 def _are_tensors(owner: Value) -> bool:
     """Whether a value is a tensor, or one of several: `outputs = outputs.cuda()` under a condition."""
     return all(isinstance(item, Tensor) for item in inputs_of(owner))
-
-
-def _changed_first(target: ast.expr | None) -> ast.expr | None:
-    """What a chain of changes in place begins with: `v` of `v.mul_(0.9).add_(g)`."""
-    while isinstance(target, ast.Call) and isinstance(target.func, ast.Attribute) and target.func.attr in INPLACE:
-        target = target.func.value
-    return target
-
-
-def target_text(node: ast.expr) -> str:
-    """The dotted text of an assignment target, or an empty string."""
-    return dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
-
-
-def _terms(value: Value, old: Value) -> list[Value]:
-    """What an accumulating expression puts beside the old value."""
-    if value is old or isinstance(value, Plain):
-        return []
-    if isinstance(value, Tensor) and value.op in ACCUMULATING and _reaches(value, old):
-        return [term for parent in value.parents for term in _terms(parent, old)]
-    if isinstance(value, Container) and old in value.parents:
-        return [item for item in value.parents if item is not old]
-    return [value]
-
-
-def _reaches(value: Value, old: Value) -> bool:
-    return any(
-        parent is old or _reaches(parent, old)
-        for parent in value.parents
-        if isinstance(parent, (Tensor, Container)) or parent is old
-    )
 
 
 def _counted(target: ast.expr, iterated: ast.Call) -> tuple[ast.expr, ast.expr] | None:

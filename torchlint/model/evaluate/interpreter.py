@@ -26,6 +26,7 @@ from torchlint.model.evaluate.names import Names
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.periods import Periods
 from torchlint.model.evaluate.statements import Statements
+from torchlint.model.evaluate.sums import Sums
 from torchlint.model.evaluate.tensors import Tensors
 from torchlint.model.evaluate.torch_functions import TorchFunctions
 from torchlint.model.evaluate.training import Training
@@ -70,6 +71,7 @@ class Interpreter:
         self.names = Names(imports)
         self.periods = Periods()
         self.statements = Statements()
+        self.sums = Sums()
         self.tensors = Tensors()
         self.torch_functions = TorchFunctions()
         self.training = Training()

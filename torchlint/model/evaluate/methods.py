@@ -197,7 +197,7 @@ class Methods(Part):
         if _goes_down(node, node.func):
             self.assignments.step_if_update(node, node.func.value, arguments.all(), in_place=True)
         if name in api.ACCUMULATING_IN_PLACE and arguments.positional:
-            self.assignments.keep_in_place(node, node.func.value, receiver, arguments.positional[0])
+            self.sums.change(node, node.func.value, receiver, arguments.positional[0])
         return self.assignments.mutate(node, node.func.value, receiver, name, arguments.all())
 
     def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from torchlint.model.evaluate.names import Names
     from torchlint.model.evaluate.periods import Periods
     from torchlint.model.evaluate.statements import Statements
+    from torchlint.model.evaluate.sums import Sums
     from torchlint.model.evaluate.tensors import Tensors
     from torchlint.model.evaluate.torch_functions import TorchFunctions
     from torchlint.model.evaluate.training import Training
@@ -67,6 +68,7 @@ class Part:
     names: Names
     periods: Periods
     statements: Statements
+    sums: Sums
     tensors: Tensors
     torch_functions: TorchFunctions
     training: Training
