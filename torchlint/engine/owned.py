@@ -1,0 +1,136 @@
+"""Which reports are another file's: each is told once, where it happens, or where somebody can mend it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from torchlint.engine.following import imported_training
+from torchlint.engine.looking import looking
+from torchlint.engine.registry import Selection
+from torchlint.files.first_party import MAX_ON_THE_WAY, Search
+from torchlint.files.source import SourceFile
+from torchlint.model import Model
+from torchlint.model.imports import Imports
+from torchlint.rule import Place, Report, Rule
+from torchlint.syntax.python_ast import Site, called_name
+from torchlint.syntax.python_tree import PythonTree
+from torchlint.syntax.reading import read
+
+_MAX_CALLERS = 20
+"""Files before one, by their paths, that are asked whether they are told the same."""
+
+
+def answer(rule: Rule) -> None:
+    """Have a rule report what the model answers."""
+    for found in rule.ask():
+        getattr(rule, f"report_{type(found).__name__}")(found)
+
+
+class Owned:
+    """What other files are told themselves, when they are linted."""
+
+    def __init__(self, tree: PythonTree, modules: Imports | None, selection: Selection) -> None:
+        self._tree = tree
+        self._modules = modules
+        self._selection = selection
+        self._reports: dict[tuple[str, type[Rule]], list[Report]] = {}
+
+    def by_other_file(self, rule: type[Rule], report: Report) -> bool:
+        """Whether another file is told: the one in which it happens, that which a class inherits it from, one on the
+        way there, or an earlier one of several that call it alike.
+
+        Where a loop here repeats what happens there, that is a place beside the finding's.
+        """
+        if self._modules is None:
+            return False
+        inner = [place.inner for place in (report.subject, *_sites(report)) if isinstance(place, Site) and place.inner]
+        return any(self._is_told_there(rule, *place) for place in inner) or self._is_told_before(rule, report)
+
+    def _is_told_there(self, rule: type[Rule], tree: PythonTree, site: Site) -> bool:
+        told = (self._told_in(source, rule) for source in self._on_the_way(tree.source))
+        return any((tree.source.path, site) in places for places in told)
+
+    def _is_told_before(self, rule: type[Rule], report: Report) -> bool:
+        """Whether a file before this one, by its path, is told of the same in other files."""
+        if self._modules is None or not isinstance(report.place, Site) or report.place.inner is None:
+            return False
+        search, happens = self._modules.search, report.place.inner.tree.source
+        callers = search.of(happens.path).users(self._name_at(report.place))
+        before = sorted((path, code) for path, code in callers if path < search.path and search.holds(path))
+        return any(
+            _is_the_same(other, report)
+            for path, code in before[:_MAX_CALLERS]
+            if search.path not in search.of(path).reachable(code, MAX_ON_THE_WAY)  # else this file is told for that
+            for other in self._reports_of(SourceFile(path, code), rule)
+        )
+
+    def _name_at(self, place: Site) -> bytes:
+        """The name of what is called at a place of the file; of all files some import something."""
+        node = self._tree.own_node(place.here)
+        return called_name(node).encode() if isinstance(node, ast.Call) and called_name(node) else b"import"
+
+    def _on_the_way(self, source: SourceFile) -> Iterator[SourceFile]:
+        """A file, and those that were followed and import it, unless they import the linted one as well."""
+        yield source
+        if self._modules is None:
+            return
+        search = self._modules.search
+        for other in [module.tree.source for module in self._modules.followed()]:
+            imported = search.of(other.path).direct(other.code)
+            if source.path in imported and search.path not in imported:
+                yield other
+
+    def _told_in(self, source: SourceFile, rule: type[Rule]) -> set[tuple[str, Site]]:
+        """The places of which a file is told, each with the path of the file that it is in."""
+        told = (place for report in self._reports_of(source, rule) for place in (report.place, report.subject))
+        places = [place for place in told if isinstance(place, Site) and place.kind != "ClassDef"]
+        inner = {(place.inner.tree.source.path, place.inner.site) for place in places if place.inner is not None}
+        return inner | {(source.path, place) for place in places if place.inner is None}
+
+    def _reports_of(self, source: SourceFile, rule: type[Rule]) -> list[Report]:
+        """What a rule reports in another file, worked out once."""
+        key = source.path, rule
+        if key not in self._reports:
+            assert self._modules is not None
+            self._reports[key] = list(self._reported(source, rule, self._modules.search.of(source.path)))
+        return self._reports[key]
+
+    def _reported(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Report]:
+        if imported_training(source.code, search) is None and not looking((rule,), source.code):
+            return  # it is not even looked into
+        imports = Imports(search)
+        with suppress(Exception):  # that is said when the file itself is linted
+            tree = read(replace(source, path=search.inside_top))  # which may lie in a folder that is called `tests`
+            model = Model(tree, rule.calls, imports, self._selection.torch)
+            found = rule(model, lambda: None, self._selection.options.get(rule.rule_name()))
+            answer(found)
+            yield from found.reports
+        imports.close()
+
+
+def _sites(report: Report) -> Iterator[Site]:
+    """The place of a report, and those beside it."""
+    places = (report.place, *(place for place, _ in report.related))
+    return (place for place in places if isinstance(place, Site))
+
+
+def _is_the_same(one: Report, other: Report) -> bool:
+    """Whether two files are told of the same in other files."""
+    subject = _elsewhere(one.subject) if one.about is not None else None
+    if subject is not None:
+        return subject == _elsewhere(other.subject)
+    return _places_elsewhere(one) == _places_elsewhere(other)
+
+
+def _places_elsewhere(report: Report) -> set[tuple[str, Site]]:
+    """The places of a report that are in other files, each with the path of that."""
+    return {found for site in _sites(report) if (found := _elsewhere(site)) is not None}
+
+
+def _elsewhere(place: Place) -> tuple[str, Site] | None:
+    """A place in another file, with the path of that."""
+    inner = place.inner if isinstance(place, Site) else None
+    return (inner.tree.source.path, inner.site) if inner is not None else None
