@@ -53,7 +53,8 @@ class DoubledActivation(Rule):
             if losses.takes_one_hot(loss):
                 continue  # that raises
             given = losses.operands(loss)[0]
-            if self.model.tracking.tracked(given) is values.Answer.NO:
+            in_function = self.model.definitions.function_around(self.model.tree.node(event.site)) is not None
+            if in_function and self.model.tracking.tracked(given) is values.Answer.NO:
                 continue  # a prior, of which there are no gradients to be small
             made = self.model.endings.of(given, {self.activation}, endings.SHAPES | endings.BOUNDS, event.value)
             if made is not None:
