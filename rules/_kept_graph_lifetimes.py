@@ -34,15 +34,15 @@ class Lifetimes:
 
     def outlived(self, keep: Keep, container: Value) -> list[Loop]:
         """The loops of whose iterations the container sees more than one, the innermost first."""
-        made = self._begun_in(keep, container)
+        made = self._anew_in(keep, container)
         depth = len(keep.calls) if keep.local else 0
         around = [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
         first = self._begun_with_first(keep) or self._loop_of_slots(keep)
         last = next((number for number, loop in enumerate(around, 1) if loop.site == first), None)
         return [loop for loop in around[:last] if not self._is_one_a_phase(keep, loop)]
 
-    def _begun_in(self, keep: Keep, container: Value) -> tuple[Loop, ...]:
-        """The loops in each of whose iterations a sum, or what else is kept, begins anew."""
+    def _anew_in(self, keep: Keep, container: Value) -> tuple[Loop, ...]:
+        """The same, but for a sum that only its first iteration begins."""
         begun = self._carried_past_none(keep)
         return _begun_in(keep, container) if begun is None else _loops_of(begun)
 
