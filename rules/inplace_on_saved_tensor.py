@@ -88,8 +88,8 @@ class InplaceOnSavedTensor(Rule):
 
     ## Known limits
     What a module of unknown make saves is not known, nor which parameters an optimizer holds that a function
-    is handed; changes through NumPy arrays are followed only where they share memory for certain. In preview: steps of an
-    optimizer before a `backward` that still needs the weights; of six such findings on public code two were right.
+    is handed; changes through NumPy arrays are followed only where they share memory for certain. In preview: steps of
+    an optimizer before a `backward` that still needs the weights; of six such findings on public code two were right.
 
     ## References
     - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)
