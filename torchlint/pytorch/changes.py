@@ -118,7 +118,7 @@ REMOVALS = (
     Change("torch.fft", _RAISES, "torch.fft.fft, whose results are complex", _OLD_FFT, (1, 7)),
     Change("torch.optim.lr_scheduler.<Class>", _RAISES, "print(scheduler.get_last_lr())", (2, 7), (1, 4),
            keyword="verbose", fix=Fix(drop=True)),
-    Change("torch.autograd.Variable", _IGNORED, "with torch.no_grad():", (1, 0), keyword="volatile"),
+    Change("torch.autograd.Variable", _IGNORED, "with torch.no_grad():", (0, 4), keyword="volatile"),
     Change("torch.stft", _RAISES, "return_complex=True", (2, 0), (1, 7), lacks="return_complex", position=9),
     Change("Tensor.stft", _RAISES, "return_complex=True", (2, 0), (1, 7), lacks="return_complex", position=8),
     Change("Tensor.data[0]", _RAISES, "item()", (1, 0)),
