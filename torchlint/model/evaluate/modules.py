@@ -9,7 +9,7 @@ from torchlint.model.evaluate.arguments import Arguments, first_argument
 from torchlint.model.evaluate.classes import Forward
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Compute
-from torchlint.model.values import Container, Module, Tensor, Value, is_none, resolved
+from torchlint.model.values import Container, Module, Tensor, Unknown, Value, is_none, resolved
 from torchlint.syntax.python_ast import site_of
 
 
@@ -78,6 +78,8 @@ class Modules(Part):
         """A new output of a module, or of what is called like one."""
         info = callee.info if isinstance(callee, Module) else None
         mode = self.state.mode
+        if info is not None and not self._can_be_called(info, arguments):
+            return self.state.stamp(Unknown(node, "call", arguments.all(), "", callee, mode))
         if info is not None:
             methods = [method for name in ("__call__", "forward") if (method := info.method(name)) is not None]
             mode = next(filter(None, map(self.functions.decorated_mode, methods)), mode)
@@ -89,6 +91,11 @@ class Modules(Part):
         self.observations.calls[result] = "module", arguments, None
         self.state.emit(Compute(site_of(node), result))
         return result
+
+    def _can_be_called(self, info: ClassInfo, arguments: Arguments) -> bool:
+        """Whether the `forward` of a class takes these arguments, as far as that is written there."""
+        method = info.method("forward")
+        return method is None or not method.is_method or bool(method.decorators) or arguments.fit(method)
 
     def _activate_in_place(self, callee: Module, argument: Value, node: ast.Call) -> Tensor:
         result = self._change_argument(argument, callee.name.rpartition(".")[2], first_argument(node), node)
