@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _CLEARING = frozenset(word.decode() for word in triggers.CLEAR)
+_TAKING_GRADIENTS = frozenset({"grad", "backward", "enable_grad", "vjp", "jvp", "jacobian", "hessian"})
 _FREEZING_ALL = frozenset({"freeze_params", "freeze_parameters", "freeze_model", "freeze_all", "freeze_weights"})
 """Options of classes of other packages that freeze a whole model: SpeechBrain's `Pretrained`."""
 _FREEZES_ITSELF = LazyPattern(
@@ -106,7 +107,10 @@ def adapts_itself(module: values.Value) -> bool:
     """Whether a module, of another file perhaps, takes gradients in its `forward`: it learns from what it is given."""
     info = module.info if isinstance(module, values.Module) else None
     forward = info.method("forward") if info is not None else None
-    return forward is not None and _takes_gradients(forward)
+    calls = (
+        (item for item in python_ast.walk(forward.node) if isinstance(item, ast.Call)) if forward is not None else ()
+    )
+    return any(python_ast.called_name(call) in _TAKING_GRADIENTS for call in calls)
 
 
 def _takes_gradients(function: definitions.FunctionInfo) -> bool:

