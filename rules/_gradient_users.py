@@ -20,6 +20,7 @@ _CLEARING = frozenset(word.decode() for word in triggers.CLEAR)
 _TAKING_GRADIENTS = frozenset({"grad", "backward", "enable_grad", "vjp", "jvp", "jacobian", "hessian"})
 _FREEZING_ALL = frozenset({"freeze_params", "freeze_parameters", "freeze_model", "freeze_all", "freeze_weights"})
 """Options of classes of other packages that freeze a whole model: SpeechBrain's `Pretrained`."""
+_SAYING = _FREEZING_ALL | {"volatile"}
 _FREEZES_ITSELF = LazyPattern(
     rb"\bself\s*\.\s*(?:requires_grad_\s*\(|parameters\(\s*\)\s*:\s*(?:#[^\n]*)?\s+\w+\s*\.\s*requires_grad\b)"
 )
@@ -99,7 +100,7 @@ def sayings(tree: python_tree.PythonTree) -> Iterator[ast.AST]:
     told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
     yield from (item for item in told if isinstance(item, ast.Attribute) and item.attr == "requires_grad")
     yield from (call for call in tree.of_type(ast.Call) if python_ast.called_name(call) == "requires_grad_")
-    yield from (item for item in tree.of_type(ast.keyword) if item.arg in ("volatile", *_FREEZING_ALL))
+    yield from (item for item in tree.of_type(ast.keyword) if item.arg in _SAYING)
     yield from (item for item in tree.of_type(ast.arg) if item.arg in _FREEZING_ALL)
 
 
@@ -107,10 +108,8 @@ def adapts_itself(module: values.Value) -> bool:
     """Whether a module, of another file perhaps, takes gradients in its `forward`: it learns from what it is given."""
     info = module.info if isinstance(module, values.Module) else None
     forward = info.method("forward") if info is not None else None
-    calls = (
-        (item for item in python_ast.walk(forward.node) if isinstance(item, ast.Call)) if forward is not None else ()
-    )
-    return any(python_ast.called_name(call) in _TAKING_GRADIENTS for call in calls)
+    inside = python_ast.walk(forward.node) if forward is not None else ()
+    return any(isinstance(item, ast.Call) and python_ast.called_name(item) in _TAKING_GRADIENTS for item in inside)
 
 
 def _takes_gradients(function: definitions.FunctionInfo) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from torchlint import Model
 from torchlint.model.events import Backward, Keep, Loop, Returned, Step
+from torchlint.model.lineage import left_by_iterations
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
@@ -42,7 +42,7 @@ class Lifetimes:
         return [loop for loop in around[:last] if not self._is_one_a_phase(keep, loop)]
 
     def _anew_in(self, keep: Keep, container: Value) -> tuple[Loop, ...]:
-        """The same, but for a sum that only its first iteration begins."""
+        """The loops in each of whose iterations a sum, or what else is kept, begins anew, and not in the first only."""
         begun = self._carried_past_none(keep)
         return _begun_in(keep, container) if begun is None else _loops_of(begun)
 
@@ -52,7 +52,7 @@ class Lifetimes:
         carried = [item for item in met.parents if isinstance(item, Phi) and item.is_loop]
         if not isinstance(met, Phi) or met.is_loop or len(carried) != 1 or len(met.parents) != 2:
             return None
-        is_set_to_none = any(map(is_none, _left_by_iterations(carried[0])))
+        is_set_to_none = any(map(is_none, left_by_iterations(carried[0])))
         new = next(item for item in met.parents if item is not carried[0])
         asked = (self.program.asked_before(arm) for arm in met.arms.get(new, ()))
         is_asked = any(test is not None and _asks_for_none(test, keep.name) for test in asked)
@@ -75,19 +75,22 @@ class Lifetimes:
 
     def _loop_of_slots(self, keep: Keep) -> Site | None:
         """The loop that fills a slot in each iteration, `losses[i] = loss`: a loop around it fills the same ones."""
-        tree, node = self.model.tree, self.model.tree.node(keep.site)
-        index = dotted(node.slice) if isinstance(node, ast.Subscript) and keep.how == "slot" else ""
-        loops = (item for item in tree.ancestors(node) if index and isinstance(item, ast.For))
+        tree, index = self.model.tree, self._index_of_slot(keep)
+        loops = (item for item in tree.ancestors(tree.node(keep.site)) if index and isinstance(item, ast.For))
         loop = next((item for item in loops if any(dotted(name) == index for name in ast.walk(item.target))), None)
         return site_of(loop) if loop is not None else None
 
     def _is_one_a_phase(self, keep: Keep, loop: Loop) -> bool:
         """`means[phase] = ...` in `for phase in ...`: an entry for training and one for validation."""
-        node, slot = self.model.tree.node(loop.site), self.model.tree.node(keep.site)
-        if not isinstance(node, ast.For) or not isinstance(slot, ast.Subscript) or keep.how != "slot":
+        node, index = self.model.tree.node(loop.site), self._index_of_slot(keep)
+        if not isinstance(node, ast.For) or not index:
             return False
-        name = dotted(node.target)
-        return name == dotted(slot.slice) != "" and bool(naming.PHASE.search(name))
+        return dotted(node.target) == index and bool(naming.PHASE.search(index))
+
+    def _index_of_slot(self, keep: Keep) -> str:
+        """What a slot goes by that something is put into, `i` of `losses[i] = loss`; empty where that is no name."""
+        node = self.model.tree.node(keep.site)
+        return dotted(node.slice) if isinstance(node, ast.Subscript) and keep.how == "slot" else ""
 
     def outlives_call(self, trace: Trace, keep: Keep, container: Value) -> bool:
         """An attribute of the object of a method that its callers repeat."""
@@ -153,18 +156,6 @@ def _begun_in(keep: Keep, container: Value) -> tuple[Loop, ...]:
 
 def _loops_of(value: Value) -> tuple[Loop, ...]:
     return tuple(item for item in value.loops if isinstance(item, Loop))
-
-
-def _left_by_iterations(carried: Phi) -> Iterator[Value]:
-    """What iterations may leave of a value, but for what it was before the loop."""
-    seen: set[Value] = {carried}
-    stack = list(carried.parents[1:])
-    while stack:
-        item = stack.pop()
-        if item not in seen:
-            seen.add(item)
-            stack += item.parents if isinstance(item, Phi) else ()
-            yield item
 
 
 def _asks_for_none(test: ast.expr, name: str) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 from torchlint import Model
 from torchlint.model.definitions import FunctionInfo, defaults_of
 from torchlint.model.events import Call, Keep, Loop, Step, apart
+from torchlint.model.lineage import left_by_iterations
 from torchlint.model.program import Trace
 from torchlint.model.values import Answer, Container, Phi, Unknown, Value, is_none, resolved
 from torchlint.syntax.python_ast import called_name, dotted, walk
@@ -116,7 +117,8 @@ class LetGo:
         """Whether a sum begins anew, or goes on without its graph, wherever the optimizer steps, or as often."""
         if not isinstance(total, Phi) or not total.is_loop:
             return False
-        met = (pair for item in _joined(total) for pair in item.arms.items())
+        joined = (item for item in left_by_iterations(total) if isinstance(item, Phi))
+        met = (pair for item in joined for pair in item.arms.items())
         resets = {arm for part, arms in met if self._is_new(part) for arm in arms}
         steps = {arm for step in trace.of(Step) if total.loop in step.loops for arm in step.path}
         asked = {ast.unparse(test) for test in map(self.program.asked_before, steps) if test is not None}
@@ -220,18 +222,6 @@ def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
         {keep.how, other.how} == {"append", "slot"} and resolved(other.container) is container and apart(keep, other)
         for other in trace.of(Keep)
     )
-
-
-def _joined(total: Phi) -> list[Phi]:
-    """What a sum is at the ends of iterations, where branches meet."""
-    found: list[Phi] = []
-    stack = list(total.parents[1:])
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Phi) and item is not total and item not in found:
-            found.append(item)
-            stack.extend(item.parents)
-    return found
 
 
 def _may_rebind(function: ast.AST, names: frozenset[str]) -> bool:

@@ -173,8 +173,8 @@ class ClearedBeforeStep(Rule):
                 after_failure = set(events.handlers(clear.path)) - set(events.handlers(backward.path))
                 if not after_failure and not self._may_be_filled_again(trace, clear, step):
                     between = (item for item in trace.of(events.Backward) if clear.order < item.order < step.order)
-                    others = [item for item in between if not events.exclusive(item.path, step.path)]
-                    yield ClearedGradients(clear, backward, step, bool(others))
+                    is_before_another = any(not events.exclusive(item.path, step.path) for item in between)
+                    yield ClearedGradients(clear, backward, step, is_before_another)
 
     def _may_be_filled_again(self, trace: program.Trace, clear: events.Clear, step: events.Step) -> bool:
         """Whether an unknown call between the two may go backward, in the order of the file or of a loop."""

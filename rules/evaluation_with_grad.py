@@ -135,8 +135,6 @@ class EvaluationWithGrad(Rule):
         evaluations = [switch for switch in switches if switch is not None and switch.training is False]
         if not switches or len(evaluations) < len(switches) or not self._has_graph(forward):
             return None
-        if any(map(adapts_itself, values.meanings(module))) or only_tries_out(self.model, trace, module):
-            return None
         loops = events.repeating(forward.loops)
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
         innermost = loops[-1] if loops and not self._may_train(trace, loops[-1], module) else None
@@ -146,6 +144,8 @@ class EvaluationWithGrad(Rule):
         if loop not in self._useless:
             self._useless[loop] = self._is_useless(trace, loop)
         if not self._useless[loop] or self._measures(loop, forward) or self._shows_elsewhere(loop):
+            return None
+        if any(map(adapts_itself, values.meanings(module))) or only_tries_out(self.model, trace, module):
             return None
         places = (*forward.calls[loop.depth :], forward.site)
         site = next((place for place in places if place.inner is None), places[0])

@@ -85,7 +85,7 @@ class UndetachedAccumulation(Rule):
     triggers = (
         (b"torch", *triggers.BACKWARD),
         (*triggers.BACKWARD, *triggers.EVAL, b"training_step"),
-        (b"+", b"-=", b"]", b"lerp", b"add_", b"sub_", *triggers.KEEP),
+        (b"+", b"-=", b"]", *triggers.SUM, *triggers.KEEP),
     )
 
     @classmethod

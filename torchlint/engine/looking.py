@@ -24,11 +24,11 @@ def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> 
     What trains in a module that the file imports is `imported`.
     """
     data = with_plain_names(data)
-    if _OTHERS.search(data) and not _TORCH.search(data):
-        return []  # whose methods have the same names
+    together = data + b"\n" + imported if imported else data
+    able = [rule for rule in rules if rule.may_fire(together)]
+    if able and _OTHERS.search(data) and not _TORCH.search(data):
+        return []  # of another framework, whose methods have the same names
     if imported:
-        together = data + b"\n" + imported
-        return [rule for rule in rules if rule.may_fire(together)]
-    able = [rule for rule in rules if rule.may_fire(data)]
+        return able
     with collector_paused():
         return [rule for rule in able if rule.is_worth_a_parse(data)]

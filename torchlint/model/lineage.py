@@ -124,6 +124,18 @@ def after_loops(phi: Phi) -> list[Value]:
     return [item for item in ends if not (isinstance(item, Phi) and item.is_loop and set(item.parents[1:]) & set(ends))]
 
 
+def left_by_iterations(carried: Phi) -> Iterator[Value]:
+    """What the iterations of a loop may leave of a value, and where branches meet in that: not what it was before."""
+    seen: set[Value] = {carried}
+    stack = list(carried.parents[1:])
+    while stack:
+        item = stack.pop()
+        if item not in seen:
+            seen.add(item)
+            stack += item.parents if isinstance(item, Phi) else ()
+            yield item
+
+
 def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) -> bool:
     """Whether an input of a Phi can be the one when these arms were taken."""
     if not arms:

@@ -26,8 +26,9 @@ from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
 
 BY_HAND = "backward by hand"
-GIVEN_TO_FORWARD = "given to `forward`"
 """A use: something computes gradients of its own, `delta = layer.backward(delta)`, and is no module of PyTorch."""
+GIVEN_TO_FORWARD = "given to `forward`"
+"""A use: it is a parameter of the `forward` of a module, which may be handed what another one gives."""
 _CHANGING = (
     "__setattr__", "__setitem__", "append", "extend", "insert", "add_module", "pop", "register_module",
     "register_forward_hook", "register_forward_pre_hook",

@@ -190,13 +190,7 @@ class Tracking:
         of a module, which one may be given, or a dictionary that is no batch: `for name, loss in f(batch).items()`."""
         inside = [item for parent in value.parents for item in inputs_of(parent)]
         of_calls = [item for item in inside if isinstance(item, Unknown)]
-        if any(self._is_of_dictionary(item) or self._is_of_forward(item) for item in of_calls):
-            return True
-        if any(
-            whole_of(item).has_use(GIVEN_TO_FORWARD)
-            or (item.origin == "parameter" and naming.OUTPUTS.search(item.label))
-            for item in of_calls
-        ):
+        if any(self._is_of_dictionary(item) or self._is_of_forward(item) or _is_given(item) for item in of_calls):
             return True
         return any(self.tracked(item) is Answer.YES for item in inside if isinstance(item, (Container, Tensor)))
 
@@ -257,6 +251,12 @@ class Tracking:
                 parts = graph_inputs(item) if isinstance(item, Tensor) else item.parents
                 stack.extend(opened(parts, item, given))
         return found | given
+
+
+def _is_given(value: Unknown) -> bool:
+    """Whether a value is of what a `forward` is given, or a parameter that is named for what modules give."""
+    is_output = value.origin == "parameter" and naming.OUTPUTS.search(value.label) is not None
+    return is_output or whole_of(value).has_use(GIVEN_TO_FORWARD)
 
 
 def _counts(call: Unknown) -> bool:

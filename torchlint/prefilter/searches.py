@@ -19,7 +19,7 @@ from torchlint.pytorch.table import last_names_with
 
 _BACKWARD = last_names_with(GoesBackward)
 _STEPPING = last_names_with(Steps, TakesGradients)
-_KEEPING = last_names_with(Keeps)
+_KEEPING = last_names_with(Keeps) | api.ACCUMULATING_IN_PLACE
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LOOP = LazyPattern(rb"\b(?:for|while)\b")
 _OPTIMIZES = LazyPattern(rb"opt(?:\w*\.step|im\.[A-Z]\w*|im\w*[sz]ers?)[ \t]*\(")
@@ -271,7 +271,7 @@ def _may_add(node: ast.AST) -> bool:
 def _is_keep(node: ast.AST) -> bool:
     """Whether a node may keep a value beyond an iteration."""
     if isinstance(node, ast.Call):
-        return last(node.func) in _KEEPING | api.ACCUMULATING_IN_PLACE
+        return last(node.func) in _KEEPING
     if isinstance(node, (ast.AugAssign, ast.Assign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         sums = isinstance(node, ast.AugAssign) or any(map(_may_add, ast.walk(node.value)))

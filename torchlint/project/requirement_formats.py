@@ -15,7 +15,7 @@ _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 _MAX_LINES = 10_000
 _CONDA = LazyPattern(r"""\s*-\s+["']?(?:[\w./-]{1,99}::)?(?:pytorch|torch)(?![\w.-])\s*([^"'#\n]{0,200})""")
-_EXPORTED = LazyPattern(r"(?:pytorch={1,2}|torch=)(\d[\w.]{0,50})(?:=[^=\s]{0,100})?\s*$")
+_EXPORTED = LazyPattern(r"pytorch={1,2}(\d[\w.]{0,50})(?:=[^=\s]{0,100})?\s*$")
 _CONDA_VERSION = LazyPattern(r"([<>=!~]{0,3}\s*\d[\w.*]*)(?:[=\s][^,]*)?")
 """A version, and what may stand behind it: the name of a build."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchlint.files.words import holds as holds
+from torchlint.pytorch.api import ACCUMULATING_IN_PLACE
 from torchlint.pytorch.effects import (
     Clears,
     Clips,
@@ -34,6 +35,8 @@ CLEAR = words(Clears)
 CLIP = words(Clips)
 EVAL = words(EvaluatesModule)
 KEEP = words(Keeps)
+SUM = shortest(ACCUMULATING_IN_PLACE | {"lerp"})
+"""What makes a sum go on without an operator."""
 ACTING = shortest(ACTING_METHODS | {name.rpartition(".")[2] for name in CONTEXTS})
 """Methods that act, and context managers, also where the brackets behind them are missing."""
 EMPTY_CACHE = words(FreesCache)

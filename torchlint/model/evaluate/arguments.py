@@ -56,19 +56,6 @@ class Arguments:
         found |= {name: node.value for name, node in left.items() if isinstance(node, ast.Constant)}
         return frozenset((name, flag) for name, flag in found.items() if flag is None or isinstance(flag, (bool, str)))
 
-    def fit(self, method: FunctionInfo) -> bool:
-        """Whether a method can be called with these, beside the object: else that raises a `TypeError`."""
-        takes, names, defaults = method.node.args, method.parameters[1:], defaults_of(method.node)
-        if self.starred:
-            return True
-        most = len(names) - len(takes.kwonlyargs)
-        is_complete = all(
-            name in defaults or name in self.keywords or index < min(most, len(self.positional))
-            for index, name in enumerate(names)
-        )
-        takes_all = takes.vararg is not None or len(self.positional) <= most
-        return is_complete and takes_all and (takes.kwarg is not None or self.keywords.keys() <= {*names})
-
     def all(self) -> tuple[Value, ...]:
         return (*self.positional, *self.keywords.values(), *self.starred)
 

@@ -173,14 +173,14 @@ class Externals(Part):
 
     def _detached(self, call: KnownCall) -> Value | None:
         """`Variable(x)` of old code."""
+        if is_true(call.bound.get("requires_grad")):
+            leaf = self.tensors.new_leaf(call.node)
+            self.observations.copied[leaf] = (call.first,) if call.first is not None else ()
+            return leaf
         first = resolved(call.first) if call.first is not None else None
-        if not is_true(call.bound.get("requires_grad")):
-            if not isinstance(first, (Tensor, Unknown, Phi)):
-                return call.first
+        if isinstance(first, (Tensor, Unknown, Phi)):
             return self.tensors.make("detach", (first,), call.node, first)
-        leaf = self.tensors.new_leaf(call.node)
-        self.observations.copied[leaf] = (call.first,) if call.first is not None else ()
-        return leaf
+        return call.first
 
     def _same_each(self, call: KnownCall) -> Value | None:
         given = [item for item in map(call.bound.get, call.api.parameters.positional) if item is not None]

@@ -51,7 +51,9 @@ class Functions(Part):
         by_position = [item.arg for item in (*written.posonlyargs, *written.args)]
         wanted = [name for name in info.parameters if name not in by_position[:given]]
         missing = set(wanted) - arguments.keywords.keys() - defaults_of(info.node).keys()
-        return not missing and (given <= len(by_position) or written.vararg is not None)
+        takes_all = given <= len(by_position) or written.vararg is not None
+        knows_all = written.kwarg is not None or arguments.keywords.keys() <= {*info.parameters}
+        return not missing and takes_all and knows_all
 
     def may_nest(self, info: FunctionInfo) -> bool:
         """Whether a function is not under way yet, and few others are."""

@@ -78,7 +78,8 @@ class Modules(Part):
         """A new output of a module, or of what is called like one."""
         info = callee.info if isinstance(callee, Module) else None
         mode = self.state.mode
-        if info is not None and not self._can_be_called(info, arguments):
+        forward = info.method("forward") if info is not None else None
+        if forward is not None and not self.functions.takes(self.functions.bound(forward, callee), arguments):
             return self.state.stamp(Unknown(node, "call", arguments.all(), "", callee, mode))
         if info is not None:
             methods = [method for name in ("__call__", "forward") if (method := info.method(name)) is not None]
@@ -91,11 +92,6 @@ class Modules(Part):
         self.observations.calls[result] = "module", arguments, None
         self.state.emit(Compute(site_of(node), result))
         return result
-
-    def _can_be_called(self, info: ClassInfo, arguments: Arguments) -> bool:
-        """Whether the `forward` of a class takes these arguments, as far as that is written there."""
-        method = info.method("forward")
-        return method is None or not method.is_method or bool(method.decorators) or arguments.fit(method)
 
     def _activate_in_place(self, callee: Module, argument: Value, node: ast.Call) -> Tensor:
         result = self._change_argument(argument, callee.name.rpartition(".")[2], first_argument(node), node)
