@@ -1,10 +1,12 @@
-"""Which tests are slow; running programs as a user would; rules that find what a test wants found."""
+"""Which tests are slow or skipped; running programs as a user would; rules that find what a test wants found."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from itertools import count
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -23,6 +25,16 @@ __all__ = ["bless", "pytest_addoption"]
 _NUMBERS = map(str, count())
 _SLOW_FOLDERS = {"server", "verify"}
 _SLOW_FIXTURES = {"run"}
+_TORCH_FIXTURES = {"nursery", "start", "verify"}
+"""Fixtures that run programs which train."""
+SOURCES = {
+    "torch": "torch==2.13.0",
+    "yaml": "pyyaml",
+    "mkdocs": "-e '.[docs]'",
+    "material": "-e '.[docs]'",
+    "rich": "-e '.[docs]'",
+}
+"""Modules that a test may need beyond the extra `test`, and the argument of `pip install` that provides each."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,10 +54,27 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = {module for module in SOURCES if find_spec(module) is None}
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if item.path.parent.name in _SLOW_FOLDERS or not _SLOW_FIXTURES.isdisjoint(fixtures):
             item.add_marker(pytest.mark.slow)
+        if not _TORCH_FIXTURES.isdisjoint(fixtures):
+            item.add_marker(pytest.mark.needs("torch"))
+        needed = {module for mark in item.iter_markers("needs") for module in mark.args}
+        assert needed <= SOURCES.keys(), f"{item.nodeid} needs a module that the tests' conftest does not list"
+        for module in sorted(needed & missing):
+            item.add_marker(pytest.mark.skip(f"needs {module}: pip install {SOURCES[module]}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many tests were skipped for each reason."""
+    skipped = (report.longrepr for report in terminalreporter.stats.get("skipped", ()))
+    reasons = Counter(place[2].removeprefix("Skipped: ") for place in skipped if isinstance(place, tuple))
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, number in reasons.most_common():
+        terminalreporter.line(f"{number} {'test' if number == 1 else 'tests'}: {reason}")
 
 
 @pytest.fixture(autouse=True)

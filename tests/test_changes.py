@@ -26,7 +26,8 @@ def installed_torch() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(installed_torch() != ".".join(map(str, CURRENT)), reason=f"needs torch {CURRENT}")
+@pytest.mark.needs("torch")
+@pytest.mark.skipif(installed_torch() not in ("", ".".join(map(str, CURRENT))), reason=f"another torch than {CURRENT}")
 def test_the_table_says_what_torch_does() -> None:
     done = subprocess.run([sys.executable, str(PROBE)], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "nothing differs\n"), done.stdout + done.stderr

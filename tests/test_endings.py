@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -354,7 +353,7 @@ def test_configuration_nested_too_deeply(folder: Path, value: str) -> None:
     assert "torchlint.toml:1: is nested too deeply" in result.stderr
 
 
-@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is asked for first")
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize("text", ["[" * 50_000, "{}", "[1]", "null", '[{"uri": 1, "diagnostics": 1}]'])
 def test_findings_of_another_shape(folder: Path, text: str) -> None:
     (folder / "found.json").write_text(text)

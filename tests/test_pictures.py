@@ -12,12 +12,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 REPORT = re.compile(r"<!-- report -->\n```text\n(.*?)```\n<!-- /report -->", re.S)
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs("rich")]
 
 
 @pytest.fixture(scope="module")
 def pictures() -> ModuleType:
-    pytest.importorskip("rich")
     spec = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "site" / "pictures.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

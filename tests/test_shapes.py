@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.optional import optional
 from torchlint.files.source import SourceFile
 from torchlint.model.model import Model
 from torchlint.model.shapes.tensor_type import TensorType
 from torchlint.syntax.reading import read
 
-torch: Any = pytest.importorskip("torch")
+torch = optional("torch")
+pytestmark = pytest.mark.needs("torch")
 
 PROGRAMS = int(os.environ.get("SHAPE_PROGRAMS", "200"))
 STATEMENTS = 9

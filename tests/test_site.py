@@ -13,18 +13,17 @@ from torchlint.engine import registry
 ROOT = Path(__file__).parent.parent
 PAGES = {path.stem.replace("_", "-") for path in (ROOT / "rules").glob("[!_]*.py")}
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs("mkdocs", "material")]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site; a broken link, a page that no menu has or an anchor that is not there fails the build."""
-    config = pytest.importorskip("mkdocs.config")
-    pytest.importorskip("material")
     from mkdocs.commands.build import build
+    from mkdocs.config import load_config
 
     folder = tmp_path_factory.mktemp("site")
-    build(config.load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=True))
+    build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=True))
     return folder
 
 

@@ -59,8 +59,8 @@ def test_without_torch_it_says_how_to_install_it(tmp_path: Path) -> None:
     assert 'pip install "torchlint[verify]"' in done.stderr
 
 
+@pytest.mark.needs("torch")
 def test_nothing_to_verify_runs_nothing(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     (tmp_path / "train.py").write_text("open('ran', 'w')\n")
     done = run(tmp_path, "--yes", "--", sys.executable, "train.py")
     assert done.returncode == 0
@@ -70,7 +70,6 @@ def test_nothing_to_verify_runs_nothing(tmp_path: Path) -> None:
 
 def test_the_nearest_project_is_linted(tmp_path: Path, verify: Callable[..., Any], training: str) -> None:
     """From the script up to a folder that looks like a project."""
-    pytest.importorskip("torch")
     source = tmp_path / "src"
     source.mkdir()
     (tmp_path / "pyproject.toml").write_text("")
@@ -91,8 +90,8 @@ def test_previews_are_verified_where_they_are_asked_for(
     assert any(subject.finding.name == "loss-without-activation" for subject in subjects) == bool(found)
 
 
+@pytest.mark.needs("torch")
 def test_findings_of_a_file_keep_their_order_and_need_no_libcst(tmp_path: Path, training: str) -> None:
-    pytest.importorskip("torch")
     second = training.replace("def train", "def other")
     (tmp_path / "train.py").write_text(training + "train(5)\n")
     (tmp_path / "unused.py").write_text(second)
@@ -108,8 +107,8 @@ def test_findings_of_a_file_keep_their_order_and_need_no_libcst(tmp_path: Path, 
     assert [finding["verdict"] for finding in report["findings"]] == ["not-reached", "confirmed"]
 
 
+@pytest.mark.needs("torch")
 def test_a_stale_finding_is_said_to_be_one(tmp_path: Path, training: str) -> None:
-    pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(training + "train(5)\n")
     lint = [sys.executable, "-m", "torchlint", "--output-format", "json", "."]
     findings = subprocess.run(lint, cwd=tmp_path, capture_output=True, text=True).stdout
@@ -119,8 +118,8 @@ def test_a_stale_finding_is_said_to_be_one(tmp_path: Path, training: str) -> Non
     assert "does not match the source any more" in done.stdout
 
 
+@pytest.mark.needs("torch")
 def test_the_report_alone_is_on_standard_output(tmp_path: Path, training: str) -> None:
-    pytest.importorskip("torch")
     pytest.importorskip("matplotlib")
     (tmp_path / "train.py").write_text(training + "print('from the program')\ntrain(5)\n")
     page = tmp_path / "page.html"
@@ -132,10 +131,10 @@ def test_the_report_alone_is_on_standard_output(tmp_path: Path, training: str) -
     assert "missing-zero-grad" in page.read_text("utf-8")
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
 @pytest.mark.parametrize(("answer", "ran"), [(b"n\n", False), (b"y\n", True)])
 def test_a_terminal_is_asked(tmp_path: Path, training: str, answer: bytes, ran: bool) -> None:
-    pytest.importorskip("torch")
     import pty
 
     (tmp_path / "train.py").write_text(training + "open('ran', 'w').close()\ntrain(5)\n")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.needs("torch")
 
 Verify = Callable[..., Any]
 Start = Callable[..., "subprocess.Popen[str]"]

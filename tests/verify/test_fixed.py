@@ -103,7 +103,6 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def test_many_fixes_of_one_script(tmp_path: Path, verify: Callable[..., Any]) -> None:
-    pytest.importorskip("torch")
     (tmp_path / "parts.py").write_text("STEPS = 20\n")
     (tmp_path / "train.py").write_text(MANY)
     before = snapshot(tmp_path)
@@ -136,7 +135,6 @@ def test_under_pytest_with_a_module_whose_bytecode_is_there(
     tmp_path: Path, verify: Callable[..., Any], training: str
 ) -> None:
     """Pytest has bytecode of test modules of its own; the change in place, in a module, fails a test."""
-    pytest.importorskip("torch")
     (tmp_path / "lab.py").write_text(INPLACE)
     test = training.replace("def train(steps)", "def test_training(steps=9)")
     (tmp_path / "test_it.py").write_text(f"import lab\n{test}\n\ndef test_lab():\n    lab.train(5)\n")
@@ -157,7 +155,6 @@ def test_under_pytest_with_a_module_whose_bytecode_is_there(
 
 
 def test_a_fixed_program_that_fails(verify: Callable[..., Any]) -> None:
-    pytest.importorskip("torch")
     done = verify(USED_AFTER_ALL, "--fixed")
     assert fixes(done.report) == {"retain-graph-in-loop": ("confirmed", "not-proven")}
     assert "did not get through: exit code 1: RuntimeError: Trying to backward" in reasons(done.report)[0]
@@ -165,7 +162,6 @@ def test_a_fixed_program_that_fails(verify: Callable[..., Any]) -> None:
 
 
 def test_nothing_to_fix_runs_once(verify: Callable[..., Any]) -> None:
-    pytest.importorskip("torch")
     done = verify(NO_FIX, "--fixed")
     assert fixes(done.report) == {"cleared-before-step": ("confirmed", "no-fix")}
     assert done.report["comparison"] is None
@@ -175,7 +171,6 @@ def test_nothing_to_fix_runs_once(verify: Callable[..., Any]) -> None:
 
 
 def test_an_interrupted_second_run(verify: Callable[..., Any], training: str) -> None:
-    pytest.importorskip("torch")
     done = verify(training + INTERRUPTED + "train(9)\n", "--fixed")
     assert done.code == 130
     assert fixes(done.report) == {"missing-zero-grad": ("confirmed", "not-proven")}

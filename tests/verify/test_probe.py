@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+from tests.optional import optional
+
+torch = optional("torch")
+pytestmark = pytest.mark.needs("torch")
 
 BOOT = Path(__file__).parent.parent.parent / "torchlint" / "verify" / "boot"
 

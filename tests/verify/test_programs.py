@@ -27,7 +27,7 @@ from torchlint.verify.launch import launch
 from torchlint.verify.session import Subject, Verification, verify
 from torchlint.verify.verdict import VERIFIABLE
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.needs("torch")
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 MARKER = re.compile(

@@ -6,10 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import torch
+import pytest
 
+from tests.optional import optional
 from tests.verify.saved_tensor_programs import programs
 from torchlint import SourceFile, lint, select
+
+torch = optional("torch")
+pytestmark = pytest.mark.needs("torch")
 
 NUMBER = 150
 RULES = select(["inplace-on-saved-tensor"])

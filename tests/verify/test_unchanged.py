@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.needs("torch")
 
 PROGRAM = """\
 import hashlib, random, sys

@@ -45,7 +45,6 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="programs run in
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    pytest.importorskip("torch")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     nursery = Nursery()
     yield nursery
@@ -299,9 +298,9 @@ def test_only_what_is_new_counts_beside_an_earlier_report(tmp_path: Path) -> Non
         comparing.read(old)
 
 
+@pytest.mark.needs("torch")
 def test_the_command(tmp_path: Path) -> None:
     """What the linter finds stands beside what the run shows; the exit code says that something was seen."""
-    pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text((Path(__file__).parent / "watched" / "gradients_of_steps.py").read_text())
     command = [
