@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from torchlint import Finding, Rule, Severity, testing
+from torchlint import Category, Finding, Rule, Severity, testing
 from torchlint.engine import registry
-from torchlint.engine.documentation import markdown
+from torchlint.engine.documentation import TOPICS, markdown, topic
+from torchlint.finding import Meta
 from torchlint.verify.verdict import VERIFIABLE
 
 ROOT = Path(__file__).parent.parent
@@ -53,12 +54,29 @@ def test_codes_are_unique() -> None:
     assert len({meta.code for meta in registry.metas()}) == len(registry.metas())
 
 
+def test_a_code_without_a_topic_is_refused_by_name() -> None:
+    meta = Meta("backward-in-function", "TL999", Category.SUSPICIOUS, "")
+    with pytest.raises(
+        ValueError, match=r"^backward-in-function: the code TL999 belongs to no topic; .*TL1xx \(The tr"
+    ):
+        topic(meta)
+
+
+def test_contributing_lists_the_topics_and_uses_a_free_code() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert dict(re.findall(r"^ *\| `(TL\d)xx` \| (.*) \|$", text, re.M)) == TOPICS
+    (code,) = set(re.findall(r"TL\d{3}", text))
+    assert topic(Meta("backward-in-function", code, Category.SUSPICIOUS, ""))
+    assert code not in {rule.code for rule in RULES}
+
+
 @each_rule
 def test_one_name(rule: type[Rule]) -> None:
     name = rule.rule_name()
     file = name.replace("-", "_")
     assert rule.__module__ == f"torchlint.rules.{file}"
     assert re.fullmatch(r"TL\d{3}", rule.code)
+    assert topic(rule.meta()) != TOPICS["TL0"], "TL0xx is for what torchlint itself says of files and comments"
     assert not re.match(r"(no|check|avoid|dont)-", name), "a name states the defect"
     for fixture in ("bad.py", "good.py"):
         assert (FIXTURES / file / fixture).is_file()

@@ -20,7 +20,7 @@ TOPICS: Mapping[str, str] = {
     "TL8": "Versions of PyTorch",
     "TL0": "Files and comments",
 }
-"""What the hundreds of the codes stand for, in the order in which they are shown."""
+"""Topics of the built-in rules by the hundred of their codes, in the order in which they are shown."""
 _SEVERITY = re.compile(r"^## Severity$", re.MULTILINE)
 """The section of a rule that does not always report with the severity of its category."""
 _FENCE = re.compile(r"\s*```")
@@ -43,8 +43,11 @@ def terminal(meta: Meta, paint: Paint = _PLAIN) -> str:
 
 
 def topic(meta: Meta) -> str:
-    """What a built-in rule is about, by the hundred of its code."""
-    return TOPICS[meta.code[:3]]
+    """The topic of a built-in rule, by the hundred of its code; raises `ValueError` if the hundred has no topic."""
+    if title := TOPICS.get(meta.code[:3]):
+        return title
+    hundreds = ", ".join(f"{hundred}xx ({title})" for hundred, title in TOPICS.items())
+    raise ValueError(f"{meta.name}: the code {meta.code} belongs to no topic; the topics are {hundreds}")
 
 
 def listing(metas: Iterable[Meta], paint: Paint = _PLAIN) -> str:
