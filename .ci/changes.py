@@ -1,4 +1,4 @@
-"""Prints what the changelog says of a version, and fails if the package has another version or nothing is said.
+"""Prints what the changelog says of a version; fails if the package has another one or documents say "not released".
 
 python .ci/changes.py 0.2.0
 """
@@ -24,5 +24,14 @@ def changes(wanted: str) -> str:
     return found[0].partition("\n")[2].strip() + "\n"
 
 
+def check_switch() -> None:
+    """Raise `SystemExit` if the documents do not say that the package is released."""
+    if "\nIS_RELEASED = True\n" not in (ROOT / "torchlint" / "addresses.py").read_text("utf-8"):
+        raise SystemExit(
+            "torchlint/addresses.py: IS_RELEASED is not True, so the documents say that nothing is released"
+        )
+
+
 if __name__ == "__main__":
+    check_switch()
     sys.stdout.write(changes(sys.argv[1]))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+
+from torchlint import addresses
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,14 +30,13 @@ def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text("utf-8"))
 
 
-def changes(version: str) -> str:
-    """What the release says of a version."""
+def release_script() -> ModuleType:
+    """What the release runs first."""
     spec = importlib.util.spec_from_file_location("changes", ROOT / ".ci" / "changes.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    said: str = module.changes(version)
-    return said
+    return module
 
 
 def test_citation_has_the_version_and_its_date() -> None:
@@ -46,13 +49,24 @@ def test_documents_name_the_version() -> None:
     """Hooks and actions are pinned to a tag."""
     for path in (ROOT / "docs" / "guides").glob("*.md"):
         assert set(re.findall(r"(?:rev: |torchlint@)v([\d.]+)", path.read_text("utf-8"))) <= {PROJECT["version"]}
+    extension = json.loads((ROOT / "editors" / "vscode" / "package.json").read_text("utf-8"))["version"]
+    assert f"torchlint-{extension}.vsix" in (ROOT / "docs" / "guides" / "editors.md").read_text("utf-8")
 
 
 def test_release_notes_are_the_part_of_the_changelog() -> None:
+    changes = release_script().changes
     said = changes(PROJECT["version"])
     assert said.startswith("### Added\n") and "## [" not in said
     with pytest.raises(SystemExit, match=r"and not 9\.9\.9"):
         changes("9.9.9")
+
+
+def test_a_tag_is_refused_while_documents_say_that_nothing_is_released() -> None:
+    if addresses.IS_RELEASED:
+        release_script().check_switch()
+    else:
+        with pytest.raises(SystemExit, match="IS_RELEASED is not True"):
+            release_script().check_switch()
 
 
 def test_supported_pythons_are_tested() -> None:

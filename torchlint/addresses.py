@@ -1,4 +1,8 @@
-"""The addresses of the project. To move it, edit these and run `python tests/test_addresses.py`."""
+"""The addresses of the project, and whether it is released.
+
+After a change of an address run `python tests/test_addresses.py`, after one of `IS_RELEASED` `python
+tests/test_releasing.py`: the documents follow.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ REPOSITORY = "https://github.com/torchlint/torchlint"
 SITE = "https://torchlint.github.io/torchlint"
 """The documentation, made of `docs/`."""
 PACKAGE = "https://pypi.org/project/torchlint"
+IS_RELEASED = False
+"""Whether the package index has a release."""
 
 
 def rule_page(name: str) -> str:
