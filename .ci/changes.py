@@ -27,9 +27,7 @@ def changes(wanted: str) -> str:
 def check_switch() -> None:
     """Raise `SystemExit` if the documents do not say that the package is released."""
     if "\nIS_RELEASED = True\n" not in (ROOT / "torchlint" / "addresses.py").read_text("utf-8"):
-        raise SystemExit(
-            "torchlint/addresses.py: IS_RELEASED is not True, so the documents say that nothing is released"
-        )
+        raise SystemExit("torchlint/addresses.py: IS_RELEASED is not True: see docs/releasing.md")
 
 
 if __name__ == "__main__":
