@@ -189,7 +189,7 @@ def test_many_modules_that_import_all_others(tmp_path: Path) -> None:
     write(tmp_path, {f"{name}.py": body for name in names} | {"train.py": loop("from m0 import go", "go")})
     start = time.process_time()
     assert found(tmp_path, "train.py") == ["TL101"]
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 30
 
 
 def test_imports_are_read_in_linear_time() -> None:
