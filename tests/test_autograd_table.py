@@ -32,7 +32,9 @@ _is_another_torch = installed_torch() not in ("", autograd_table.TORCH_VERSION)
 def needs_torch(test: Callable[..., None]) -> Callable[..., None]:
     reason = f"another torch than {autograd_table.TORCH_VERSION}"
     marked: Callable[..., None] = pytest.mark.skipif(_is_another_torch, reason=reason)(test)
-    return pytest.mark.slow(pytest.mark.needs("torch", "yaml")(marked))
+    for mark in (pytest.mark.slow, pytest.mark.needs("torch", "yaml")):
+        marked = mark(marked)
+    return marked
 
 
 def words(text: str) -> frozenset[str]:
