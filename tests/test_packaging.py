@@ -32,8 +32,8 @@ def modules() -> set[str]:
 def built(run: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an sdist, and a wheel that was built from it."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("torchlint", "rules", "tests", "fixtures", "docs", ".ci", ".github"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("torchlint", "rules", "tests", "fixtures", "docs", "editors", ".ci", ".github"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
     for file in filter(Path.is_file, ROOT.iterdir()):
         shutil.copy(file, source)
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", source / "dist", source)
@@ -57,7 +57,10 @@ def test_sdist(built: Path) -> None:
     assert {f"rules/{path.name}" for path in (ROOT / "rules").glob("*.py")} <= names
     assert {"torchlint/py.typed", "LICENSE", "README.md", "pyproject.toml", "CHANGELOG.md", "mkdocs.yml"} <= names
     tests = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
-    assert tests | {".ci/run", "docs/architecture.md", "fixtures/missing_zero_grad/bad.py"} <= names
+    assert (
+        tests | {".ci/run", "docs/architecture.md", "fixtures/missing_zero_grad/bad.py", "editors/vscode/README.md"}
+        <= names
+    )
     assert not [name for name in names if "__pycache__" in name]
 
 
