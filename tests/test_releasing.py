@@ -21,8 +21,8 @@ PAGES = [
 ]
 INSTALL = re.compile(r"(?<=<!-- install -->\n).*?(?=<!-- /install -->)", re.S)
 NOTE = re.compile(r"<!-- unreleased -->\n.*?<!-- /unreleased -->\n\n", re.S)
-RELEASE = re.compile(r"pip install [\"']?torchlint\b|rev: v\d|torchlint@v\d")
-"""A package on the index, or a tag."""
+RELEASE = re.compile(r"pip install [\"']?torchlint\b|rev: v\d|torchlint@v\d|^cp -r docs/template-plugin", re.M)
+"""A package on the index, or one that depends on it, or a tag."""
 
 AFTER = """\
 ```console
@@ -41,9 +41,9 @@ $ torchlint PATH/TO/YOUR/CODE
 """
 UNRELEASED = f"""\
 <!-- unreleased -->
-> **Not released yet.** The package index has no torchlint, and the repository has no tag. Until it has, write
-> `pip install git+{addresses.REPOSITORY}` or `pip install PATH/TO/CLONE` for `pip install torchlint`, and
-> a commit for a tag. `pip install "torchlint[EXTRA]"` works once torchlint is installed in this way.
+> **Not released yet.** The package index has no torchlint, and the repository has no tag. For now, install with
+> `pip install git+{addresses.REPOSITORY}` or `pip install PATH/TO/CLONE`. After that,
+> `pip install "torchlint[EXTRA]"` and packages that depend on torchlint install as usual. For a tag, write a commit.
 <!-- /unreleased -->
 
 """
