@@ -139,7 +139,7 @@ def test_other_commands_and_configuration(tmp_path: Path) -> None:
 
 
 def test_all_formats_are_listed() -> None:
-    listed = re.findall(r"^\| `(\w+)` \|", guide("ci").partition("## Output formats")[2], re.M)
+    listed = re.findall(r"^\| `([\w-]+)` \|", guide("ci").partition("## Output formats")[2], re.M)
     assert listed[: len(FORMATS)] == list(FORMATS)
 
 

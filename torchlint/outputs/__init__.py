@@ -29,8 +29,8 @@ class _Format(Protocol):
 
 
 def render(name: str, outcome: Outcome, style: Style) -> str:
-    """What `outcome` says in the format `name`."""
-    module: _Format = import_module(f"{__name__}.{name}")
+    """The outcome as text in the format `name`."""
+    module: _Format = import_module(f"{__name__}.{name.replace('-', '_')}")
     return module.render(outcome, style)
 
 
