@@ -89,6 +89,7 @@ class DeprecatedApi(Rule):
 
     code = "TL802"
     category = Category.SUSPICIOUS
+    is_maintenance = True
     is_free_unless_run = True
     aliases = ("TOR101", "TOR103", "TOR201", "TOR202")
     triggers = ((b"torch",),)
