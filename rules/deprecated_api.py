@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits, prefilter, repairs
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
-from torchlint.model.queries import changed_api, version_guards
+from torchlint.model.queries import byte_masks, changed_api, version_guards
 from torchlint.pytorch import changes, losses
+
+from ._byte_mask_words import CALLS, may_read
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -36,6 +38,13 @@ class OldScheduler(NamedTuple):
     instead: str
 
 
+class ReadByBytes(NamedTuple):
+    """Elements are read, or changed, at `site` by the mask of bytes that is made at `mask`."""
+
+    site: Site
+    mask: Site
+
+
 class DeprecatedApi(Rule):
     """Something is used that PyTorch has deprecated: it warns, and will be removed.
 
@@ -43,7 +52,8 @@ class DeprecatedApi(Rule):
     Finds functions, classes and arguments that warn when they are used: `torch.cuda.amp.autocast` and `GradScaler`,
     `torch.nn.init.xavier_uniform` and its kin without an underscore at the end, `clip_grad_norm`, `F.upsample`,
     `size_average=` and `reduce=` of losses, `torch.meshgrid` without `indexing`, `p.add_(number, tensor)`,
-    `scheduler.step(epoch)`, `pretrained=` of torchvision's models, and so on.
+    `scheduler.step(epoch)`, `verbose=` of schedulers, masks of bytes (`x[mask.byte()]`), `pretrained=` of torchvision's
+    models, and so on.
 
     What takes their place must be in the oldest release that the project asks for, in its pyproject.toml, setup.cfg,
     setup.py, requirements.txt or environment.yml. Code that asks for a version is left alone, and so is what warns on
@@ -77,9 +87,9 @@ class DeprecatedApi(Rule):
 
     ## Fix safety
     A new name for the same function, and a default that is written out, are safe, and so are the names of the weights
-    that `pretrained=True` loads. Nothing is offered where results,
-    keys of the state_dict or the order of arguments differ. Turning `add_(number, tensor)` around is unsafe, since
-    what is taken for the number may be a tensor.
+    that `pretrained=True` loads. Nothing is offered where results, keys of the state_dict or the order of arguments
+    differ. Turning `add_(number, tensor)` around is unsafe, since what is taken for the number may be a tensor.
+    Dropping `verbose` is unsafe, since the scheduler prints the rate no more.
 
     ## References
     - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
@@ -89,21 +99,23 @@ class DeprecatedApi(Rule):
 
     code = "TL802"
     category = Category.SUSPICIOUS
+    is_maintenance = True
     is_free_unless_run = True
     aliases = ("TOR101", "TOR103", "TOR201", "TOR202")
     triggers = ((b"torch",),)
+    calls = CALLS
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
         if not super().may_fire(data):
             return False
-        if _may_use_old_scheduler(data) or _may_lack_argument(data) or _may_be_of_package(data):
+        if any(sign(data) for sign in (_may_use_old_scheduler, _may_lack_argument, _may_be_of_package, may_read)):
             return True
         if any(sign.search(data) for sign in _SIGNS):
             return True
         return any(one.search(data) and other.search(data) for one, other in _TOGETHER)
 
-    def ask(self) -> Iterator[changed_api.Use | NumberFirst | OldScheduler]:
+    def ask(self) -> Iterator[changed_api.Use | NumberFirst | OldScheduler | ReadByBytes]:
         counted = [change for change in changes.DEPRECATIONS if self._counts(change)]
         known = {change.name: change for change in counted}
         yield from changed_api.ChangedApi(self.model.definitions, counted).uses()
@@ -112,12 +124,14 @@ class DeprecatedApi(Rule):
             yield from self._numbers_first(known)
         if _may_use_old_scheduler(code):
             yield from self._old_schedulers(known)
+        if may_read(code):
+            yield from self._read_by_bytes(known)
 
     def _counts(self, change: changes.Change) -> bool:
         """Whether a change is of the releases that the project asks for, and what is new is in all of them."""
         releases = self.model.torch
-        warns = change.status is changes.Status.WARNS
-        return warns and change.since <= releases.highest and change.instead_since <= releases.lowest
+        warns = change.status is changes.Status.WARNS and change.since <= releases.highest <= change.until
+        return warns and change.instead_since <= releases.lowest
 
     def _numbers_first(self, known: dict[str, changes.Change]) -> Iterator[NumberFirst]:
         for trace in self.model.program.traces:
@@ -162,6 +176,12 @@ class DeprecatedApi(Rule):
         module, _, last = qualified.rpartition(".")
         return module == "torch.optim.lr_scheduler" and last not in _WITHOUT_EPOCH
 
+    def _read_by_bytes(self, known: dict[str, changes.Change]) -> Iterator[ReadByBytes]:
+        for access in byte_masks.accesses(self.model):
+            name = "Tensor.__getitem__" if access.reads else "Tensor.__setitem__" if access.stores_number else ""
+            if name in known:
+                yield ReadByBytes(access.site, access.mask)
+
     # -- report ---------------------------------------------------------------------------------------
 
     def report_Use(self, use: changed_api.Use) -> None:
@@ -200,6 +220,14 @@ class DeprecatedApi(Rule):
             help=f"call `{answer.instead}`",
         )
 
+    def report_ReadByBytes(self, answer: ReadByBytes) -> None:
+        self.report(
+            answer.site,
+            "a mask of bytes in brackets is deprecated since PyTorch 1.2, and warns",
+            related=[(answer.mask, "the mask is made here")],
+            help="make it with `.bool()`, or leave the result of the comparison as it is",
+        )
+
 
 def _scheduler_of(event: events.Event) -> values.Value | None:
     """The object whose method is called."""
@@ -228,7 +256,7 @@ _CALLED = [
 _LACKING = {change.last_name: change.lacks for change in _CALLED if change.lacks and change.last_name not in _COMMON}
 """The argument that a call must lack, by the last name of the function."""
 _NAMES = {change.last_name for change in _CALLED} - _COMMON - _UPSAMPLE - _AMP - _LACKING.keys()
-_NAMES -= {"step", "get_lr", "add_", "addcmul_", "addcdiv_", "is_compiling"}
+_NAMES -= {"step", "get_lr", "add_", "addcmul_", "addcdiv_", "is_compiling", "__getitem__", "__setitem__"}
 
 
 def _any(names: Iterable[str]) -> bytes:
@@ -279,6 +307,7 @@ _TOGETHER = (
         prefilter.AnyWord(_AMP),
         LazyPattern(rb"\b(?:cuda|cpu)[\s.\\]{1,9}(?:amp|as)\b|\b(?:cuda|cpu)\s+import\b[^;=]{0,400}?\bamp\b"),
     ),
+    (prefilter.AnyWord({"verbose"}), LazyPattern(rb"lr_sched|LR")),
     (prefilter.AnyWord({"torchvision"}), LazyPattern(rb"\bpretrained\w*\s*=")),
     (prefilter.AnyWord({"ToTensor"}), prefilter.AnyWord({"v2"})),
     (prefilter.AnyWord({"is_compiling"}), prefilter.AnyWord({"_utils"})),

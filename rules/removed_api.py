@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, Safety, edits, prefilter, repairs
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, events, values
-from torchlint.model.queries import changed_api, version_guards
+from torchlint.model.queries import byte_masks, changed_api, version_guards
 from torchlint.pytorch import changes, losses
 from torchlint.syntax.python_ast import called_name, is_literal
 
+from ._byte_mask_words import CALLS, may_make_bytes, may_store_number
 from ._gradient_users import stands_without_gradients
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_RESHAPED = frozenset("unsqueeze expand expand_as view reshape to cuda cpu squeeze repeat clone contiguous".split())
 _MASKING = frozenset({"masked_fill", "masked_fill_", "masked_select"})
 
 
@@ -29,11 +29,11 @@ class ElementOfNumber(NamedTuple):
 
 
 class MaskOfBytes(NamedTuple):
-    """The masked operation at `site` is given the mask of bytes that is made at `mask`."""
+    """The operation at `site` is given the mask of bytes that is made at `mask`."""
 
     site: Site
     mask: Site
-    name: str
+    operation: str
 
 
 class RemovedApi(Rule):
@@ -42,7 +42,8 @@ class RemovedApi(Rule):
     ## What it does
     Finds functions, modules and arguments that the newest PyTorch no longer has: `torch.symeig` and its kin,
     `torch.rfft`, `torch._six`, `verbose=` of learning rate schedulers, `torch.stft` without `return_complex`,
-    `loss.data[0]` of a tensor that is a single number, masks of bytes, and `Variable(x, volatile=True)`.
+    `loss.data[0]` of a tensor that is a single number, masks of bytes for `masked_fill` and for `x[mask] = 0`, and
+    `Variable(x, volatile=True)`.
 
     A project that asks for older releases, in its pyproject.toml, setup.cfg, setup.py, requirements.txt or
     environment.yml, is told of those only. Code that asks for a version, or catches `AttributeError` or
@@ -93,11 +94,11 @@ class RemovedApi(Rule):
     is_free_unless_run = True
     aliases = ("TOR001", "TOR004")
     triggers = ((b"torch",),)
-    calls = frozenset(losses.FUNCTIONS.values()) | losses.FUNCTIONS.keys() | _MASKING
+    calls = frozenset(losses.FUNCTIONS.values()) | losses.FUNCTIONS.keys() | _MASKING | CALLS
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and (_may_use_removed(data) or _may_ask_number(data) or _may_mask(data))
+        return super().may_fire(data) and any(sign(data) for sign in _MAY)
 
     def ask(self) -> Iterator[changed_api.Use | ElementOfNumber | MaskOfBytes]:
         known = [change for change in changes.REMOVALS if change.since <= self.model.torch.highest]
@@ -110,6 +111,10 @@ class RemovedApi(Rule):
             yield from self._elements_of_numbers()
         if "Tensor.masked_fill" in names and _may_mask(code):
             yield from self._masks_of_bytes()
+        if "Tensor.__setitem__" in names and may_store_number(code):
+            for access in byte_masks.accesses(self.model):
+                if access.stores_number:
+                    yield MaskOfBytes(access.site, access.mask, "storing a number in elements")
 
     def _is_in_vain(self, volatile: ast.keyword | None) -> bool:
         """Whether `volatile` is False, also as a parameter that is never given, or gradients are off around it."""
@@ -153,27 +158,9 @@ class RemovedApi(Rule):
         for trace in self.model.program.traces:
             for event in trace.of_kinds(events.Compute, events.Mutate):
                 name, given = _masked(event)
-                mask = self._bytes(given) if given is not None else None
+                mask = byte_masks.origin(given, self.model.definitions) if given is not None else None
                 if mask is not None and event.site.inner is None:
-                    yield MaskOfBytes(event.site, mask, name)
-
-    def _bytes(self, mask: values.Value) -> Site | None:
-        """Where a mask is made of bytes, if it surely is."""
-        mask = values.resolved(mask)
-        while isinstance(mask, values.Tensor) and mask.op in _RESHAPED and mask.parents:
-            mask = values.resolved(mask.parents[0])
-        if not isinstance(mask, values.Tensor) or mask.site is None or mask.site.inner is not None:
-            return None
-        made = self.model.tree.node(mask.site)
-        if not isinstance(made, ast.Call):
-            return None
-        is_bytes = mask.op == "byte" or (mask.op == "new" and self._is_of_bytes(made))
-        return mask.site if is_bytes else None
-
-    def _is_of_bytes(self, made: ast.Call) -> bool:
-        name = self.model.definitions.qualified(self.model.tree.code(made.func), made)
-        dtypes = [self.model.tree.code(item.value).rpartition(".")[2] for item in made.keywords if item.arg == "dtype"]
-        return name == "torch.ByteTensor" or dtypes == ["uint8"]
+                    yield MaskOfBytes(event.site, mask, f"`{name}`")
 
     # -- report ---------------------------------------------------------------------------------------
 
@@ -216,14 +203,13 @@ class RemovedApi(Rule):
     def report_MaskOfBytes(self, answer: MaskOfBytes) -> None:
         self.report(
             answer.site,
-            f"`{answer.name}` takes a mask of booleans, and this one has bytes: it raises an error",
+            f"{answer.operation} takes a mask of booleans, and this one has bytes: it raises an error",
             related=[(answer.mask, "the mask is made here")],
             help="make it with `.bool()`, or leave the result of the comparison as it is",
         )
 
 
 _WORDS = prefilter.AnyWord("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
-_BYTES = prefilter.AnyWord({"byte", "ByteTensor", "uint8"})
 _SIGNS = (LazyPattern(rb"volatile"), LazyPattern(rb"torch\W{1,99}_six"), LazyPattern(rb"testing\W{1,99}randn?\b"))
 _ELEMENT = LazyPattern(rb"\.[\s\\]{0,99}(?:data|numpy[\s\\]{0,99}\([\s\\]{0,99}\))[\s\\)]{0,99}\[[\s\\(]{0,99}-?\d")
 
@@ -238,9 +224,10 @@ def _may_ask_number(data: bytes) -> bool:
 
 
 def _may_mask(data: bytes) -> bool:
-    return b"masked_" in data and _BYTES.search(data)
+    return b"masked_" in data and may_make_bytes(data)
 
 
+_MAY = (_may_use_removed, _may_ask_number, _may_mask, may_store_number)
 _EFFECT = {
     changes.Status.MISSING: "does not exist",
     changes.Status.RAISES: "raises an error",

@@ -2,8 +2,9 @@
 
     python tests/probe_changes.py    # print what differs; exit 1 if anything does
 
-Entries of other packages are left out where those are not installed. Each entry has a line of code that uses it. What
-that line does is its status: the symbol is missing, the line raises, warns, or does nothing.
+Entries of other packages are left out where those are not installed, and those that end before this release. Each entry
+has a line of code that uses it. What that line does is its status: the symbol is missing, the line raises, warns, or
+does nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchlint.pytorch.changes import DEPRECATIONS, REMOVALS, Change, Status
+from torchlint.pytorch.releases import CURRENT
 
 _SETTING = """
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -46,6 +48,8 @@ USES = {
     "Tensor.masked_fill": "x.masked_fill(bytes_, 0)",
     "Tensor.masked_fill_": "x.masked_fill_(bytes_, 0)",
     "Tensor.masked_select": "x.masked_select(bytes_)",
+    "Tensor.__getitem__": "x[bytes_]",
+    "Tensor.__setitem__": "x[bytes_] = 0",
     "torch.triangular_solve": "torch.triangular_solve(x, x)",
     "torch.chain_matmul": "torch.chain_matmul(x, x)",
     "torch.range": "torch.range(0, 3)",
@@ -195,11 +199,15 @@ def _error_of(code: str, setting: dict[str, Any]) -> Exception | None:
 def differences() -> Iterator[str]:
     """What the table says otherwise than the installed torch."""
     for change in (*REMOVALS, *DEPRECATIONS):
-        if change.package and importlib.util.find_spec(change.name.partition(".")[0]) is None:
+        if change.until < CURRENT or not _is_installed(change):
             continue
         status = seen(change)
         if change.status is not Status.DOCUMENTED and status is not change.status:
             yield f"{change.name} {change.keyword}: {use_of(change)} is {status}, not {change.status}"
+
+
+def _is_installed(change: Change) -> bool:
+    return not change.package or importlib.util.find_spec(change.name.partition(".")[0]) is not None
 
 
 if __name__ == "__main__":

@@ -34,8 +34,20 @@ def test_the_table_says_what_torch_does() -> None:
 
 
 def test_each_use_has_one_entry() -> None:
-    uses = Counter((change.name, change.keyword, change.lacks) for change in (*REMOVALS, *DEPRECATIONS))
+    uses = Counter((change.name, change.keyword, change.lacks, change.until) for change in (*REMOVALS, *DEPRECATIONS))
     assert not [use for use, count in uses.items() if count > 1]
+
+
+def test_what_ends_goes_on_as_something_else() -> None:
+    """A deprecation that ends is a removal in the next release."""
+    for change in (*REMOVALS, *DEPRECATIONS):
+        if change.until != CURRENT:
+            later = [item for item in REMOVALS if (item.name, item.keyword) == (change.name, change.keyword)]
+            assert change.since <= change.until and [item.since for item in later] == [_next(change.until)], change
+
+
+def _next(release: Release) -> Release:
+    return release[0], release[1] + 1
 
 
 def test_removals_raise_and_deprecations_do_not() -> None:
@@ -48,8 +60,10 @@ def test_each_release_has_a_source() -> None:
     rows = [line.split(" | ") for line in SOURCES.splitlines() if line.startswith("| `")]
     for change in (*REMOVALS, *DEPRECATIONS):
         known = [row for row in rows if f"`{change.name}`" in row[0] or f"`{change.keyword}=` of all losses" in row[0]]
-        since = ".".join(map(str, change.since))
-        assert known and all(row[1:3] == [change.status.value, since] for row in known), change
+        said = [change.status.value, ".".join(map(str, change.since))]
+        assert said in [row[1:3] for row in known], change
+    said_of_all = {(change.status.value, ".".join(map(str, change.since))) for change in (*REMOVALS, *DEPRECATIONS)}
+    assert {(row[1], row[2]) for row in rows} <= said_of_all
 
 
 def test_nothing_is_newer_than_the_current_release() -> None:

@@ -331,8 +331,8 @@ def test_the_table_of_ruff_names_options_that_there_are() -> None:
             assert option in known or ours == "left out", option
         for command in re.findall(r"`torchlint (\w+)", ours):
             assert command in cli.commands, command
-    named = {name for row in formats.splitlines() if " = " in row for name in re.findall(r"`([a-z]+)`", row)}
-    assert named <= FORMATS.keys() and len(named) == 8
+    named = {name for row in formats.splitlines() if " = " in row for name in re.findall(r"`([a-z-]+)`", row)}
+    assert named <= FORMATS.keys() and len(named) == 10
     variables = [param for param in check.params if param.envvar]
     assert f"{len(variables) + 1} options have one" in text
 

@@ -35,6 +35,9 @@ SELECTION = select(["deprecated-api"])
         "import torch\nx = torch.cholesky(y)\n",
         "from torchvision import models\nnet = models.resnet18(pretrained = True)\n",
         "from torchvision.transforms import v2 as T\nmake = T.ToTensor()\n",
+        "import torch\ny = torch.rand(3)\nx = y[y.gt(0) . byte()]\n",
+        "from torch import rand, uint8\ny = rand(3)\nx = y[y.gt(0).to(uint8)]\n",
+        "import torch as t\ny = t.rand(3)\nx = y[:, t.ByteTensor(3)]\n",
     ],
 )
 def test_looked_for(text: str) -> None:
@@ -52,6 +55,7 @@ def test_looked_for(text: str) -> None:
         "import torch\nx = torch.linalg.cholesky(y)\nif torch.compiler.is_compiling():\n    pass\n",
         "from torch.utils.data import Dataset\nx = uniform(3)\n",
         "from torchvision import transforms\nmake = transforms.ToTensor()\n",
+        "import numpy as np, torch\nx = image[mask].astype(np.uint8)\n",
     ],
 )
 def test_not_even_read(text: str) -> None:

@@ -204,7 +204,7 @@ def test_fix_writes_what_is_safe_and_reports_the_rest(folder: Path) -> None:
 def test_unsafe_fixes_leave_nothing(folder: Path) -> None:
     result = torchlint("--fix", "--unsafe-fixes", ".")
     assert (folder / "bad.py").read_text() == "new()\nyes()\n"
-    assert result.stdout == "No findings in 2 files.\n"
+    assert result.stdout == "No findings in 2 files; 1 file uses PyTorch.\n"
     assert result.exit_code == 0
 
 
@@ -296,7 +296,7 @@ def test_only_what_the_baseline_does_not_know_is_fixed(folder: Path) -> None:
     result = torchlint("--baseline", "known.json", "--fix", "--unsafe-fixes")
     assert (folder / "bad.py").read_text() == f"new(1)\n{BAD}yes(2)\n"
     assert result.stderr == "Fixed 2 findings in 1 file: 2 renames.\n"
-    assert (result.exit_code, result.stdout) == (0, "No new findings in 2 files.\n")
+    assert (result.exit_code, result.stdout) == (0, "No new findings in 2 files; 1 file uses PyTorch.\n")
 
 
 def test_what_is_left_of_the_new_is_reported(folder: Path) -> None:

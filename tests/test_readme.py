@@ -122,7 +122,7 @@ def test_lint_command_finds_something() -> None:
 
 
 def test_all_formats_are_listed() -> None:
-    listed = re.findall(r"^\| `(\w+)` \|", guide("ci").partition("## Output formats")[2], re.M)
+    listed = re.findall(r"^\| `([\w-]+)` \|", guide("ci").partition("## Output formats")[2], re.M)
     assert listed[: len(FORMATS)] == list(FORMATS)
 
 

@@ -63,6 +63,51 @@ def test_a_checkpoint_warns_since_2_1() -> None:
     assert found(code % b", scale=2", "reentrant-checkpoint", (1, 7), (1, 10)) == []
 
 
+SCHEDULER = b"import torch\ns = torch.optim.lr_scheduler.StepLR(optimizer, 3, verbose=%s)\n"
+
+
+def test_verbose_warns_from_2_2_to_2_6() -> None:
+    for value in (b"True", b"False", b"args.verbose"):
+        code = SCHEDULER % value
+        for highest in ((2, 2), (2, 6)):
+            assert found(code, "deprecated-api", (2, 0), highest) == [("deprecated-api", True)]
+            assert found(code, "removed-api", (2, 0), highest) == []
+        for highest in ((2, 7), CURRENT):
+            assert found(code, "deprecated-api", (2, 0), highest) == []
+            assert found(code, "removed-api", (2, 0), highest) == [("removed-api", True)]
+        assert found(code, "deprecated-api", (1, 13), (2, 1)) == []
+    assert found(SCHEDULER % b"None", "deprecated-api", (2, 2), (2, 6)) == []
+    assert found(b"import torch\ns = StepLR(optimizer, 3, verbose=True)\n", "deprecated-api", (2, 2), (2, 6)) == []
+
+
+MASK = b"import torch\ndef f(scores):\n    x = scores.softmax(-1)\n    %s\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "highest", "rule"),
+    [
+        (b"x = x[(x > 0).byte()]", (1, 2), "deprecated-api"),
+        (b"x = x[(x > 0).byte()]", CURRENT, "deprecated-api"),
+        (b"x = x[(x > 0).byte()]", (1, 1), ""),
+        (b"x[(x > 0).byte()] = 0", (1, 1), ""),
+        (b"x[(x > 0).byte()] = 0", (2, 0), "deprecated-api"),
+        (b"x[(x > 0).byte()] = 0", (2, 1), "removed-api"),
+        (b"x[(x > 0).byte()] = -float('inf')", CURRENT, "removed-api"),
+        (b"x[:, (x > 0).byte()] = torch.inf", CURRENT, "removed-api"),
+        (b"x[(x > 0).byte()] = scores", CURRENT, ""),
+        (b"x[(x > 0).byte()] -= 1", CURRENT, "deprecated-api"),
+    ],
+)
+def test_masks_of_bytes(statement: bytes, highest: Release, rule: str) -> None:
+    for name in ("deprecated-api", "removed-api"):
+        expected = [(name, False)] if name == rule else []
+        assert found(MASK % statement, name, min((1, 2), highest), highest) == expected
+
+
+def test_a_project_that_runs_on_releases_without_booleans_keeps_bytes() -> None:
+    assert found(MASK % b"x = x[(x > 0).byte()]", "deprecated-api", (1, 1)) == []
+
+
 @pytest.mark.parametrize("argument", [".", "sub", "sub/a.py"])
 def test_the_files_named_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str) -> None:
     monkeypatch.chdir(tmp_path)

@@ -172,6 +172,8 @@ class Meta:
     preview: bool = False
     aliases: tuple[str, ...] = ()
     """Codes that another linter has for the same: `TOR101`."""
+    is_maintenance: bool = False
+    """Whether its findings harm no training today: deprecated names."""
 
     @property
     def selectors(self) -> tuple[str, ...]:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from torchlint.files.source import SourceFile
 from torchlint.files.sources import Module
 from torchlint.finding import Finding, Meta
+
+
+class Tally(NamedTuple):
+    """A file's share of the figures in the summary of a run."""
+
+    uses_torch: bool = False
+    unstable: int = 0
+    """Findings of low confidence, which only --preview reports."""
+
+
+NO_TALLY = Tally()
 
 
 @dataclass(frozen=True)
@@ -19,8 +32,7 @@ class LintedFile:
     """The file on disk and what was found in it, if `source` is what fixes made of that."""
     applied: tuple[Finding, ...] = ()
     """What the fixes were for."""
-    looked_into: bool = True
-    """Whether it was parsed, since a rule might have found something."""
+    tally: Tally = NO_TALLY
     imports: tuple[Module, ...] = ()
     """The modules of the repository that were looked for, there or not, if that is of interest."""
 
@@ -33,8 +45,10 @@ class Outcome:
     total: int
     rules: tuple[Meta, ...] = ()
     """What could have been found, by code."""
-    looked_into: int | None = None
-    """How many of all files were looked into, if that is known."""
+    users: int | None = None
+    """How many of all files use PyTorch; None if that is unknown."""
+    unstable: int = 0
+    """Findings of low confidence, which only --preview reports."""
     new_only: bool = False
     """Whether others were found that do not count: a baseline holds them, or no change has made them."""
     unwritten: tuple[str, ...] = ()
@@ -43,3 +57,14 @@ class Outcome:
     @property
     def findings(self) -> list[Finding]:
         return [finding for file in self.files for finding in file.findings]
+
+    def parted(self) -> tuple[tuple[LintedFile, ...], tuple[LintedFile, ...]]:
+        """The files with their findings, first without those of rules about maintenance, then with those only."""
+        maintenance = {meta.name for meta in self.rules if meta.is_maintenance}
+        return tuple(self._kept(maintenance, False)), tuple(self._kept(maintenance, True))
+
+    def _kept(self, names: Set[str], is_named: bool) -> Iterator[LintedFile]:
+        """The files with findings whose rule is among `names`, or is not."""
+        for file in self.files:
+            if found := tuple(finding for finding in file.findings if (finding.name in names) is is_named):
+                yield replace(file, findings=found)

@@ -60,6 +60,8 @@ class Rule:
     """`TL` and three digits (a plugin picks letters of its own): the short alias of the name."""
     category: ClassVar[Category]
     preview: ClassVar[bool] = False
+    is_maintenance: ClassVar[bool] = False
+    """Whether its findings harm no training today, as deprecated names: people see them last, and folded."""
     is_free_unless_run: ClassVar[bool] = False
     """Whether what it finds costs nobody anything in a function that its script never calls: there it is a preview."""
     aliases: ClassVar[Sequence[str]] = ()
@@ -109,7 +111,8 @@ class Rule:
     def meta(cls) -> Meta:
         """Name, code, category and documentation of the rule."""
         documentation = inspect.cleandoc(cls.__doc__ or "")
-        return Meta(cls.rule_name(), cls.code, cls.category, documentation, cls.preview, tuple(cls.aliases))
+        name, aliases = cls.rule_name(), tuple(cls.aliases)
+        return Meta(name, cls.code, cls.category, documentation, cls.preview, aliases, cls.is_maintenance)
 
     @classmethod
     def may_fire(cls, data: bytes) -> bool:

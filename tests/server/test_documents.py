@@ -12,7 +12,7 @@ from tests.server.editor import Editor, at
 def test_from_open_to_close(editor: Editor) -> None:
     uri = editor.open("train.py", "x = 1\nbad()\n")
     (diagnostic,) = editor.diagnostics(uri)
-    assert diagnostic.message == "`bad` is bad"
+    assert diagnostic.message == "`bad` is bad\nhelp: call `good`"
     assert (diagnostic.code, diagnostic.source, diagnostic.range) == ("XX001", "torchlint", at(1, 0, 5))
     assert diagnostic.severity is types.DiagnosticSeverity.Error
     assert diagnostic.related_information
@@ -24,6 +24,11 @@ def test_from_open_to_close(editor: Editor) -> None:
     editor.save(uri)
     editor.close(uri)
     assert editor.found(uri, None) == []
+
+
+def test_a_message_without_help_is_one_line(editor: Editor) -> None:
+    (diagnostic,) = editor.diagnostics(editor.open("train.py", "x y\n"))
+    assert diagnostic.code == "TL001" and "\n" not in diagnostic.message
 
 
 def test_real_rules(editor: Editor) -> None:

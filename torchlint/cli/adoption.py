@@ -251,7 +251,7 @@ def _fixed_file(
     file: LintedFile, target: Target, baseline: Baseline | None, changes: Changes | None, fixing: Fixing
 ) -> LintedFile:
     from torchlint.engine.fixer import fix, is_applicable
-    from torchlint.results import LintedFile
+    from torchlint.results import LintedFile, Tally
 
     if not any(is_applicable(finding, fixing.unsafe) for finding in file.findings):
         return file
@@ -266,4 +266,4 @@ def _fixed_file(
     fixed = fix(file.source, target.settings.selection(target.path), unsafe=fixing.unsafe, wanted=counting)
     before = LintedFile(file.source, counting(file.source, fixed.before)) if fixed.applied else None
     left = counting(fixed.source, fixed.findings)
-    return LintedFile(fixed.source, left, before, fixed.applied, fixed.looked_into)
+    return LintedFile(fixed.source, left, before, fixed.applied, Tally(fixed.uses_torch))

@@ -331,10 +331,10 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
     settings = _discovery(options, configurations).settings_of(path)
     source = SourceFile(str(path), standard_input())
     if settings is None:
-        return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, 0)
+        return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, [])
     linted = lint_source(source, settings.selection(path), None if options.baseline else options.fixing)
     files = [linted] if linted.findings or options.fixing else []
-    outcome = outcome_of(files, 1, int(linted.looked_into))
+    outcome = outcome_of(files, 1, [linted.tally])
     return options.adoption.of_stdin(outcome, [Target(path, settings)], options.fixing)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, problem_finding
 from torchlint.engine.fix_check import with_valid_fixes
 from torchlint.engine.following import Reach, imported_training
-from torchlint.engine.looking import looking
+from torchlint.engine.looking import looking, uses_torch
 from torchlint.engine.registry import (
     ENGINE_CHECKS,
     INTERNAL_ERROR,
@@ -26,22 +26,23 @@ from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSIO
 from torchlint.files.ipython import without_indent
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
+from torchlint.results import NO_TALLY, Tally
 from torchlint.rule import Rule
 
 if TYPE_CHECKING:
     from torchlint.files.first_party import Search
     from torchlint.syntax.incremental import Pieces
 
+_OWN_CHECKS = {meta.name for meta in ENGINE_CHECKS}
 _SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}
 
 
 @dataclass(frozen=True)
 class Examination:
-    """All that was found in a file, sorted, and whether it was looked into at all."""
+    """All that was found in a file, sorted."""
 
     findings: list[Finding]
-    looked_into: bool
-    """If not, no rule could fire, and the file was not even parsed."""
+    tally: Tally = NO_TALLY
     search: Search | None = None
     """Knows which modules were looked for."""
 
@@ -62,19 +63,20 @@ def examine(
     """Lint one file. Never raises.
 
     `pieces` remember what was parsed, for whoever lints a file each time that it is edited. With `always_parse` a file
-    in which no rule can fire is still looked into for syntax errors. Fixes give valid Python, unless they are not
-    `checked`.
+    in which no rule can fire is still parsed for syntax errors. Fixes give valid Python, unless they are not `checked`.
     """
-    active: list[type[Rule]] = []
-    reach = Reach()
+    is_user, unstable = False, 0
     search = selection.following.search(source.path) if selection.following is not None else None
     try:
+        is_user = uses_torch(source.code)
         source.text  # noqa: B018 - raises when the bytes are no text
         imported = imported_training(source.code, search) if search is not None else None
         active = looking(selection.rules, source.code, imported or b"")
         may_wake = imported is not None and _others_look(selection.rules, source.code, imported)
         reach = Reach(search, imported is not None, may_wake)
-        findings = _Linting(selection, active, always_parse, reach).lint_valid(source, pieces)
+        every = _Linting(selection, active, always_parse, reach).lint_valid(source, pieces)
+        findings = [finding for finding in every if selection.reports(finding.name, finding.confidence)]
+        unstable = len(every) - len(findings)
         if checked:
             findings = with_valid_fixes(source, findings)
     except SourceError as error:
@@ -83,11 +85,8 @@ def examine(
         findings = [file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
     except Exception as error:
         findings = [internal_finding(source, "torchlint", error)]
-    return Examination(
-        _finished(_as_selected(findings, selection), source),
-        bool(active or findings) or reach.may_wake or always_parse,
-        search,
-    )
+    is_user = is_user or any(finding.name not in _OWN_CHECKS for finding in findings)
+    return Examination(_finished(_as_selected(findings, selection), source), Tally(is_user, unstable), search)
 
 
 def _others_look(selected: Sequence[type[Rule]], code: bytes, imported: bytes) -> bool:

@@ -36,7 +36,7 @@ class Fixed:
     findings: tuple[Finding, ...]
     before: tuple[Finding, ...]
     applied: tuple[Finding, ...]
-    looked_into: bool
+    uses_torch: bool
     searches: tuple[Search, ...] = ()
     """They know which modules were looked for, in each of the forms."""
 
@@ -82,7 +82,7 @@ class _Fixing:
                 self._refuse(source, chosen[0], f"is not stable after {MAX_ROUNDS} rounds")
         left, before = with_valid_fixes(source, findings), with_valid_fixes(original, first.findings)
         every = (*left, *self.refused.values())
-        return Fixed(source, every, tuple(before), tuple(self.applied), first.looked_into, tuple(self.searches))
+        return Fixed(source, every, tuple(before), tuple(self.applied), first.tally.uses_torch, tuple(self.searches))
 
     def _examine(self, source: SourceFile) -> Examination:
         found = examine(source, self.selection, checked=False)

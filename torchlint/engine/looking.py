@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from torchlint.files.words import holds
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import api
 from torchlint.rule import Rule
@@ -12,10 +13,20 @@ from torchlint.syntax.gc_pause import collector_paused
 from torchlint.syntax.spelling import with_plain_names
 
 _TORCH = LazyPattern(rb"^[ \t]*(?:import|from)[ \t][^\n#]*(?:\btorch|lightning|import[ \t]*\*)", re.MULTILINE)
+_PACKAGES = (b"torch", b"lightning", b"accelerate", b"fastai")
+"""Words in the names of PyTorch, of its packages, and of those with which people train without naming it."""
+_USES_TORCH = LazyPattern(
+    rb"^[ \t]*(?:import|from)[ \t][^\n#]*\b(?:(?:py|func)?torch|lightning|accelerate\b|fastai\b)", re.MULTILINE
+)
 _OTHERS = LazyPattern(
     rb"^[ \t]*(?:import|from)[ \t]+(?:%s)\b" % b"|".join(name.encode() for name in sorted(api.OTHER_FRAMEWORKS)),
     re.MULTILINE,
 )
+
+
+def uses_torch(code: bytes) -> bool:
+    """Whether a program imports PyTorch, or a package that is built on it."""
+    return holds(code, _PACKAGES) and _USES_TORCH.search(code) is not None
 
 
 def looking(rules: Iterable[type[Rule]], data: bytes, imported: bytes = b"") -> list[type[Rule]]:

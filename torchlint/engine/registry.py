@@ -31,9 +31,8 @@ SYNTAX_ERROR = Meta(
     """A file is not valid Python, so no rule could look at it.
 
 ## What it does
-Reports the first syntax error of each file that a rule would have looked into; of a notebook that of each cell.
-A file in which no rule can fire is not even parsed. The last line of a run says how many were looked into:
-`No findings in 3 files, 1 looked into.` The language server reports the syntax errors of every file.
+Reports the first syntax error of each file in which a rule might find something; of a notebook that of each cell.
+A file in which no rule can fire is not even parsed. The language server reports the syntax errors of every file.
 
 A file or notebook of Python 2 is one finding that says so, whatever else it holds that Python 3 cannot read.""",
 )

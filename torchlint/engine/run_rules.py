@@ -46,7 +46,7 @@ def walk(
     pieces: Pieces | None,
     reach: Reach,
 ) -> list[Finding]:
-    """What the rules find that no comment suppresses; raises `SyntaxProblem` and `SourceError`."""
+    """What the rules find that no comment suppresses, of any confidence; raises `SyntaxProblem` and `SourceError`."""
 
     def work() -> list[Finding]:
         return _Walk(source, pieces, crashes, reach).findings(active, selection, suppressions)
@@ -92,7 +92,7 @@ class _Walk:
             again = partial(self._again, calls, selection, follows=self.reach.follows)
             told = holding(told, Options(model.program), again)
             told = told if self.reach.follows else self._confirmed(told, calls, selection)
-        found = self._located(told, selection, suppressions)
+        found = self._located(told, suppressions)
         if modules is not None:
             modules.close()
         return found
@@ -169,7 +169,7 @@ class _Walk:
         except (SyntaxProblem, SourceError):
             return None
 
-    def _located(self, reports: Sequence[Told], selection: Selection, suppressions: Suppressions) -> list[Finding]:
+    def _located(self, reports: Sequence[Told], suppressions: Suppressions) -> list[Finding]:
         wanted: set[cst.CSTNode] = set()
         for rule, report in reports:
             with self.crashes.of(rule):
@@ -179,8 +179,7 @@ class _Walk:
         for rule, report in reports:
             with self.crashes.of(rule):
                 lines = self.python.lines_around(self._span(report.place, spans))
-                is_covered = suppressions.covers(rule.meta(), lines)
-                if not is_covered and selection.reports(rule.rule_name(), report.confidence):
+                if not suppressions.covers(rule.meta(), lines):
                     found.append(self._finding(rule.meta(), report, spans, suppressions))
         return found
 

@@ -56,7 +56,7 @@ def _magic(shell: Any, session: Session, line: str, cell: str | None = None) -> 
     style = Style(colour=str(shell.colors).lower() != "nocolor", summary=False)
     with _errors_of_the_user():
         found = _lint_notebook(session, options) if cell is None else _lint_cell(session, cell, options)
-        sys.stdout.write(render("text", outcome_of([file for file in found if file.findings], 1, 1), style))
+        sys.stdout.write(render("text", outcome_of([file for file in found if file.findings], 1, []), style))
     number = sum(len(file.findings) for file in found)
     print(f"{counted(number, 'finding')}." if number else "No findings.")
     if cell is not None:

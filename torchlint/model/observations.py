@@ -67,6 +67,8 @@ class Observations:
     """What an attribute is assigned to, by the site of the target."""
     indexed: list[tuple[Site, Tensor]] = field(default_factory=list)
     """Where a tensor is asked for an element by a literal number."""
+    masked: list[tuple[Site, Tensor, Tensor]] = field(default_factory=list)
+    """Where a tensor is in the brackets behind another one, which stands before it here: `x[mask]`, `x[mask] = 0`."""
     calls: dict[Value, tuple[str, Arguments, Value | None]] = field(default_factory=dict)
     """What makes a tensor or a layer: the name that is called, its arguments, and the receiver of a method."""
     numbers: dict[Value, tuple[str, tuple[Value, ...], object]] = field(default_factory=dict)

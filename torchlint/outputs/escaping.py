@@ -31,7 +31,16 @@ def without_commands(line: str) -> str:
 
 def json_text(value: Any) -> str:
     """Indented JSON in ASCII, which survives any pipe; a hash that might begin a command is written as an escape."""
-    return _HASH.sub(r"\\u0023", json.dumps(value, indent=2)) + "\n"
+    return _without_hashes(json.dumps(value, indent=2)) + "\n"
+
+
+def json_line(value: Any) -> str:
+    """The same on one line."""
+    return _without_hashes(json.dumps(value)) + "\n"
+
+
+def _without_hashes(text: str) -> str:
+    return _HASH.sub(r"\\u0023", text)
 
 
 def html_text(page: str) -> str:

@@ -1,4 +1,4 @@
-"""The names of the output formats, each with what it is; the format `x` is the module `outputs.x`."""
+"""The names of the output formats, each with what it is; the format `a-b` is the module `outputs.a_b`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ FORMATS: Mapping[str, str] = {
     "text": "for people: the source with the place underlined",
     "concise": "one line a finding",
     "json": "Language Server Protocol: an array of PublishDiagnosticsParams",
+    "json-flat": "an array with one flat object for each finding, for scripts",
+    "json-lines": "the same objects, one on each line",
     "sarif": "SARIF 2.1.0, for code scanning",
     "github": "workflow commands, shown beside the changed lines",
     "gitlab": "code quality report, for merge requests",

@@ -68,6 +68,8 @@ class Change:
     fix: Fix | None = None
     package: str = ""
     """The release of another package that came with `since`."""
+    until: Release = CURRENT
+    """The last release that does so: what the next one does is another change."""
 
     @property
     def release(self) -> str:
@@ -125,6 +127,7 @@ REMOVALS = (
     Change("Tensor.masked_fill", _RAISES, "a mask of booleans", (2, 1), (1, 2)),
     Change("Tensor.masked_fill_", _RAISES, "a mask of booleans", (2, 1), (1, 2)),
     Change("Tensor.masked_select", _RAISES, "a mask of booleans", (2, 1), (1, 2)),
+    Change("Tensor.__setitem__", _RAISES, "a mask of booleans", (2, 1), (1, 2)),
 )  # fmt: skip
 """What raises, or does nothing."""
 
@@ -223,7 +226,11 @@ DEPRECATIONS = (
     Change("torch.profiler.profile", _WARNS, "activities=...", (1, 8), (1, 8), keyword="use_cuda"),
     *(Change(f"torch.ao.quantization.{name}", _WARNS, "torchao", (2, 8))
       for name in ("quantize_dynamic", "quantize", "quantize_qat", "prepare", "prepare_qat", "convert")),
+    Change("torch.optim.lr_scheduler.<Class>", _WARNS, "print(scheduler.get_last_lr())", (2, 2), (1, 4),
+           until=(2, 6), keyword="verbose", fix=Fix(drop=True, safe=False)),
     # -- methods ------------------------------------------------------------------------------------------
+    Change("Tensor.__getitem__", _WARNS, "a mask of booleans", (1, 2), (1, 2)),
+    Change("Tensor.__setitem__", _WARNS, "a mask of booleans", (1, 2), (1, 2), until=(2, 0)),
     Change("Tensor.add_", _WARNS, "add_(tensor, alpha=number)", (1, 5)),
     Change("Tensor.addcmul_", _WARNS, "addcmul_(tensor, tensor, value=number)", (1, 5)),
     Change("Tensor.addcdiv_", _WARNS, "addcdiv_(tensor, tensor, value=number)", (1, 5)),

@@ -14,7 +14,7 @@ from torchlint.files.fingerprint import Stamp, digest_of, status_of
 from torchlint.files.source import SourceError, SourceFile, Unread
 from torchlint.files.sources import Module
 from torchlint.project.discovery import Target
-from torchlint.results import LintedFile, Outcome
+from torchlint.results import NO_TALLY, LintedFile, Outcome, Tally
 from torchlint.run.process_pool import are_safe, processes_that_pay
 from torchlint.syntax.gc_pause import collector_paused
 
@@ -77,7 +77,7 @@ class Done:
 
     linted: LintedFile | None
     stamp: Stamp | None = None
-    looked_into: bool = True
+    tally: Tally = NO_TALLY
     imports: tuple[Module, ...] = ()
 
 
@@ -106,8 +106,7 @@ def run(
             found[index] = done
             _remember(targets[index], done, means)
     every = [done for done in found if done is not None]
-    looked_into = sum(done.looked_into for done in every)
-    return outcome_of([done.linted for done in every if done.linted], len(targets), looked_into)
+    return outcome_of([done.linted for done in every if done.linted], len(targets), [done.tally for done in every])
 
 
 class _Counter:
@@ -137,19 +136,19 @@ def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
     known = means.cache.find(target) if means.cache else None
     if known is None or (fixing and known.findings):
         return None
-    return Done(known if known.findings else None, looked_into=known.looked_into)
+    return Done(known if known.findings else None, tally=known.tally)
 
 
 def _remember(target: Target, done: Done, means: Means) -> None:
     linted = done.linted
     if means.cache and done.stamp is not None and (linted is None or linted.before is None):
-        findings = linted.findings if linted else ()
-        means.cache.put(target, done.stamp, findings if done.looked_into else None, done.imports)
+        means.cache.put(target, done.stamp, linted.findings if linted else (), done.tally, done.imports)
 
 
-def outcome_of(files: Iterable[LintedFile], total: int, looked_into: int) -> Outcome:
+def outcome_of(files: Iterable[LintedFile], total: int, tallies: Sequence[Tally]) -> Outcome:
     """The outcome of a run over `total` files, of which `files` are those with findings."""
-    return Outcome(tuple(files), total, registry.metas(), looked_into)
+    users, unstable = sum(tally.uses_torch for tally in tallies), sum(tally.unstable for tally in tallies)
+    return Outcome(tuple(files), total, registry.metas(), users, unstable)
 
 
 def lint_file(job: Job) -> LintedFile:
@@ -170,13 +169,13 @@ def lint_source(
 
         found = examine(source, selection)
         imports = _modules([found.search] if stamped and found.search is not None else [])
-        return LintedFile(source, tuple(found.findings), looked_into=found.looked_into, imports=imports)
+        return LintedFile(source, tuple(found.findings), tally=found.tally, imports=imports)
     from torchlint.engine.fixer import fix
 
     fixed = fix(source, selection, unsafe=fixing.unsafe)
     before = LintedFile(source, fixed.before) if fixed.applied else None
     imports = _modules(fixed.searches if stamped else [])
-    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into, imports)
+    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, Tally(fixed.uses_torch), imports)
 
 
 def _modules(searches: Iterable[Search]) -> tuple[Module, ...]:
@@ -300,7 +299,7 @@ def _lint(job: Job) -> Done:
     job = job.read()
     linted = lint_file(job)
     is_news = linted.findings or linted.before is not None
-    return Done(linted if is_news else None, job.stamp, linted.looked_into, linted.imports)
+    return Done(linted if is_news else None, job.stamp, linted.tally, linted.imports)
 
 
 def _lint_here(tasks: Sequence[_Task]) -> list[Done]:

@@ -16,6 +16,7 @@ from torchlint.engine.registry import Selection
 from torchlint.files.lines import Text
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Position, Span
+from torchlint.outputs.escaping import printable
 from torchlint.outputs.json import Location, diagnostic
 from torchlint.server.documents import Buffer, Document
 from torchlint.server.positions import Columns
@@ -59,6 +60,7 @@ class Analysis:
     def _shown(self) -> Iterator[Shown]:
         for finding in self.findings:
             raw = diagnostic(finding, self._location)
+            raw["message"] = _with_help(raw["message"], finding.help)
             yield Shown(finding, self.place(finding.span).uri, _converter().structure(raw, types.Diagnostic))
 
     def at(self, uri: str, asked: types.Range) -> list[Shown]:
@@ -98,6 +100,11 @@ class Analysis:
     def _location(self, span: Span) -> Location:
         place = self.place(span)
         return {"uri": place.uri, "range": {"start": _as_dict(place.range.start), "end": _as_dict(place.range.end)}}
+
+
+def _with_help(message: str, help: str) -> str:
+    """A message as editors show it: VS Code in its hover and its list of problems, Neovim in its float."""
+    return f"{message}\nhelp: {printable(help)}" if help else message
 
 
 def _as_dict(position: types.Position) -> dict[str, int]:

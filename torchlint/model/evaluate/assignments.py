@@ -179,7 +179,7 @@ class Assignments(Part):
         owner = resolved(carried)
         if isinstance(owner, Module):
             owner.used_as("__setitem__")
-        index = self.elements.index(target)
+        index = self.elements.index(target, owner)
         key = key_of(index)
         if isinstance(owner, Container):
             self.state.store(owner, index if key is None else None, value, target)

@@ -35,7 +35,7 @@ class Elements(Part):
     def evaluate(self, node: ast.Subscript) -> Value:
         """The value of `owner[index]`."""
         value = self.expressions.value(node.value)
-        index = self.index(node)
+        index = self.index(node, value)
         basic = self.is_basic(node)
         carried = self._of_carried(value, lambda owner: self.lookup(owner, key_of(index), node, basic=basic), node)
         if carried is not None:
@@ -72,8 +72,11 @@ class Elements(Part):
         scope.elements.append((element, value, read))
         return element
 
-    def index(self, node: ast.Subscript) -> Value | None:
-        """What stands in the brackets, unless that is a slice or several indices; evaluates them all."""
+    def index(self, node: ast.Subscript, owner: Value | None = None) -> Value | None:
+        """What stands in the brackets, unless that is a slice or several indices; evaluates them all.
+
+        Tensors in the brackets behind a tensor, the `owner`, are noted.
+        """
         found: list[Value] = []
         indices = indices_of(node)
         for item in indices:
@@ -83,6 +86,10 @@ class Elements(Part):
             for part in (item.lower, item.upper, item.step):
                 if part is not None:
                     self.expressions.value(part)
+        whole = resolved(owner) if owner is not None else None
+        if isinstance(whole, Tensor):
+            tensors = [item for item in map(resolved, found) if isinstance(item, Tensor)]
+            self.observations.masked += ((site_of(node), whole, item) for item in tensors)
         return found[0] if len(found) == len(indices) == 1 else None
 
     def is_basic(self, node: ast.Subscript) -> bool:

@@ -9,6 +9,7 @@ from torchlint.lazy_import import submodules
 if TYPE_CHECKING:
     from torchlint.model.queries import (
         autograd_functions,
+        byte_masks,
         changed_api,
         clipping,
         endings,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "autograd_functions",
+    "byte_masks",
     "changed_api",
     "clipping",
     "endings",

@@ -14,7 +14,7 @@ from torchlint.files.source import SourceError, SourceFile
 from torchlint.files.sources import Module
 from torchlint.finding import Finding
 from torchlint.project.discovery import Target
-from torchlint.results import LintedFile
+from torchlint.results import LintedFile, Tally
 from torchlint.run.cache import folder as folders
 from torchlint.run.cache.environment import key_of
 from torchlint.run.cache.folder import CacheError, Place
@@ -29,7 +29,7 @@ _DAY = 24 * 60 * 60
 _GRANULARITY = 2 * 10**9
 """A file that was written so many nanoseconds ago may be written again without getting another time."""
 _UNSURE: Status = ()
-_CLEAN, _PASSED_OVER = (LintedFile(SourceFile("", b""), (), looked_into=looked_into) for looked_into in (True, False))
+_NO_SOURCE = SourceFile("", b"")
 
 
 class Cache:
@@ -62,17 +62,18 @@ class Cache:
         self,
         target: Target,
         stamp: Stamp,
-        findings: tuple[Finding, ...] | None,
+        findings: tuple[Finding, ...],
+        tally: Tally,
         imports: tuple[Module, ...] = (),
     ) -> None:
-        """Remember what was found, unless another run could find something else; None: it was not looked into.
+        """Remember what was found, unless another run could find something else.
 
         `imports` are the modules that were looked for.
         """
-        if any(finding.name in _TRANSIENT for finding in findings or ()):
+        if any(finding.name in _TRANSIENT for finding in findings):
             return
-        kept = None if findings is None else [plain(finding) for finding in findings]
-        entry = Entry(self._sure(stamp.status), stamp.digest, kept, self._day, tuple(map(self._sure_module, imports)))
+        status, kept = self._sure(stamp.status), [plain(finding) for finding in findings]
+        entry = Entry(status, stamp.digest, kept, self._day, tuple(map(self._sure_module, imports)), tally)
         self._index(target).put(self._name(target.path), entry)
 
     def save(self) -> None:
@@ -104,14 +105,15 @@ class Cache:
             return None
         if not entry.findings:
             return _without(entry)
-        return LintedFile(source, tuple(finding_of(values, source.path) for values in entry.findings))
+        findings = tuple(finding_of(values, source.path) for values in entry.findings)
+        return LintedFile(source, findings, tally=entry.tally)
 
     def _found_by_content(self, target: Target, entry: Entry) -> LintedFile | None:
         """As after a checkout, or when a file was too new to be sure."""
         status = status_of(target.path)
         found = self._findings(target, entry)
         if found is not None and status_of(target.path) == status:
-            self.put(target, Stamp(status, entry.digest), found.findings if found.looked_into else None, entry.imports)
+            self.put(target, Stamp(status, entry.digest), found.findings, entry.tally, entry.imports)
         return found
 
     def _sure_module(self, module: Module) -> Module:
@@ -130,4 +132,4 @@ class Cache:
 
 def _without(entry: Entry) -> LintedFile:
     """What is known of a file without findings."""
-    return _PASSED_OVER if entry.findings is None else _CLEAN
+    return LintedFile(_NO_SOURCE, (), tally=entry.tally)

@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hmac import compare_digest
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 from torchlint.files import regular
 from torchlint.files.fingerprint import Status, digest_of
 from torchlint.files.sources import Module
+from torchlint.results import NO_TALLY, Tally
 
 MAX_FILES = 100_000
 MAX_BYTES = 50_000_000
@@ -25,15 +25,16 @@ MAX_DAYS = 30
 
 @dataclass
 class Entry:
-    """A file when it was last linted. `findings` are plain values; None if it was not looked into."""
+    """A file when it was last linted. `findings` are plain values."""
 
     status: Status
     digest: str
-    findings: list[Any] | None
+    findings: list[Any]
     day: int
     """When it was last asked for."""
     imports: tuple[Module, ...] = ()
     """The modules that were looked for, there or not; their paths are whole."""
+    tally: Tally = NO_TALLY
 
 
 class Index:
@@ -98,11 +99,19 @@ def _read(path: Path, key: bytes) -> dict[str, Entry]:
 
 
 def _entry(
-    modules: list[Module], status: list[int], digest: str, findings: list[Any] | None, day: int, imports: list[int]
+    modules: list[Module],
+    status: list[int],
+    digest: str,
+    findings: list[Any],
+    day: int,
+    imports: list[int],
+    tally: list[int],
 ) -> Entry:
-    if not (isinstance(findings, (list, NoneType)) and isinstance(day, int)):
+    uses_torch, unstable = tally
+    if not (isinstance(findings, list) and isinstance(day, int) and isinstance(unstable, int)):
         raise TypeError
-    return Entry(tuple(status), digest, findings, day, tuple(modules[number] for number in imports))
+    known = tuple(modules[number] for number in imports)
+    return Entry(tuple(status), digest, findings, day, known, Tally(bool(uses_torch), unstable))
 
 
 def _write(path: Path, entries: dict[str, Entry], key: bytes) -> None:
@@ -115,6 +124,7 @@ def _write(path: Path, entries: dict[str, Entry], key: bytes) -> None:
             entry.findings,
             entry.day,
             [numbers.setdefault(module, len(numbers)) for module in entry.imports],
+            entry.tally,
         ]
         for name, entry in entries.items()
     }

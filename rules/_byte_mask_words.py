@@ -1,0 +1,30 @@
+"""Words of masks of bytes, and of what indexes by them."""
+
+from __future__ import annotations
+
+from torchlint import prefilter
+from torchlint.lazy_pattern import LazyPattern
+
+CALLS = frozenset({"byte", "ByteTensor"})
+"""Calls that make one."""
+_CALLED = prefilter.AnyWord(CALLS)
+_OF_TORCH = LazyPattern(rb"uint8\b(?<!\bnp\.uint8)(?<!\bnumpy\.uint8)")
+_STORES_NUMBER = LazyPattern(
+    rb"\][\s\\]{0,99}=[\s\\(]{0,99}(?:[-+\d.]|True\b|False\b|float\b|\w{1,99}[\s\\]{0,9}\.[\s\\]{0,9}(?:inf|nan)\b)"
+)
+_INDEXES = LazyPattern(rb"\[[^\]\n]{0,99}[A-Za-z_]")
+
+
+def may_make_bytes(data: bytes) -> bool:
+    """Whether a file may make a tensor of bytes."""
+    return _CALLED.search(data) or _OF_TORCH.search(data) is not None
+
+
+def may_store_number(data: bytes) -> bool:
+    """Whether a file may store a number at a mask of bytes."""
+    return may_make_bytes(data) and _STORES_NUMBER.search(data) is not None
+
+
+def may_read(data: bytes) -> bool:
+    """Whether a file may index by a mask of bytes."""
+    return may_make_bytes(data) and _INDEXES.search(data) is not None
