@@ -30,7 +30,7 @@ from torchlint.cli.options import (
 )
 from torchlint.cli.showing import showing_options
 from torchlint.cli.speed import Speed, speed_options
-from torchlint.outputs import FORMATS, Style, render
+from torchlint.outputs import FORMATS, Style, counted, render
 from torchlint.results import LintedFile
 
 if TYPE_CHECKING:
@@ -127,8 +127,6 @@ class _Options:
             raise click.UsageError("--statistics is a table, or JSON: leave out --output-format")
         if self.unsafe_fixes and self.fixing is None:
             raise click.UsageError("--unsafe-fixes says which fixes: add --fix, --fix-only or --diff")
-        if self.diff and (self.fix or self.fix_only):
-            raise click.UsageError("--diff shows what --fix would write: leave one out")
         check_folder_of(self.output_file)
         self.adoption.check(stdin, self.no_baseline)
         self.speed.check()
@@ -188,7 +186,7 @@ Variables, instead of options that are not given:
 @click.option("--fix", is_flag=True, help="Write the fixes that are safe into the files, and list what is left.")
 @click.option("--unsafe-fixes", is_flag=True, help="Take fixes that may change numbers, memory or control flow too.")
 @click.option("--fix-only", is_flag=True, help="Like --fix, but list nothing.")
-@click.option("--diff", is_flag=True, help="Show what the fixes would change, and write nothing.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
 @adoption_options
 @speed_options
 @click.pass_context
@@ -260,7 +258,7 @@ def _made() -> str:
 
 def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
     """Write the fixes, or show them; what is left is reported. Standard input is fixed on its way to the output."""
-    from torchlint.cli.fixing import diff, summary, write_fixes
+    from torchlint.cli.fixing import diff, summary, unsafe_fixes, write_fixes
 
     if options.diff:
         colour = options.output_file is None and is_coloured(options.color)
@@ -274,8 +272,12 @@ def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
         say(summary(outcome, "Would fix" if options.diff else "Fixed"))
     left = replace(outcome, files=tuple(file for file in outcome.files if file.findings))
     if options.diff:
-        changes = any(file.before is not None for file in outcome.files)
-        return max(_exit_code(left, exit_zero=True), FINDINGS if changes and not options.exit_zero else CLEAN)
+        unsafe = 0 if options.unsafe_fixes else unsafe_fixes(left)
+        if unsafe and not options.quiet:
+            has = "has an unsafe fix" if unsafe == 1 else "have unsafe fixes"
+            say(f"{counted(unsafe, 'finding')} {has}, which --unsafe-fixes shows.")
+        can_fix = unsafe or any(file.before is not None for file in outcome.files)
+        return max(_exit_code(left, exit_zero=True), FINDINGS if can_fix and not options.exit_zero else CLEAN)
     if not options.fix_only:
         _report(left, options, err=from_stdin)
     return _exit_code(left, options.exit_zero or options.fix_only)
