@@ -26,7 +26,6 @@ from torchlint.cli.verify import verify
 from torchlint.cli.watch import watch
 from torchlint.suggest import hint
 
-
 _VERSION_OPTIONS = ("-V", "--version")
 
 
