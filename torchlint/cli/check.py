@@ -17,6 +17,7 @@ from torchlint.cli.adoption import Adoption, adoption_options
 from torchlint.cli.choosing import Choosing, choosing_options, origins
 from torchlint.cli.completing import complete_paths
 from torchlint.cli.errors import CLEAN, FAILURE, FINDINGS, UserError, errors_of_the_user
+from torchlint.cli.notices import show_notices
 from torchlint.cli.options import (
     HELP,
     PathType,
@@ -218,8 +219,16 @@ def _run(paths: tuple[Path, ...], options: _Options) -> int:
             return CLEAN
         options = options.configured(configurations.of_folder(Path.cwd()))
         outcome = _outcome(paths, options, configurations)
+    code = _show_outcome(outcome, options, from_stdin=paths == (Path("-"),))
+    if not options.quiet:
+        show_notices(file.before or file if options.diff else file for file in outcome.noticed)
+    return code
+
+
+def _show_outcome(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
+    """Report the findings, or fix them; the exit code."""
     if options.fixing is not None:
-        return _fix(outcome, options, from_stdin=paths == (Path("-"),))
+        return _fix(outcome, options, from_stdin=from_stdin)
     _report(outcome, options)
     return _exit_code(outcome, options.exit_zero)
 
@@ -336,7 +345,7 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
         return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, 0)
     linted = lint_source(source, settings.selection(path), None if options.baseline else options.fixing)
     files = [linted] if linted.findings or options.fixing else []
-    outcome = outcome_of(files, 1, int(linted.looked_into))
+    outcome = outcome_of(files, 1, int(linted.looked_into), [linted])
     return options.adoption.of_stdin(outcome, [Target(path, settings)], options.fixing)
 
 

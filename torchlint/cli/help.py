@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 from click.shell_completion import CompletionItem
 
@@ -28,5 +30,5 @@ def help(ctx: click.Context, words: tuple[str, ...]) -> None:
     click.echo(shown.get_help())
 
 
-def _commands(ctx: click.Context) -> dict[str, click.Command]:
+def _commands(ctx: click.Context) -> Mapping[str, click.Command]:
     return ctx.command.commands if isinstance(ctx.command, click.Group) else {}

@@ -22,7 +22,7 @@ from torchlint.engine.registry import (
     metas,
     select,
 )
-from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions
+from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions, may_name_rules
 from torchlint.files.ipython import without_indent
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
@@ -44,6 +44,8 @@ class Examination:
     """If not, no rule could fire, and the file was not even parsed."""
     search: Search | None = None
     """Knows which modules were looked for."""
+    notices: tuple[Finding, ...] = ()
+    """Remarks on how the file can be linted, sorted: comments without effect, syntax of a newer Python."""
 
 
 def lint(source: SourceFile, selection: Selection) -> list[Finding]:
@@ -66,6 +68,7 @@ def examine(
     `checked`.
     """
     active: list[type[Rule]] = []
+    notices: list[Finding] = []
     reach = Reach()
     search = selection.following.search(source.path) if selection.following is not None else None
     try:
@@ -74,7 +77,7 @@ def examine(
         active = looking(selection.rules, source.code, imported or b"")
         may_wake = imported is not None and _others_look(selection.rules, source.code, imported)
         reach = Reach(search, imported is not None, may_wake)
-        findings = _Linting(selection, active, always_parse, reach).lint_valid(source, pieces)
+        findings = _Linting(selection, active, always_parse, reach, notices).lint_valid(source, pieces)
         if checked:
             findings = with_valid_fixes(source, findings)
     except SourceError as error:
@@ -87,6 +90,7 @@ def examine(
         _finished(_as_selected(findings, selection), source),
         bool(active or findings) or reach.may_wake or always_parse,
         search,
+        tuple(_finished(notices, source)),
     )
 
 
@@ -109,6 +113,8 @@ class _Linting:
     active: Sequence[type[Rule]]
     always_parse: bool
     reach: Reach
+    notices: list[Finding]
+    """What is to be said beside the findings is added here."""
 
     def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
@@ -133,11 +139,19 @@ class _Linting:
             from torchlint.syntax.reading import check
 
             check(source)
-        if self.selection.checks & _SUPPRESSION_CHECKS:
-            rules = [rule.meta() for rule in self.selection.rules]
-            ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
-            found += suppressions.findings(self.selection.checks, ran, [*metas(), *rules])
+        if self.selection.checks & _SUPPRESSION_CHECKS or may_name_rules(source.code):
+            found += self._about_suppressions(suppressions, crashes)
         return found + crashes.findings
+
+    def _about_suppressions(self, suppressions: Suppressions, crashes: Crashes) -> list[Finding]:
+        """What the checks find in the comments; without the check of unknown names these are notices."""
+        checks = self.selection.checks
+        rules = [rule.meta() for rule in self.selection.rules]
+        known = [*dict.fromkeys([*metas(), *rules])]
+        if UNKNOWN_SUPPRESSION.name not in checks:
+            self.notices.extend(suppressions.without_effect(known))
+        ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
+        return suppressions.findings(checks, ran, known)
 
 
 def without_broken_cells(

@@ -19,7 +19,7 @@ from torchlint.lazy_import import late
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch.releases import Releases
 from torchlint.rule import OptionValue, Rule
-from torchlint.suggest import hint
+from torchlint.suggest import hint_of_selector
 
 if TYPE_CHECKING:
     from torchlint.engine.following import Following
@@ -65,9 +65,9 @@ class RegistryError(Exception):
 class UnknownRule(Exception):
     """A selector that means no rule; the message says which one was probably meant."""
 
-    def __init__(self, selector: str, names: Collection[str]) -> None:
-        """`names` are those that could have been meant."""
-        unknown = f"unknown rule or category `{selector}`{hint(selector, names)}"
+    def __init__(self, selector: str, known: Collection[Meta]) -> None:
+        """`known` are the rules that could have been meant."""
+        unknown = f"unknown rule or category `{selector}`{hint_of_selector(selector, known)}"
         if _CODE_OF_TORCHFIX.fullmatch(selector.strip()):
             unknown = f"no rule stands for `{selector}` of TorchFix: {SITE}/from-torchfix/ says why"
         super().__init__(unknown if selector.strip() else "the name of a rule is empty")
@@ -194,23 +194,11 @@ def _metas_of(rules: tuple[type[Rule], ...]) -> tuple[Meta, ...]:
 def find(selector: str) -> list[Meta]:
     """What a name, code, code prefix, category or `all` means; raises `UnknownRule`."""
     wanted = selector.strip()
-    lower = wanted.lower()
     known = metas()
-    found = [
-        meta
-        for meta in known
-        if lower in (meta.name, meta.category.value, "all")
-        or (re.fullmatch(r"[A-Za-z]+\d*", wanted) and _has_code(meta, wanted.upper()))
-    ]
+    found = [meta for meta in known if meta.is_meant_by(wanted)]
     if not found:
-        names = [meta.name for meta in known] + [meta.code for meta in known] + [item.value for item in Category]
-        raise UnknownRule(wanted, names)
+        raise UnknownRule(wanted, known)
     return found
-
-
-def _has_code(meta: Meta, prefix: str) -> bool:
-    """Whether a code of a rule, or one of another linter for it, begins so."""
-    return any(code.startswith(prefix) for code in (meta.code, *meta.aliases))
 
 
 def select(

@@ -107,7 +107,9 @@ def run(
             _remember(targets[index], done, means)
     every = [done for done in found if done is not None]
     looked_into = sum(done.looked_into for done in every)
-    return outcome_of([done.linted for done in every if done.linted], len(targets), looked_into)
+    linted = [done.linted for done in every if done.linted]
+    files = [file for file in linted if file.findings or file.before is not None]
+    return outcome_of(files, len(targets), looked_into, linted)
 
 
 class _Counter:
@@ -137,19 +139,20 @@ def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
     known = means.cache.find(target) if means.cache else None
     if known is None or (fixing and known.findings):
         return None
-    return Done(known if known.findings else None, looked_into=known.looked_into)
+    return Done(known if known.findings or known.notices else None, looked_into=known.looked_into)
 
 
 def _remember(target: Target, done: Done, means: Means) -> None:
     linted = done.linted
     if means.cache and done.stamp is not None and (linted is None or linted.before is None):
-        findings = linted.findings if linted else ()
-        means.cache.put(target, done.stamp, findings if done.looked_into else None, done.imports)
+        findings, notices = (linted.findings, linted.notices) if linted else ((), ())
+        means.cache.put(target, done.stamp, findings if done.looked_into else None, done.imports, notices)
 
 
-def outcome_of(files: Iterable[LintedFile], total: int, looked_into: int) -> Outcome:
-    """The outcome of a run over `total` files, of which `files` are those with findings."""
-    return Outcome(tuple(files), total, registry.metas(), looked_into)
+def outcome_of(files: Iterable[LintedFile], total: int, looked_into: int, linted: Iterable[LintedFile] = ()) -> Outcome:
+    """The outcome of a run over `total` files, of which `files` are those with findings; `linted` may have notices."""
+    noticed = tuple(file for file in linted if file.notices)
+    return Outcome(tuple(files), total, registry.metas(), looked_into, noticed=noticed)
 
 
 def lint_file(job: Job) -> LintedFile:
@@ -170,13 +173,14 @@ def lint_source(
 
         found = examine(source, selection)
         imports = _modules([found.search] if stamped and found.search is not None else [])
-        return LintedFile(source, tuple(found.findings), looked_into=found.looked_into, imports=imports)
+        findings = tuple(found.findings)
+        return LintedFile(source, findings, looked_into=found.looked_into, imports=imports, notices=found.notices)
     from torchlint.engine.fixer import fix
 
     fixed = fix(source, selection, unsafe=fixing.unsafe)
-    before = LintedFile(source, fixed.before) if fixed.applied else None
+    before = LintedFile(source, fixed.before, notices=fixed.notices_before) if fixed.applied else None
     imports = _modules(fixed.searches if stamped else [])
-    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into, imports)
+    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, fixed.looked_into, imports, fixed.notices)
 
 
 def _modules(searches: Iterable[Search]) -> tuple[Module, ...]:
@@ -299,7 +303,7 @@ def lint_shipped(expected: Mapping[str, str], jobs: bytes) -> list[Done]:
 def _lint(job: Job) -> Done:
     job = job.read()
     linted = lint_file(job)
-    is_news = linted.findings or linted.before is not None
+    is_news = linted.findings or linted.notices or linted.before is not None
     return Done(linted if is_news else None, job.stamp, linted.looked_into, linted.imports)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hmac import compare_digest
 from pathlib import Path
 from types import NoneType
@@ -34,6 +34,8 @@ class Entry:
     """When it was last asked for."""
     imports: tuple[Module, ...] = ()
     """The modules that were looked for, there or not; their paths are whole."""
+    notices: list[Any] = field(default_factory=list)
+    """Plain values, as the findings are."""
 
 
 class Index:
@@ -98,11 +100,17 @@ def _read(path: Path, key: bytes) -> dict[str, Entry]:
 
 
 def _entry(
-    modules: list[Module], status: list[int], digest: str, findings: list[Any] | None, day: int, imports: list[int]
+    modules: list[Module],
+    status: list[int],
+    digest: str,
+    findings: list[Any] | None,
+    day: int,
+    imports: list[int],
+    notices: list[Any],
 ) -> Entry:
-    if not (isinstance(findings, (list, NoneType)) and isinstance(day, int)):
+    if not (isinstance(findings, (list, NoneType)) and isinstance(day, int) and isinstance(notices, list)):
         raise TypeError
-    return Entry(tuple(status), digest, findings, day, tuple(modules[number] for number in imports))
+    return Entry(tuple(status), digest, findings, day, tuple(modules[number] for number in imports), notices)
 
 
 def _write(path: Path, entries: dict[str, Entry], key: bytes) -> None:
@@ -115,6 +123,7 @@ def _write(path: Path, entries: dict[str, Entry], key: bytes) -> None:
             entry.findings,
             entry.day,
             [numbers.setdefault(module, len(numbers)) for module in entry.imports],
+            entry.notices,
         ]
         for name, entry in entries.items()
     }
