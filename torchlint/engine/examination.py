@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, problem_finding
+from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, is_notice, problem_finding
 from torchlint.engine.fix_check import with_valid_fixes
 from torchlint.engine.following import Reach, imported_training
 from torchlint.engine.looking import looking
@@ -24,7 +22,7 @@ from torchlint.engine.registry import (
 )
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions, may_name_rules
 from torchlint.files.ipython import without_indent
-from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unread
+from torchlint.files.source import NewerSyntax, SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
 from torchlint.rule import Rule
 
@@ -123,9 +121,11 @@ class _Linting:
         except (SyntaxProblem, SourceError) as problem:
             findings, rest = without_broken_cells(source, problem)
         try:
-            return findings + (self._lint_text(rest) if rest is not None else [])
+            findings += self._lint_text(rest) if rest is not None else []
         except (SyntaxProblem, SourceError) as together:
-            return [*findings, problem_finding(source, together)]
+            findings.append(problem_finding(source, together))
+        self.notices.extend(filter(is_notice, findings))
+        return [finding for finding in findings if not is_notice(finding)]
 
     def _lint_text(self, source: SourceFile, pieces: Pieces | None = None) -> list[Finding]:
         suppressions = Suppressions(source)
@@ -161,12 +161,12 @@ def without_broken_cells(
 
     There is no rest of a file that is no notebook, nor of one that has been left without cells before.
     """
-    old = _problem_of_old_python(source) or _problem_of_new_python(source)
+    version = _problem_of_old_python(source) or (problem if isinstance(problem, NewerSyntax) else None)
     broken = {cell: found for cell in source.cells if (found := _problem_of(cell.program))}
     if not broken or source.skipped:
-        return [problem_finding(source, old or problem)], None
-    if old:
-        findings = [problem_finding(source, old)]
+        return [problem_finding(source, version or problem)], None
+    if version:
+        findings = [problem_finding(source, version)]
     else:
         told = [(cell, own) for cell, own in broken.items() if _problem_of(without_indent(cell.program))]
         findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in told]
@@ -182,24 +182,6 @@ def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
         return None
     message = f"this is {sign.version} ({sign.what}), which torchlint does not read"
     return SyntaxProblem(message, source.position(sign.offset))
-
-
-def _problem_of_new_python(source: SourceFile) -> SyntaxProblem | None:
-    """What is to be said of what LibCST reads, and the Python that runs does not: it is newer, or wrong after all."""
-    from torchlint.syntax.reading import check
-    from torchlint.syntax.tree import parse
-
-    try:
-        check(source)
-    except SyntaxProblem as problem:
-        with suppress(SyntaxProblem, SourceError):
-            parse(source)
-            version = ".".join(map(str, sys.version_info[:2]))
-            message = f"Python {version}, on which torchlint runs here, cannot read this: {problem.message}"
-            return SyntaxProblem(message, problem.position)
-    except SourceError:
-        pass
-    return None
 
 
 def _problem_of(program: str) -> SyntaxProblem | SourceError | None:

@@ -35,7 +35,12 @@ Reports the first syntax error of each file that a rule would have looked into; 
 A file in which no rule can fire is not even parsed. The last line of a run says how many were looked into:
 `No findings in 3 files, 1 looked into.` The language server reports the syntax errors of every file.
 
-A file or notebook of Python 2 is one finding that says so, whatever else it holds that Python 3 cannot read.""",
+A file or notebook of Python 2 is one finding that says so, whatever else it holds that Python 3 cannot read.
+
+Python's own parser reads files, so the Python that runs torchlint decides which syntax there is. F-strings of Python
+3.12, with quotes or backslashes between their braces, are read under older versions too. If a file holds other syntax
+of a later version, a notice on standard error says under which Python to run torchlint. The notice is no finding, and
+the exit code stays the same.""",
 )
 UNREADABLE_FILE = Meta(
     "unreadable-file",
