@@ -36,7 +36,9 @@ def ignoring(text: str | bytes, name: str = "a.py", *, said: str = "Added 1 igno
     path = Path(name)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     result = torchlint("--add-ignores", name)
-    assert (result.exit_code, result.stderr) == (0, said)
+    first, *notices = result.stderr.splitlines(keepends=True)
+    assert (result.exit_code, first) == (0, said)
+    assert all(line.startswith("notice: ") for line in notices)
     assert torchlint(name).exit_code == 0
     return path.read_bytes()
 
@@ -79,16 +81,16 @@ def test_fixtures_are_silent_afterwards(folder: Path, path: Path, variant: str) 
             "bad()  # torchlint: ignore[another, bad-call, unheard-of] because\n",
         ),
         (
-            "bad()  # torchlint: ignore[x]  # noqa: E501\n",
-            "bad()  # torchlint: ignore[bad-call, x]  # noqa: E501\n",
+            "bad()  # torchlint: ignore[y]  # noqa: E501\n",
+            "bad()  # torchlint: ignore[bad-call, y]  # noqa: E501\n",
         ),
         (
-            "bad()  # torchlint: ignore-file[x]\n",
-            "bad()  # torchlint: ignore-file[x]  # torchlint: ignore[bad-call]\n",
+            "bad()  # torchlint: ignore-file[y]\n",
+            "bad()  # torchlint: ignore-file[y]  # torchlint: ignore[bad-call]\n",
         ),
         ("bad()  # torchlint: ignore[]\n", "bad()  # torchlint: ignore[bad-call]\n"),
-        ("bad()  # torchlint: ignore[x\n", "bad()  # torchlint: ignore[x  # torchlint: ignore[bad-call]\n"),
-        ("bad('# torchlint: ignore[x]')\n", "bad('# torchlint: ignore[x]')  # torchlint: ignore[bad-call]\n"),
+        ("bad()  # torchlint: ignore[y\n", "bad()  # torchlint: ignore[y  # torchlint: ignore[bad-call]\n"),
+        ("bad('# torchlint: ignore[y]')\n", "bad('# torchlint: ignore[y]')  # torchlint: ignore[bad-call]\n"),
         ("é = '日本' + bad('🙂')\n", "é = '日本' + bad('🙂')  # torchlint: ignore[bad-call]\n"),
         ("x = f(\n    bad(),\n    2,\n)\n", "x = f(\n    bad(),  # torchlint: ignore[bad-call]\n    2,\n)\n"),
         ("x = bad() + \\\n    1\n", "x = bad() + \\\n    1  # torchlint: ignore[bad-call]\n"),
@@ -258,11 +260,11 @@ def test_strings_that_an_older_python_cannot_read(folder: Path, bad_call: type[R
     [
         ("bad()\n", "bad()  # torchlint: ignore[bad-call] legacy, see #12\n"),
         ("bad()  # noqa: E501\n", "bad()  # noqa: E501  # torchlint: ignore[bad-call] legacy, see #12\n"),
-        ("bad()  # torchlint: ignore[x]\n", "bad()  # torchlint: ignore[bad-call, x] legacy, see #12\n"),
-        ("bad()  # torchlint: ignore[x] mine\n", "bad()  # torchlint: ignore[bad-call, x] mine\n"),
+        ("bad()  # torchlint: ignore[y]\n", "bad()  # torchlint: ignore[bad-call, y] legacy, see #12\n"),
+        ("bad()  # torchlint: ignore[y] mine\n", "bad()  # torchlint: ignore[bad-call, y] mine\n"),
         (
-            "bad()  # torchlint: ignore[x]  # noqa: E501\n",
-            "bad()  # torchlint: ignore[bad-call, x] legacy, see #12  # noqa: E501\n",
+            "bad()  # torchlint: ignore[y]  # noqa: E501\n",
+            "bad()  # torchlint: ignore[bad-call, y] legacy, see #12  # noqa: E501\n",
         ),
     ],
 )

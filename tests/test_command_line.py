@@ -380,6 +380,36 @@ def test_a_page_says_of_which_commit_it_is(folder: Path, monkeypatch: pytest.Mon
     assert ">2023-11-14 22:13 UTC<" in page
 
 
+@pytest.mark.parametrize("words", [(), ("check",), ("verify",), ("cache",), ("cache", "clear"), ("help",)])
+def test_the_command_help(words: tuple[str, ...]) -> None:
+    shown, expected = torchlint("help", *words), torchlint(*words, "--help")
+    assert (shown.stdout, shown.exit_code) == (expected.stdout, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("chekc",), "`torchlint` has no command `chekc`; did you mean `check`?"),
+        (("cache", "claer"), "`torchlint cache` has no command `claer`; did you mean `clear`?"),
+        (("check", "x"), "`torchlint check` has no command `x`\n"),
+    ],
+)
+def test_help_of_what_is_no_command(words: tuple[str, ...], message: str) -> None:
+    result = torchlint("help", *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_the_version_has_a_short_option() -> None:
+    assert torchlint("-V").stdout == torchlint("--version").stdout
+    assert torchlint("-V").stdout.startswith("torchlint 0.")
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    result = torchlint("cache")
+    assert (result.stderr, result.exit_code) == (torchlint("cache", "--help").stdout, 2)
+
+
 def completed(*words: str) -> list[str]:
     """What the shell is told when the last word is completed."""
     found = BashComplete(cli, {}, "torchlint", VARIABLE)
@@ -391,6 +421,7 @@ def test_completion(folder: Path) -> None:
     assert completed("--ignore", "suspicious,xx") == ["suspicious,XX001", "suspicious,XX002"]
     assert completed("explain", "cra") == completed("rules", "cra") == ["crash"]
     assert completed("--show") == ["--show-files", "--show-settings"]
+    assert completed("help", "ca") == ["cache"]
     assert completed("ru") == ["ru", "rules"], "a path, or the command"
     assert completed("src", "ru") == ["ru"]
     assert completed("--output-format", "rd") == ["rdjson"]

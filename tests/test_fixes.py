@@ -230,6 +230,32 @@ def test_diff_of_nothing(folder: Path) -> None:
     assert (result.stdout, result.stderr, result.exit_code) == ("", "Would fix no findings.\n", 0)
 
 
+@pytest.mark.parametrize("options", [("--fix",), ("--fix-only",), ("--fix", "--fix-only")])
+def test_diff_shows_what_fix_would_write(folder: Path, options: tuple[str, ...]) -> None:
+    alone, together = torchlint("--diff", "."), torchlint(*options, "--diff", ".")
+    assert (folder / "bad.py").read_text() == BAD
+    assert "+new()" in together.stdout.splitlines()
+    assert (together.stdout, together.stderr, together.exit_code) == (alone.stdout, alone.stderr, 1)
+
+
+def test_diff_is_no_success_while_unsafe_fixes_are_left(folder: Path) -> None:
+    (folder / "bad.py").write_text("no()\nno(1)\n")
+    result = torchlint("--diff", ".")
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr == "Would fix no findings.\n2 findings have unsafe fixes, which --unsafe-fixes shows.\n"
+    assert torchlint("--diff", "--exit-zero", ".").exit_code == 0
+    quiet = torchlint("--diff", "--quiet", ".")
+    assert (quiet.stderr, quiet.exit_code) == ("", 1)
+    every = torchlint("--diff", "--unsafe-fixes", ".")
+    assert every.stderr == "Would fix 2 findings in 1 file: 2 renames.\n"
+
+
+def test_diff_counts_only_unsafe_fixes_that_may_be_made(folder: Path) -> None:
+    assert "1 finding has an unsafe fix, which" in torchlint("--diff", "bad.py").stderr
+    left_out = torchlint("--diff", "--unfixable", "renames", "bad.py")
+    assert (left_out.stderr, left_out.exit_code) == ("Would fix no findings.\n", 0)
+
+
 def test_standard_input_is_fixed_on_its_way(folder: Path) -> None:
     result = torchlint("--fix", "--output-format", "concise", "-", input=BAD)
     assert result.stdout == "new()\nno()\n"
@@ -242,9 +268,8 @@ def test_standard_input_that_is_excluded_comes_back(folder: Path) -> None:
     assert torchlint("--fix", "-", "--stdin-filename", "bad.py", input=BAD).stdout == BAD
 
 
-@pytest.mark.parametrize("options", [("--unsafe-fixes",), ("--diff", "--fix"), ("--diff", "--fix-only")])
-def test_options_that_contradict_each_other(options: tuple[str, ...], folder: Path) -> None:
-    assert torchlint(*options, ".").exit_code == 2
+def test_unsafe_fixes_of_nothing(folder: Path) -> None:
+    assert torchlint("--unsafe-fixes", ".").exit_code == 2
 
 
 def test_a_fix_that_does_not_work_is_our_fault(folder: Path, renames: Callable[..., None]) -> None:

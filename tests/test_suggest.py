@@ -82,8 +82,8 @@ def test_mistyped_keys(folder: Path, line: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("TL0", ": it stands for several, of which each has to be named"),
-        ("suspicious", ": it stands for several, of which each has to be named"),
+        ("suspicous", "; did you mean `suspicious`?"),
+        ("TL09", "; did you mean `TL001`?"),
         ("XX02", "; did you mean `XX002`?"),
         ("bad_call", "; did you mean `bad-call`?"),
         ("nonsense", ""),

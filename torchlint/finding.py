@@ -180,6 +180,16 @@ class Meta:
         """What means this rule and no other, in lower case; an alias may stand for several."""
         return (self.name, *(code.lower() for code in (self.code, *self.aliases)))
 
+    def is_meant_by(self, selector: str) -> bool:
+        """Whether a selector means this rule, alone or among others.
+
+        It does if it is a name, a code or the beginning of one, a category or `all`, in upper or lower case.
+        """
+        lower, upper = selector.lower(), selector.upper()
+        if lower in (self.name, self.category.value, "all"):
+            return True
+        return bool(selector) and any(code.startswith(upper) for code in (self.code, *self.aliases))
+
     @property
     def summary(self) -> str:
         return self.documentation.strip().split("\n", 1)[0].strip()

@@ -35,6 +35,8 @@ class LintedFile:
     tally: Tally = NO_TALLY
     imports: tuple[Module, ...] = ()
     """The modules of the repository that were looked for, there or not, if that is of interest."""
+    notices: tuple[Finding, ...] = ()
+    """Remarks on how the file can be linted, such as comments without effect: no findings, and no reason to fail."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Outcome:
     """Whether others were found that do not count: a baseline holds them, or no change has made them."""
     unwritten: tuple[str, ...] = ()
     """The files that should have been written, and could not."""
+    noticed: tuple[LintedFile, ...] = ()
+    """The files with notices, be there findings in them or not."""
 
     @property
     def findings(self) -> list[Finding]:

@@ -23,6 +23,11 @@ def hint(word: str, names: Collection[str], cutoff: float = 0.6) -> str:
     return f"; did you mean `{name}`?" if name else ""
 
 
+def hint_of_selector(word: str, rules: Collection[Meta]) -> str:
+    """The same where a rule or several may be named: by name, code or category."""
+    return hint(word, [rule.name for rule in rules] + [rule.code for rule in rules] + [item.value for item in Category])
+
+
 def hint_of_rule(word: str, rules: Collection[Meta]) -> str:
     """The same where a rule has to be named, and neither a category nor the beginning of some codes will do."""
     is_beginning = word.isalnum() and any(rule.code.startswith(word.upper()) for rule in rules)

@@ -51,7 +51,7 @@ def main() -> None:
     made = {"target": target, "pythons": pythons}
     (HERE / "bundled" / "bundle.json").write_text(json.dumps(made) + "\n", "utf-8")
     if target == here:
-        attempt()
+        attempt(sys.executable, "-IB", str(HERE / "bundled" / "start.py"))
     print(f"bundled for {target}, Python {', '.join(pythons)}: {size() / 1e6:.1f} MB")
 
 
@@ -104,14 +104,14 @@ def unneeded() -> Iterator[Path]:
     yield from (folder for folder in LIBS.glob("libcst/**/tests") if folder.is_dir())
 
 
-def attempt() -> None:
-    """Let the bundle lint a file, and start its server, with this Python."""
-    start = [sys.executable, "-IB", str(HERE / "bundled" / "start.py")]
+def attempt(*torchlint: str) -> None:
+    """Let a torchlint show the fixes of a file, which takes its parsers, and start its server, which takes pygls."""
     bad = ROOT / "fixtures" / "missing_zero_grad" / "bad.py"
-    shown = subprocess.run([*start, "check", "--isolated", "--no-cache", "--diff", str(bad)], capture_output=True)
-    if b"zero_grad" not in shown.stdout:
-        sys.exit("error: the bundle does not repair a file with defects")
-    subprocess.run([*start, "server"], stdin=subprocess.DEVNULL, check=True)
+    options = ("--isolated", "--no-cache", "--diff", "--unsafe-fixes")
+    shown = subprocess.run([*torchlint, "check", *options, str(bad)], capture_output=True)
+    if not any(line.startswith(b"+") and b"zero_grad" in line for line in shown.stdout.splitlines()):
+        sys.exit(f"error: the bundle does not repair a file with defects\n{shown.stderr.decode(errors='replace')}")
+    subprocess.run([*torchlint, "server"], stdin=subprocess.DEVNULL, check=True)
 
 
 def size() -> int:

@@ -45,6 +45,17 @@ def test_real_rules(editor: Editor) -> None:
     assert diagnostic.code_description.href.endswith("/rules/missing-zero-grad/")
 
 
+def test_a_comment_without_effect_is_a_hint(editor: Editor) -> None:
+    uri = editor.open("train.py", "good()\nbad()  # torchlint: ignore[bad-cal]\n")
+    found, hint = editor.diagnostics(uri)
+    assert found.code == "XX001"
+    assert hint.message == "no rule is called `bad-cal`; did you mean `bad-call`?"
+    assert (hint.severity, hint.code) == (types.DiagnosticSeverity.Hint, "TL005")
+    assert hint.range.start == types.Position(1, 27)
+    editor.change(uri, 2, "bad()  # torchlint: ignore[correctness]\n")
+    assert editor.found(uri, 2) == []
+
+
 def test_unsaved_text_is_what_counts(editor: Editor, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("bad()\n", "utf-8")
     uri = editor.open("train.py", "good()\n")

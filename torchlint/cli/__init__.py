@@ -17,6 +17,7 @@ from torchlint.cli.check import EXIT_CODES, check
 from torchlint.cli.completing import VARIABLE, completion
 from torchlint.cli.errors import CLEAN, FAILURE, INTERRUPTED, complain, show
 from torchlint.cli.explain import explain
+from torchlint.cli.help import help
 from torchlint.cli.options import HELP
 from torchlint.cli.rules import rules
 from torchlint.cli.server import server
@@ -25,12 +26,14 @@ from torchlint.cli.verify import verify
 from torchlint.cli.watch import watch
 from torchlint.suggest import hint
 
+_VERSION_OPTIONS = ("-V", "--version")
+
 
 class _CheckByDefault(click.Group):
     """A group in which `torchlint src/` means `torchlint check src/`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {*self.commands, "--version", *HELP["help_option_names"]}
+        own = {*self.commands, *_VERSION_OPTIONS, *HELP["help_option_names"]}
         if not args or args[0] not in own:
             self._check_path(*args[:1])
             args = ["check", *args]
@@ -64,7 +67,7 @@ def _refuse_names_of_files(args: list[str]) -> None:
 
 
 @click.group(cls=_CheckByDefault, context_settings=HELP, epilog=EXIT_CODES)
-@click.version_option(package_name="torchlint", message="torchlint %(version)s")
+@click.version_option(None, *_VERSION_OPTIONS, package_name="torchlint", message="torchlint %(version)s")
 def cli() -> None:
     """Find what makes PyTorch training code train wrongly, leak memory or run slowly.
 
@@ -90,7 +93,7 @@ def cli() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (cache, check, completion, explain, rules, server, trace, verify, watch):
+for command in (cache, check, completion, explain, help, rules, server, trace, verify, watch):
     cli.add_command(command)
 
 

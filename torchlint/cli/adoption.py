@@ -206,6 +206,7 @@ class Adoption:
         """Until there is no more to excuse: a line with a new comment has changed, for baseline and --since too."""
         by_path = {str(target.path): target for target in targets}
         left = {file.source.path: file for file in outcome.files}
+        noticed = {file.source.path: file for file in outcome.noticed}
         added: dict[str, int] = {}
         unwritten: list[str] = []
         todo = list(left.values())
@@ -215,11 +216,13 @@ class Adoption:
             quiet = lambda *_: None  # noqa: E731 - neither progress nor messages
             again = self._lint(changed, self._read(), self._changes(), quiet, means, quiet)[1]
             todo = list(again.files)
-            left = {path: file for path, file in left.items() if path not in counts}
-            left.update({file.source.path: file for file in todo})
+            for known, new in ((left, again.files), (noticed, again.noticed)):
+                for path in counts:
+                    known.pop(path, None)
+                known.update({file.source.path: file for file in new})
         self._say(f"Added {counted(sum(added.values()), 'ignore')} in {counted(len(added), 'file')}.")
-        files = tuple(left[path] for path in by_path if path in left)
-        return replace(outcome, files=files, unwritten=tuple(unwritten))
+        files, notices = (tuple(known[path] for path in by_path if path in known) for known in (left, noticed))
+        return replace(outcome, files=files, unwritten=tuple(unwritten), noticed=notices)
 
     def _add(self, file: LintedFile, targets: dict[str, Target], unwritten: list[str]) -> int:
         from torchlint.adoption import add_ignores

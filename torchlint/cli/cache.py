@@ -6,17 +6,22 @@ from pathlib import Path
 
 import click
 
-from torchlint.cli.errors import errors_of_the_user
+from torchlint.cli.errors import USAGE_ERROR, errors_of_the_user
 from torchlint.cli.options import HELP, say
 from torchlint.cli.speed import cache_dir_option
 
 
-@click.group(context_settings=HELP)
-def cache() -> None:
-    """What earlier runs have found, in the user's folder for caches or one that is named.
+@click.group(context_settings=HELP, invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]...")
+@click.pass_context
+def cache(ctx: click.Context) -> None:
+    """Clear the cache: it keeps what was found, so that unchanged files are not linted again.
 
-    That is done by --cache-dir, by the variable TORCHLINT_CACHE_DIR, or by `cache-dir` in the configuration.
+    The cache is in the user's folder for caches, or in the one that --cache-dir, the variable TORCHLINT_CACHE_DIR or
+    `cache-dir` in the configuration names.
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(USAGE_ERROR)
 
 
 @cache.command(context_settings=HELP)

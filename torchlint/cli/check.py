@@ -17,6 +17,7 @@ from torchlint.cli.adoption import Adoption, adoption_options
 from torchlint.cli.choosing import Choosing, choosing_options, origins
 from torchlint.cli.completing import complete_paths
 from torchlint.cli.errors import CLEAN, FAILURE, FINDINGS, UserError, errors_of_the_user
+from torchlint.cli.notices import show_notices
 from torchlint.cli.options import (
     HELP,
     PathType,
@@ -30,7 +31,7 @@ from torchlint.cli.options import (
 )
 from torchlint.cli.showing import showing_options
 from torchlint.cli.speed import Speed, speed_options
-from torchlint.outputs import FORMATS, Style, render
+from torchlint.outputs import FORMATS, Style, counted, render
 from torchlint.results import LintedFile
 
 if TYPE_CHECKING:
@@ -127,8 +128,6 @@ class _Options:
             raise click.UsageError("--statistics is a table, or JSON: leave out --output-format")
         if self.unsafe_fixes and self.fixing is None:
             raise click.UsageError("--unsafe-fixes says which fixes: add --fix, --fix-only or --diff")
-        if self.diff and (self.fix or self.fix_only):
-            raise click.UsageError("--diff shows what --fix would write: leave one out")
         check_folder_of(self.output_file)
         self.adoption.check(stdin, self.no_baseline)
         self.speed.check()
@@ -188,7 +187,7 @@ Variables, instead of options that are not given:
 @click.option("--fix", is_flag=True, help="Write the fixes that are safe into the files, and list what is left.")
 @click.option("--unsafe-fixes", is_flag=True, help="Take fixes that may change numbers, memory or control flow too.")
 @click.option("--fix-only", is_flag=True, help="Like --fix, but list nothing.")
-@click.option("--diff", is_flag=True, help="Show what the fixes would change, and write nothing.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
 @adoption_options
 @speed_options
 @click.pass_context
@@ -220,8 +219,16 @@ def _run(paths: tuple[Path, ...], options: _Options) -> int:
             return CLEAN
         options = options.configured(configurations.of_folder(Path.cwd()))
         outcome = _outcome(paths, options, configurations)
+    code = _show_outcome(outcome, options, from_stdin=paths == (Path("-"),))
+    if not options.quiet:
+        show_notices(file.before or file if options.diff else file for file in outcome.noticed)
+    return code
+
+
+def _show_outcome(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
+    """Report the findings, or fix them; the exit code."""
     if options.fixing is not None:
-        return _fix(outcome, options, from_stdin=paths == (Path("-"),))
+        return _fix(outcome, options, from_stdin=from_stdin)
     _report(outcome, options)
     return _exit_code(outcome, options.exit_zero)
 
@@ -260,7 +267,7 @@ def _made() -> str:
 
 def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
     """Write the fixes, or show them; what is left is reported. Standard input is fixed on its way to the output."""
-    from torchlint.cli.fixing import diff, summary, write_fixes
+    from torchlint.cli.fixing import diff, summary, unsafe_fixes, write_fixes
 
     if options.diff:
         colour = options.output_file is None and is_coloured(options.color)
@@ -274,8 +281,12 @@ def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
         say(summary(outcome, "Would fix" if options.diff else "Fixed"))
     left = replace(outcome, files=tuple(file for file in outcome.files if file.findings))
     if options.diff:
-        changes = any(file.before is not None for file in outcome.files)
-        return max(_exit_code(left, exit_zero=True), FINDINGS if changes and not options.exit_zero else CLEAN)
+        unsafe = 0 if options.unsafe_fixes else unsafe_fixes(left)
+        if unsafe and not options.quiet:
+            has = "has an unsafe fix" if unsafe == 1 else "have unsafe fixes"
+            say(f"{counted(unsafe, 'finding')} {has}, which --unsafe-fixes shows.")
+        can_fix = unsafe or any(file.before is not None for file in outcome.files)
+        return max(_exit_code(left, exit_zero=True), FINDINGS if can_fix and not options.exit_zero else CLEAN)
     if not options.fix_only:
         _report(left, options, err=from_stdin)
     return _exit_code(left, options.exit_zero or options.fix_only)
@@ -334,7 +345,7 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
         return outcome_of([LintedFile(source, ())] if options.fixing else [], 0, [])
     linted = lint_source(source, settings.selection(path), None if options.baseline else options.fixing)
     files = [linted] if linted.findings or options.fixing else []
-    outcome = outcome_of(files, 1, [linted.tally])
+    outcome = outcome_of(files, 1, [linted.tally], [linted])
     return options.adoption.of_stdin(outcome, [Target(path, settings)], options.fixing)
 
 

@@ -11,6 +11,7 @@ from torchlint.cli.errors import complain
 from torchlint.colours import Paint, painter
 from torchlint.files.line_diff import unified
 from torchlint.files.source import SourceFile
+from torchlint.finding import Safety
 from torchlint.outputs import counted
 from torchlint.outputs.escaping import printable
 from torchlint.results import Outcome
@@ -72,3 +73,8 @@ def summary(outcome: Outcome, verb: str) -> str:
         return f"{verb} no findings."
     rules = ", ".join(f"{number:,} {name}" for name, number in counts.most_common())
     return f"{verb} {counted(sum(counts.values()), 'finding')} in {counted(len(changed), 'file')}: {rules}."
+
+
+def unsafe_fixes(outcome: Outcome) -> int:
+    """How many findings have an unsafe fix."""
+    return sum(finding.fix is not None and finding.fix.safety is Safety.UNSAFE for finding in outcome.findings)

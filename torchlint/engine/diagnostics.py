@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from torchlint.engine.moved import hint
 from torchlint.engine.registry import INTERNAL_ERROR, SYNTAX_ERROR, UNREADABLE_FILE
-from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
-from torchlint.finding import Finding, Meta, Position, Span
+from torchlint.files.source import NewerSyntax, SourceError, SourceFile, SyntaxProblem
+from torchlint.finding import Finding, Meta, Position, Severity, Span
 from torchlint.rule import Rule
 
 
@@ -33,7 +33,13 @@ def problem_finding(source: SourceFile, problem: SyntaxProblem | SourceError, be
         return file_finding(UNREADABLE_FILE, source, problem.message, problem.line + before)
     start = Position(problem.position.line + before, problem.position.column)
     finding = file_finding(SYNTAX_ERROR, source, problem.message, start.line)
-    return replace(finding, span=Span(start, Position(start.line, start.column + 1)))
+    severity = Severity.INFORMATION if isinstance(problem, NewerSyntax) else finding.severity
+    return replace(finding, span=Span(start, Position(start.line, start.column + 1)), severity=severity)
+
+
+def is_notice(finding: Finding) -> bool:
+    """Whether a finding about a file says nothing against it: a later Python reads it."""
+    return finding.name == SYNTAX_ERROR.name and finding.severity is Severity.INFORMATION
 
 
 class Crashes:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, problem_finding
+from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, is_notice, problem_finding
 from torchlint.engine.fix_check import with_valid_fixes
 from torchlint.engine.following import Reach, imported_training
 from torchlint.engine.looking import looking, uses_torch
@@ -22,9 +20,9 @@ from torchlint.engine.registry import (
     metas,
     select,
 )
-from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions
+from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions, may_name_rules
 from torchlint.files.ipython import without_indent
-from torchlint.files.source import SourceError, SourceFile, SyntaxProblem, Unread
+from torchlint.files.source import NewerSyntax, SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
 from torchlint.results import NO_TALLY, Tally
 from torchlint.rule import Rule
@@ -45,6 +43,8 @@ class Examination:
     tally: Tally = NO_TALLY
     search: Search | None = None
     """Knows which modules were looked for."""
+    notices: tuple[Finding, ...] = ()
+    """Remarks on how the file can be linted, sorted: comments without effect, syntax of a newer Python."""
 
 
 def lint(source: SourceFile, selection: Selection) -> list[Finding]:
@@ -66,6 +66,7 @@ def examine(
     in which no rule can fire is still parsed for syntax errors. Fixes give valid Python, unless they are not `checked`.
     """
     is_user, unstable = False, 0
+    notices: list[Finding] = []
     search = selection.following.search(source.path) if selection.following is not None else None
     try:
         is_user = uses_torch(source.code)
@@ -74,7 +75,7 @@ def examine(
         active = looking(selection.rules, source.code, imported or b"")
         may_wake = imported is not None and _others_look(selection.rules, source.code, imported)
         reach = Reach(search, imported is not None, may_wake)
-        every = _Linting(selection, active, always_parse, reach).lint_valid(source, pieces)
+        every = _Linting(selection, active, always_parse, reach, notices).lint_valid(source, pieces)
         findings = [finding for finding in every if selection.reports(finding.name, finding.confidence)]
         unstable = len(every) - len(findings)
         if checked:
@@ -86,7 +87,12 @@ def examine(
     except Exception as error:
         findings = [internal_finding(source, "torchlint", error)]
     is_user = is_user or any(finding.name not in _OWN_CHECKS for finding in findings)
-    return Examination(_finished(_as_selected(findings, selection), source), Tally(is_user, unstable), search)
+    return Examination(
+        _finished(_as_selected(findings, selection), source),
+        Tally(is_user, unstable),
+        search,
+        tuple(_finished(notices, source)),
+    )
 
 
 def _others_look(selected: Sequence[type[Rule]], code: bytes, imported: bytes) -> bool:
@@ -108,6 +114,8 @@ class _Linting:
     active: Sequence[type[Rule]]
     always_parse: bool
     reach: Reach
+    notices: list[Finding]
+    """What is to be said beside the findings is added here."""
 
     def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
@@ -116,9 +124,11 @@ class _Linting:
         except (SyntaxProblem, SourceError) as problem:
             findings, rest = without_broken_cells(source, problem)
         try:
-            return findings + (self._lint_text(rest) if rest is not None else [])
+            findings += self._lint_text(rest) if rest is not None else []
         except (SyntaxProblem, SourceError) as together:
-            return [*findings, problem_finding(source, together)]
+            findings.append(problem_finding(source, together))
+        self.notices.extend(filter(is_notice, findings))
+        return [finding for finding in findings if not is_notice(finding)]
 
     def _lint_text(self, source: SourceFile, pieces: Pieces | None = None) -> list[Finding]:
         suppressions = Suppressions(source)
@@ -132,11 +142,19 @@ class _Linting:
             from torchlint.syntax.reading import check
 
             check(source)
-        if self.selection.checks & _SUPPRESSION_CHECKS:
-            rules = [rule.meta() for rule in self.selection.rules]
-            ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
-            found += suppressions.findings(self.selection.checks, ran, [*metas(), *rules])
+        if self.selection.checks & _SUPPRESSION_CHECKS or may_name_rules(source.code):
+            found += self._about_suppressions(suppressions, crashes)
         return found + crashes.findings
+
+    def _about_suppressions(self, suppressions: Suppressions, crashes: Crashes) -> list[Finding]:
+        """What the checks find in the comments; without the check of unknown names these are notices."""
+        checks = self.selection.checks
+        rules = [rule.meta() for rule in self.selection.rules]
+        known = [*dict.fromkeys([*metas(), *rules])]
+        if UNKNOWN_SUPPRESSION.name not in checks:
+            self.notices.extend(suppressions.without_effect(known))
+        ran = {meta.name for meta in (*rules, *ENGINE_CHECKS)} - {rule.rule_name() for rule in crashes.failed}
+        return suppressions.findings(checks, ran, known)
 
 
 def without_broken_cells(
@@ -146,12 +164,12 @@ def without_broken_cells(
 
     There is no rest of a file that is no notebook, nor of one that has been left without cells before.
     """
-    old = _problem_of_old_python(source) or _problem_of_new_python(source)
+    version = _problem_of_old_python(source) or (problem if isinstance(problem, NewerSyntax) else None)
     broken = {cell: found for cell in source.cells if (found := _problem_of(cell.program))}
     if not broken or source.skipped:
-        return [problem_finding(source, old or problem)], None
-    if old:
-        findings = [problem_finding(source, old)]
+        return [problem_finding(source, version or problem)], None
+    if version:
+        findings = [problem_finding(source, version)]
     else:
         told = [(cell, own) for cell, own in broken.items() if _problem_of(without_indent(cell.program))]
         findings = [problem_finding(source, own, source.first_line(cell) - 1) for cell, own in told]
@@ -167,24 +185,6 @@ def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
         return None
     message = f"this is {sign.version} ({sign.what}), which torchlint does not read"
     return SyntaxProblem(message, source.position(sign.offset))
-
-
-def _problem_of_new_python(source: SourceFile) -> SyntaxProblem | None:
-    """What is to be said of what LibCST reads, and the Python that runs does not: it is newer, or wrong after all."""
-    from torchlint.syntax.reading import check
-    from torchlint.syntax.tree import parse
-
-    try:
-        check(source)
-    except SyntaxProblem as problem:
-        with suppress(SyntaxProblem, SourceError):
-            parse(source)
-            version = ".".join(map(str, sys.version_info[:2]))
-            message = f"Python {version}, on which torchlint runs here, cannot read this: {problem.message}"
-            return SyntaxProblem(message, problem.position)
-    except SourceError:
-        pass
-    return None
 
 
 def _problem_of(program: str) -> SyntaxProblem | SourceError | None:

@@ -39,6 +39,8 @@ class Fixed:
     uses_torch: bool
     searches: tuple[Search, ...] = ()
     """They know which modules were looked for, in each of the forms."""
+    notices: tuple[Finding, ...] = ()
+    notices_before: tuple[Finding, ...] = ()
 
 
 def is_applicable(finding: Finding, unsafe: bool) -> bool:
@@ -82,7 +84,18 @@ class _Fixing:
                 self._refuse(source, chosen[0], f"is not stable after {MAX_ROUNDS} rounds")
         left, before = with_valid_fixes(source, findings), with_valid_fixes(original, first.findings)
         every = (*left, *self.refused.values())
-        return Fixed(source, every, tuple(before), tuple(self.applied), first.tally.uses_torch, tuple(self.searches))
+        is_changed = first.notices and source is not original
+        notices = self._examine(source).notices if is_changed else first.notices
+        return Fixed(
+            source,
+            every,
+            tuple(before),
+            tuple(self.applied),
+            first.tally.uses_torch,
+            tuple(self.searches),
+            notices,
+            first.notices,
+        )
 
     def _examine(self, source: SourceFile) -> Examination:
         found = examine(source, self.selection, checked=False)

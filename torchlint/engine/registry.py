@@ -19,7 +19,7 @@ from torchlint.lazy_import import late
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch.releases import Releases
 from torchlint.rule import OptionValue, Rule
-from torchlint.suggest import hint
+from torchlint.suggest import hint_of_selector
 
 if TYPE_CHECKING:
     from torchlint.engine.following import Following
@@ -34,7 +34,12 @@ SYNTAX_ERROR = Meta(
 Reports the first syntax error of each file in which a rule might find something; of a notebook that of each cell.
 A file in which no rule can fire is not even parsed. The language server reports the syntax errors of every file.
 
-A file or notebook of Python 2 is one finding that says so, whatever else it holds that Python 3 cannot read.""",
+A file or notebook of Python 2 is one finding that says so, whatever else it holds that Python 3 cannot read.
+
+Python's own parser reads files, so the Python that runs torchlint decides which syntax there is. F-strings of Python
+3.12, with quotes or backslashes between their braces, are read under older versions too. If a file holds other syntax
+of a later version, a notice on standard error says under which Python to run torchlint. The notice is no finding, and
+the exit code stays the same.""",
 )
 UNREADABLE_FILE = Meta(
     "unreadable-file",
@@ -64,9 +69,9 @@ class RegistryError(Exception):
 class UnknownRule(Exception):
     """A selector that means no rule; the message says which one was probably meant."""
 
-    def __init__(self, selector: str, names: Collection[str]) -> None:
-        """`names` are those that could have been meant."""
-        unknown = f"unknown rule or category `{selector}`{hint(selector, names)}"
+    def __init__(self, selector: str, known: Collection[Meta]) -> None:
+        """`known` are the rules that could have been meant."""
+        unknown = f"unknown rule or category `{selector}`{hint_of_selector(selector, known)}"
         if _CODE_OF_TORCHFIX.fullmatch(selector.strip()):
             unknown = f"no rule stands for `{selector}` of TorchFix: {SITE}/from-torchfix/ says why"
         super().__init__(unknown if selector.strip() else "the name of a rule is empty")
@@ -193,23 +198,11 @@ def _metas_of(rules: tuple[type[Rule], ...]) -> tuple[Meta, ...]:
 def find(selector: str) -> list[Meta]:
     """What a name, code, code prefix, category or `all` means; raises `UnknownRule`."""
     wanted = selector.strip()
-    lower = wanted.lower()
     known = metas()
-    found = [
-        meta
-        for meta in known
-        if lower in (meta.name, meta.category.value, "all")
-        or (re.fullmatch(r"[A-Za-z]+\d*", wanted) and _has_code(meta, wanted.upper()))
-    ]
+    found = [meta for meta in known if meta.is_meant_by(wanted)]
     if not found:
-        names = [meta.name for meta in known] + [meta.code for meta in known] + [item.value for item in Category]
-        raise UnknownRule(wanted, names)
+        raise UnknownRule(wanted, known)
     return found
-
-
-def _has_code(meta: Meta, prefix: str) -> bool:
-    """Whether a code of a rule, or one of another linter for it, begins so."""
-    return any(code.startswith(prefix) for code in (meta.code, *meta.aliases))
 
 
 def select(

@@ -1,17 +1,18 @@
-"""`# torchlint: ignore[...]`, `# torchlint: ignore-file`, `# noqa` and the suppressions that do nothing."""
+"""`# torchlint: ignore[...]`, `# torchlint: ignore-file`, `# noqa` and the suppressions without effect."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from torchlint.files.lines import comments
 from torchlint.files.source import SourceFile
 from torchlint.finding import Category, Edit, Finding, Fix, Meta, Safety, Span
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.suggest import hint, hint_of_rule
+from torchlint.suggest import hint_of_selector, nearest
 
 UNUSED_SUPPRESSION = Meta(
     "unused-suppression",
@@ -26,16 +27,23 @@ UNKNOWN_SUPPRESSION = Meta(
     "A suppression comment names no known rule.",
 )
 
-_Malformed = tuple[Span, str]
 _Offsets = tuple[int, int]
 
 _ANY_RULE = ""
 _VERBS = ("ignore", "ignore-file")
+_VERBS_OF_OTHERS = {
+    "ignore": "noqa nolint disable disable-line disable-next disable-next-line ignore-line ignore-next-line "
+    "allow off skip suppress",
+    "ignore-file": "noqa-file disable-file disable-all ignore-all skip-file suppress-file",
+}
+"""How comments of other linters say `ignore` and `ignore-file`."""
 _OURS = LazyPattern(r"#\s*torchlint\s*:\s*(?P<verb>[\w-]+)(?P<list>\s*\[(?P<names>[^\]#]*)(?P<closed>\])?)?")
 _NOQA = LazyPattern(r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
 _NEWLINE = LazyPattern(r"\r\n?|\n")
 _NAME = LazyPattern(r"[^\s,]+")
 _CODE_OF_OURS = LazyPattern(r"TL\d+", re.IGNORECASE)
+_WORDS = LazyPattern(r"[\w-]+")
+_LIST = LazyPattern(r"\s*[\w-]+(?:\s*,\s*[\w-]+)*")
 
 
 def list_of_names(comment: str) -> re.Match[str] | None:
@@ -92,7 +100,31 @@ class _Mark:
     def covers(self, meta: Meta, lines: Container[int]) -> bool:
         if not self.whole_file and self.span.start.line not in lines:
             return False
-        return self.selector in (_ANY_RULE, *meta.selectors)
+        return self.selector == _ANY_RULE or meta.is_meant_by(self.selector)
+
+
+@dataclass(frozen=True)
+class _Malformed:
+    """A comment that suppresses nothing: its problem, what it should say, and text that may name rules for that."""
+
+    span: Span
+    problem: str
+    meant: str
+    rest: str = ""
+
+    def message(self, known: Collection[Meta]) -> str:
+        """The problem, and a form without it."""
+
+        def is_rule(word: str) -> bool:
+            return len(word) > 2 and any(meta.is_meant_by(word) for meta in known)  # `to` begins codes of TorchFix
+
+        names = ", ".join(dict.fromkeys(takewhile(is_rule, _WORDS.findall(self.rest))))
+        return f"{self.problem}; did you mean `# torchlint: {self.meant}{f'[{names}]' if names else ''}`?"
+
+
+def may_name_rules(code: bytes) -> bool:
+    """Whether a program may hold comments that are meant for torchlint; most do not."""
+    return b"torchlint" in code or (b"noqa" in code and b"TL" in code)
 
 
 class Suppressions:
@@ -121,14 +153,18 @@ class Suppressions:
 
         Call it when all findings have been offered to `covers`. Only `checks` are reported.
         """
-        found: list[Finding] = []
-        if UNKNOWN_SUPPRESSION.name in checks:
-            found += [self._finding(UNKNOWN_SUPPRESSION, *problem) for problem in self._unknown(known)]
+        found = self.without_effect(known) if UNKNOWN_SUPPRESSION.name in checks else []
         if UNUSED_SUPPRESSION.name in checks:
-            found += [
+            unused = (
                 self._finding(UNUSED_SUPPRESSION, mark.span, message, self._without(mark))
                 for mark, message in self._unused(ran, known)
-            ]
+            )
+            found += [finding for finding in unused if not self._is_itself_covered(finding)]
+        return found
+
+    def without_effect(self, known: Collection[Meta]) -> list[Finding]:
+        """The comments that name no rule of `known`, or that only look like a suppression."""
+        found = (self._finding(UNKNOWN_SUPPRESSION, *problem) for problem in self._unknown(known))
         return [finding for finding in found if not self._is_itself_covered(finding)]
 
     @property
@@ -159,18 +195,26 @@ class Suppressions:
         for match in _OURS.finditer(text, *comment):
             whole_file = match["verb"] == "ignore-file"
             if match["verb"] not in _VERBS:
-                if meant := hint(match["verb"], _VERBS, 0.7):
-                    yield self._span(match), f"`{match['verb']}` suppresses nothing{meant}"
+                yield from self._other_verb(match, text[match.end("verb") : comment[1]])
             elif match["list"] is None:
                 yield _Mark(_ANY_RULE, self._span(match), _Part(comment, match.span()), whole_file)
             elif not match["closed"]:
-                yield self._span(match), "the list of rules lacks its closing `]`"
+                names = _LIST.match(match["names"])
+                meant = f"{match['verb']}[{names[0].strip()}]" if names else match["verb"]
+                yield _Malformed(self._span(match), "the list of rules lacks its closing `]`", meant)
             elif not match["names"].strip(" \t,"):
-                yield self._span(match), "the list of rules is empty"
+                yield _Malformed(self._span(match), "the list of rules is empty", match["verb"])
             else:
                 for name in _NAME.finditer(text, *match.span("names")):
                     part = _Part(comment, match.span(), match.span("names"), name.span())
                     yield _Mark(name[0].lower(), self._span(name), part, whole_file)
+
+    def _other_verb(self, match: re.Match[str], rest: str) -> Iterator[_Malformed]:
+        """A verb that is nearly one of ours, or that other linters have; all else is no suppression."""
+        verb = match["verb"].lower()
+        others = (own for own, theirs in _VERBS_OF_OTHERS.items() if verb in theirs.split())
+        if meant := next(others, "") or nearest(verb, _VERBS, 0.7):
+            yield _Malformed(self._span(match), f"`{match['verb']}` suppresses nothing", meant, rest)
 
     def _noqa(self, text: str, comment: tuple[int, int]) -> Iterator[_Mark]:
         for match in _NOQA.finditer(text, *comment):
@@ -182,28 +226,25 @@ class Suppressions:
                 yield _Mark(code[0].lower(), self._span(code), part, noqa=True)
 
     def _unknown(self, known: Collection[Meta]) -> Iterator[tuple[Span, str]]:
-        names = _by_selector(known)
-        yield from self._malformed
+        yield from ((item.span, item.message(known)) for item in self._malformed)
         for mark in self._marks:
             others = mark.noqa and not _CODE_OF_OURS.fullmatch(mark.selector)
-            if mark.selector == _ANY_RULE or mark.selector in names or others:
+            if mark.selector == _ANY_RULE or others or _meant(mark, known):
                 continue
             shown = _shown(mark.selector)
-            yield mark.span, f"no rule is called `{shown}`{hint_of_rule(shown, known)}"
+            yield mark.span, f"no rule is called `{shown}`{hint_of_selector(shown, known)}"
 
     def _unused(self, ran: Collection[str], known: Collection[Meta]) -> Iterator[tuple[_Mark, str]]:
-        names = _by_selector(known)
         own = (UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name)
-        all_ran = all(meta.name in ran for meta in known if meta.category.on_by_default and not meta.preview)
         for mark in self._marks:
-            meta = names.get(mark.selector)
-            if mark.used:
+            metas = _meant(mark, known)
+            if mark.used or not _all_ran(metas, ran):
                 continue
-            if mark.selector == _ANY_RULE and all_ran and not mark.noqa:
+            if mark.selector == _ANY_RULE and not mark.noqa:
                 yield mark, "this comment suppresses no finding"
-            elif meta is not None and meta.name in ran and meta.name not in own:
-                place = "in this file" if mark.whole_file else "here"
-                yield mark, f"there is no `{meta.name}` finding {place} to suppress"
+            elif mark.selector != _ANY_RULE and metas[0].name not in own:
+                name = metas[0].name if len(metas) == 1 else _shown(mark.selector)
+                yield mark, f"there is no `{name}` finding {'in this file' if mark.whole_file else 'here'} to suppress"
 
     def _is_itself_covered(self, finding: Finding) -> bool:
         """Whether a comment names this very check; a bare one does not excuse itself."""
@@ -224,9 +265,16 @@ class Suppressions:
         return Finding(self.source.path, meta.name, meta.code, message, span, meta.category.severity, fix=fix)
 
 
-def _by_selector(known: Iterable[Meta]) -> Mapping[str, Meta]:
-    """What a comment may name, in lower case: names and codes."""
-    return {selector: meta for meta in known for selector in meta.selectors}
+def _meant(mark: _Mark, known: Iterable[Meta]) -> list[Meta]:
+    """The rules that a comment may suppress."""
+    return [meta for meta in known if mark.selector == _ANY_RULE or meta.is_meant_by(mark.selector)]
+
+
+def _all_ran(metas: Sequence[Meta], ran: Collection[str]) -> bool:
+    """Whether what a comment means ran: the one rule, or of several those that are on by default."""
+    if len(metas) > 1:
+        metas = [meta for meta in metas if meta.category.on_by_default and not meta.preview]
+    return bool(metas) and all(meta.name in ran for meta in metas)
 
 
 def _shown(selector: str) -> str:

@@ -64,6 +64,10 @@ class SyntaxProblem(Exception):
         self.position = position
 
 
+class NewerSyntax(SyntaxProblem):
+    """The text is valid in a later Python than the one that runs."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a reader finds a position: in a notebook the line counts in its cell (which counts from 1)."""

@@ -106,7 +106,9 @@ def run(
             found[index] = done
             _remember(targets[index], done, means)
     every = [done for done in found if done is not None]
-    return outcome_of([done.linted for done in every if done.linted], len(targets), [done.tally for done in every])
+    linted = [done.linted for done in every if done.linted]
+    files = [file for file in linted if file.findings or file.before is not None]
+    return outcome_of(files, len(targets), [done.tally for done in every], linted)
 
 
 class _Counter:
@@ -136,19 +138,23 @@ def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
     known = means.cache.find(target) if means.cache else None
     if known is None or (fixing and known.findings):
         return None
-    return Done(known if known.findings else None, tally=known.tally)
+    return Done(known if known.findings or known.notices else None, tally=known.tally)
 
 
 def _remember(target: Target, done: Done, means: Means) -> None:
     linted = done.linted
     if means.cache and done.stamp is not None and (linted is None or linted.before is None):
-        means.cache.put(target, done.stamp, linted.findings if linted else (), done.tally, done.imports)
+        findings, notices = (linted.findings, linted.notices) if linted else ((), ())
+        means.cache.put(target, done.stamp, findings, done.tally, done.imports, notices)
 
 
-def outcome_of(files: Iterable[LintedFile], total: int, tallies: Sequence[Tally]) -> Outcome:
-    """The outcome of a run over `total` files, of which `files` are those with findings."""
+def outcome_of(
+    files: Iterable[LintedFile], total: int, tallies: Sequence[Tally], linted: Iterable[LintedFile] = ()
+) -> Outcome:
+    """The outcome of a run over `total` files, of which `files` are those with findings; `linted` may have notices."""
     users, unstable = sum(tally.uses_torch for tally in tallies), sum(tally.unstable for tally in tallies)
-    return Outcome(tuple(files), total, registry.metas(), users, unstable)
+    noticed = tuple(file for file in linted if file.notices)
+    return Outcome(tuple(files), total, registry.metas(), users, unstable, noticed=noticed)
 
 
 def lint_file(job: Job) -> LintedFile:
@@ -169,13 +175,15 @@ def lint_source(
 
         found = examine(source, selection)
         imports = _modules([found.search] if stamped and found.search is not None else [])
-        return LintedFile(source, tuple(found.findings), tally=found.tally, imports=imports)
+        findings = tuple(found.findings)
+        return LintedFile(source, findings, tally=found.tally, imports=imports, notices=found.notices)
     from torchlint.engine.fixer import fix
 
     fixed = fix(source, selection, unsafe=fixing.unsafe)
-    before = LintedFile(source, fixed.before) if fixed.applied else None
+    before = LintedFile(source, fixed.before, notices=fixed.notices_before) if fixed.applied else None
     imports = _modules(fixed.searches if stamped else [])
-    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, Tally(fixed.uses_torch), imports)
+    tally = Tally(fixed.uses_torch)
+    return LintedFile(fixed.source, fixed.findings, before, fixed.applied, tally, imports, fixed.notices)
 
 
 def _modules(searches: Iterable[Search]) -> tuple[Module, ...]:
@@ -298,7 +306,7 @@ def lint_shipped(expected: Mapping[str, str], jobs: bytes) -> list[Done]:
 def _lint(job: Job) -> Done:
     job = job.read()
     linted = lint_file(job)
-    is_news = linted.findings or linted.before is not None
+    is_news = linted.findings or linted.notices or linted.before is not None
     return Done(linted if is_news else None, job.stamp, linted.tally, linted.imports)
 
 

@@ -41,6 +41,7 @@ class Analysis:
     selection: Selection
     columns: Columns
     findings: tuple[Finding, ...]
+    """With the notices, which are hints and information."""
     imports: frozenset[str] = frozenset()
     """The modules that were looked for: their paths without a suffix."""
 
@@ -50,7 +51,8 @@ class Analysis:
         source = document.source(name)
         found = examine(source, selection, pieces, always_parse=True)
         imports = found.search.asked if found.search is not None else frozenset()
-        return cls(document, source, selection, columns, tuple(found.findings), imports)
+        shown = sorted([*found.findings, *found.notices], key=lambda finding: finding.sort_key)
+        return cls(document, source, selection, columns, tuple(shown), imports)
 
     @cached_property
     def shown(self) -> tuple[Shown, ...]:

@@ -14,7 +14,10 @@ from torchlint.syntax.python_tree import PythonTree
 
 
 def read(source: SourceFile) -> PythonTree:
-    """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed."""
+    """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed.
+
+    The problem is a `NewerSyntax` if a later Python would read the file.
+    """
     return PythonTree(_parsed(source), source)
 
 
@@ -23,9 +26,12 @@ def _parsed(source: SourceFile) -> ast.Module:
     try:
         return python_tree(source.text)
     except SyntaxError as error:
-        raise python_problem(error, source) from None
+        problem = python_problem(error, source)
     except ValueError as error:
         raise SourceError(str(error)) from None
+    from torchlint.syntax.newer_python import read_again  # LibCST takes longer to import than most files take
+
+    return read_again(source, problem)
 
 
 def check(source: SourceFile) -> None:

@@ -53,7 +53,7 @@ class Cache:
             if entry is None or not all(map(target.settings.sources.is_unchanged, entry.imports)):
                 return None
             if entry.status == status_of(target.path):
-                return self._findings(target, entry) if entry.findings else _without(entry)
+                return self._findings(target, entry) if entry.findings or entry.notices else _without(entry)
             return self._found_by_content(target, entry)
         except (OSError, SourceError, LookupError, TypeError, ValueError):  # gone, or an entry of another form
             return None
@@ -65,15 +65,17 @@ class Cache:
         findings: tuple[Finding, ...],
         tally: Tally,
         imports: tuple[Module, ...] = (),
+        notices: tuple[Finding, ...] = (),
     ) -> None:
         """Remember what was found, unless another run could find something else.
 
-        `imports` are the modules that were looked for.
+        `imports` are the modules that were looked for; `notices` stand beside the findings.
         """
         if any(finding.name in _TRANSIENT for finding in findings):
             return
         status, kept = self._sure(stamp.status), [plain(finding) for finding in findings]
-        entry = Entry(status, stamp.digest, kept, self._day, tuple(map(self._sure_module, imports)), tally)
+        modules, said = tuple(map(self._sure_module, imports)), [plain(notice) for notice in notices]
+        entry = Entry(status, stamp.digest, kept, self._day, modules, tally, said)
         self._index(target).put(self._name(target.path), entry)
 
     def save(self) -> None:
@@ -103,17 +105,19 @@ class Cache:
         source = SourceFile.read(target.path, str(target.path))
         if digest_of(source.data) != entry.digest:
             return None
-        if not entry.findings:
+        if not entry.findings and not entry.notices:
             return _without(entry)
-        findings = tuple(finding_of(values, source.path) for values in entry.findings)
-        return LintedFile(source, findings, tally=entry.tally)
+        findings, notices = (
+            tuple(finding_of(values, source.path) for values in kept) for kept in (entry.findings, entry.notices)
+        )
+        return LintedFile(source, findings, tally=entry.tally, notices=notices)
 
     def _found_by_content(self, target: Target, entry: Entry) -> LintedFile | None:
         """As after a checkout, or when a file was too new to be sure."""
         status = status_of(target.path)
         found = self._findings(target, entry)
         if found is not None and status_of(target.path) == status:
-            self.put(target, Stamp(status, entry.digest), found.findings, entry.tally, entry.imports)
+            self.put(target, Stamp(status, entry.digest), found.findings, entry.tally, entry.imports, found.notices)
         return found
 
     def _sure_module(self, module: Module) -> Module:

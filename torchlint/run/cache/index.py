@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hmac import compare_digest
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ class Entry:
     imports: tuple[Module, ...] = ()
     """The modules that were looked for, there or not; their paths are whole."""
     tally: Tally = NO_TALLY
+    notices: list[Any] = field(default_factory=list)
+    """Plain values, as the findings are."""
 
 
 class Index:
@@ -106,12 +108,14 @@ def _entry(
     day: int,
     imports: list[int],
     tally: list[int],
+    notices: list[Any],
 ) -> Entry:
     uses_torch, unstable = tally
-    if not (isinstance(findings, list) and isinstance(day, int) and isinstance(unstable, int)):
+    is_list = isinstance(findings, list) and isinstance(notices, list)
+    if not (is_list and isinstance(day, int) and isinstance(unstable, int)):
         raise TypeError
     known = tuple(modules[number] for number in imports)
-    return Entry(tuple(status), digest, findings, day, known, Tally(bool(uses_torch), unstable))
+    return Entry(tuple(status), digest, findings, day, known, Tally(bool(uses_torch), unstable), notices)
 
 
 def _write(path: Path, entries: dict[str, Entry], key: bytes) -> None:
@@ -125,6 +129,7 @@ def _write(path: Path, entries: dict[str, Entry], key: bytes) -> None:
             entry.day,
             [numbers.setdefault(module, len(numbers)) for module in entry.imports],
             entry.tally,
+            entry.notices,
         ]
         for name, entry in entries.items()
     }
