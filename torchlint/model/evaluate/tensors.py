@@ -7,6 +7,7 @@ import ast
 from torchlint.model.evaluate.arguments import Arguments, is_false, is_true
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Compute, Fresh, GradRead
+from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import attached
 from torchlint.model.values import Container, Instance, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api
@@ -47,6 +48,9 @@ class Tensors(Part):
             inside = tuple(value for item in containers for value in item.elements())
             return self.state.stamp(Container(node, containers[0].kind, inside))
         result = self.make(op, (left, right), node)
+        if op == "matmul":
+            note_tensor(left)
+            note_tensor(right)
         if op in ("mul", "div", "pow", "matmul"):
             self.state.emit(Compute(site_of(node), result))
         return result
