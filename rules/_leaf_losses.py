@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchlint.model import values
+from torchlint.model import kinds, values
 
 RESCALING = frozenset("scale to cuda cpu float double half clone mean sum add sub mul div neg squeeze view".split())
 """Operators whose result is no more learned from than what they are given."""
@@ -12,8 +12,8 @@ def leaf_of(loss: values.Value) -> values.Tensor | None:
     """The leaf that a loss is, perhaps scaled or moved."""
     loss = values.resolved(loss)
     while isinstance(loss, values.Tensor) and not loss.leaf and loss.op in RESCALING:
-        others = [values.resolved(item) for item in loss.parents[1:]]
-        if not loss.parents or not all(isinstance(item, values.Plain) for item in others):
+        others = loss.parents[1:]
+        if not loss.parents or any(kinds.is_number(item) is not values.Answer.YES for item in others):
             return None
         loss = values.resolved(loss.parents[0])
     return loss if isinstance(loss, values.Tensor) and loss.leaf and loss.op == "leaf" else None

@@ -17,7 +17,8 @@ from torchlint.model.events import (
     Returned,
     apart,
 )
-from torchlint.model.lineage import made_of, storages
+from torchlint.model.kinds import is_number
+from torchlint.model.lineage import storages
 from torchlint.model.module_values import called_like_module, has_parameters
 from torchlint.model.program import Trace
 from torchlint.model.values import (
@@ -43,8 +44,6 @@ _RELU_KEEPS_RESULT = (1, 10)
 """Here the gradient of `relu` is computed of its result; in 1.7 and before it was of its input."""
 _SEVERAL = "tensors"
 """The parameter of an operator that multiplies any number of tensors: `einsum`, `multi_dot`."""
-_ARITHMETIC = frozenset("add sub mul div pow neg sum".split())
-"""Operators that numbers have, too."""
 
 
 class SavedTensorChanged(NamedTuple):
@@ -294,27 +293,10 @@ def _owners(values: Iterable[Value]) -> list[Value]:
 
 
 def _is_made(value: Value) -> bool:
-    """Whether the program computes a value, so that it is no buffer or cache that it was handed."""
+    """Whether the program computes a tensor, rather than a number, so that it is no buffer or cache of its callers."""
     if isinstance(value, Unknown) and value.origin == "call" and value.callee is not None:
         return called_like_module(value.callee)
-    return isinstance(value, Tensor) and not _may_be_number(value, set())
-
-
-def _may_be_number(value: Value, seen: set[Value]) -> bool:
-    """Whether arithmetic may be that of numbers: of literals, and of what unknown functions give."""
-    if value in seen or isinstance(value, Plain):
-        return True
-    seen.add(value)
-    if isinstance(value, Unknown):
-        if value.origin == "call":
-            return value.callee is None or not called_like_module(value.callee)
-        parts = value.parents if value.origin in ("element", "attribute", "iteration") else ()
-        return bool(parts) and all(_may_be_number(item, seen) for item in parts)
-    if isinstance(value, (Phi, Container)) or (
-        isinstance(value, Tensor) and value.op in _ARITHMETIC and not value.leaf
-    ):
-        return all(_may_be_number(item, seen) for item in made_of(value))
-    return False
+    return isinstance(value, Tensor) and is_number(value) is Answer.NO
 
 
 def _form(operator: str, inputs: tuple[Value, ...]) -> str:

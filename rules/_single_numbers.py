@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from torchlint.model import values
+from torchlint.model import kinds, values
 from torchlint.pytorch import losses
 from torchlint.syntax.python_ast import Site
 from torchlint.syntax.python_tree import PythonTree
@@ -52,7 +52,7 @@ class SingleNumbers:
 
     def _is_joined(self, value: values.Tensor, seen: frozenset[values.Value]) -> bool:
         """Whether numbers, one of them a tensor, are added up or multiplied."""
-        tensors = [item for item in value.parents if not _is_number(values.resolved(item))]
+        tensors = [item for item in value.parents if kinds.is_number(item) is not values.Answer.YES]
         return bool(tensors) and all(self.holds(item, seen) for item in tensors)
 
     def _is_loss(self, module: values.Value) -> bool:
@@ -71,10 +71,6 @@ class SingleNumbers:
         if not isinstance(node, ast.Call) or any(isinstance(item, ast.Starred) for item in node.args):
             return False
         return all(_is_reducing(keyword) for keyword in node.keywords)
-
-
-def _is_number(value: values.Value) -> bool:
-    return isinstance(value, values.Plain) and (not value.is_literal or isinstance(value.constant, (int, float)))
 
 
 def _is_reducing(keyword: ast.keyword) -> bool:

@@ -28,12 +28,21 @@ class UselessClip(NamedTuple):
     """Whether it stands behind the step, and not before the backward."""
 
 
+class OtherParametersClipped(NamedTuple):
+    """`clip` stands between `backward` and `step`, and is of parameters that the optimizer of these does not hold."""
+
+    clip: events.Clip
+    backward: events.Backward
+    step: events.Step
+
+
 class ClipOutsideStep(Rule):
     """Gradients are clipped before `backward` or after the step: to no effect.
 
     ## What it does
     Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from the optimizer's last step
-    or `zero_grad`, no `backward` has computed gradients yet.
+    or `zero_grad`, no `backward` has computed gradients yet; also where such a call stands right before the step of
+    another optimizer, whose gradients it was meant for.
 
     ## Why is this bad?
     Clipping changes the gradients that are there. Before `backward` there are none, or old ones; after the step they
@@ -83,14 +92,37 @@ class ClipOutsideStep(Rule):
     category = Category.CORRECTNESS
     triggers = (triggers.CLIP, triggers.BACKWARD, triggers.STEP)
 
-    def ask(self) -> Iterator[UselessClip]:
+    def ask(self) -> Iterator[UselessClip | OtherParametersClipped]:
         for trace in self.model.program.traces:
             clips = [clip for clip in trace.of(events.Clip) if not clipping.is_unbounded(clip, self.model.tree)]
             if clips and not trace.called:
                 optimizers = dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step))
                 arrivals = {optimizer: self._arrivals(trace, optimizer) for optimizer in optimizers}
                 for clip in clips:
-                    yield from self._useless(trace, clip, arrivals)
+                    for useless in self._useless(trace, clip, arrivals):
+                        yield self._of_others(trace, clip) or useless
+
+    def _of_others(self, trace: program.Trace, clip: events.Clip) -> OtherParametersClipped | None:
+        """The step that a clipping stands right before, in the same function, if it is one of other parameters that
+        a backward has just given gradients, and nothing clips those."""
+        steps = [item for item in trace.of(events.Step, clip.loops) if item.order > clip.order]
+        step = steps[0] if steps else None
+        if step is None or step.calls != clip.calls or self._may_be_of(clip, step):
+            return None
+        optimizer = values.resolved(step.optimizer)
+        passes = [item for item in trace.of(events.Backward) if item.order < clip.order and item.calls == clip.calls]
+        backward = next((item for item in reversed(passes) if self.model.ownership.reaches(item, optimizer)), None)
+        if backward is None or events.exclusive(backward.path, step.path):
+            return None
+        between = [item for item in trace.of(events.Clip) if backward.order < item.order < step.order]
+        is_stepped = any(backward.order < item.order < clip.order for item in trace.of(events.Step))
+        if is_stepped or any(self._may_be_of(item, step) for item in between):
+            return None
+        return OtherParametersClipped(clip, backward, step)
+
+    def _may_be_of(self, clip: events.Clip, step: events.Step) -> bool:
+        """Whether the optimizer of a step may hold what is clipped."""
+        return clipping.may_be_of(clip, values.resolved(step.optimizer), self.model.ownership)
 
     def _useless(self, trace: program.Trace, clip: events.Clip, arrivals: ArrivalsOf) -> Iterator[UselessClip]:
         """A clipping outside the steps of each optimizer that may hold what is clipped."""
@@ -150,6 +182,15 @@ class ClipOutsideStep(Rule):
             ],
             help="clip between the last `backward` and the step",
             fix=self._fix(useless.clip.site, useless.backward.site, useless.step),
+        )
+
+    def report_OtherParametersClipped(self, found: OtherParametersClipped) -> None:
+        name = found.step.name
+        self.report(
+            found.clip.site,
+            f"the clipped parameters are not those of `{name}`, which steps with its gradients unclipped",
+            related=[(found.backward.site, "its gradients are computed here"), (found.step.site, "and used here")],
+            help=f"clip the parameters that `{name}` holds",
         )
 
     def _fix(self, clip: Site, backward: Site, step: events.Step) -> edits.Change | None:

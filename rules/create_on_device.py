@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits
@@ -40,7 +40,9 @@ class CreateOnDevice(Rule):
     ## What it does
     Finds `torch.zeros(...).to(device)`, `.cuda()`, and the same of `ones`, `full`, `eye`, `arange`, `linspace` and
     `empty`, in a loop, in `forward`, and in the steps of a Lightning module. Random numbers are left alone, since each
-    device has a generator of its own, and so are functions that set something up, tests, and a move to a type.
+    device has a generator of its own, and so are functions that set something up, tests, and a move to a type. Nothing
+    is copied where the device is the CPU by a constant, and a tensor that is kept and made while there is none
+    (`if self.mask is None:`) is made once.
 
     ## Why is this bad?
     Each step allocates and fills the tensor on the CPU, and then copies it, for which the CPU waits. With `device=` it
@@ -91,13 +93,14 @@ class CreateOnDevice(Rule):
         if self.model.is_test:
             return
         for call in self.model.tree.of_type(ast.Call):
-            device = _device_of(call, self.model.tree.code)
+            device = _device_of(call)
             made = call.func.value if device and isinstance(call.func, ast.Attribute) else None
-            if device and isinstance(made, ast.Call) and self._is_made(made):
+            if device and isinstance(made, ast.Call) and self._is_made(made) and not self._is_cpu(device):
                 when = self._when(call)
                 if when:
                     name = self.model.tree.code(made.func)
-                    yield CopiedToDevice(python_ast.site_of(call), python_ast.site_of(made), name, device, when)
+                    text = self.model.tree.code(device) if call.args or call.keywords else '"cuda"'
+                    yield CopiedToDevice(python_ast.site_of(call), python_ast.site_of(made), name, text, when)
 
     def _is_made(self, made: ast.Call) -> bool:
         """Whether a call makes a tensor whose values are the same on every device."""
@@ -110,11 +113,38 @@ class CreateOnDevice(Rule):
         for above in self.model.tree.ancestors(call):
             if isinstance(above, python_ast.LOOPS) and _is_below(call, above, self.model.tree):
                 function = self.model.definitions.function_around(above)
-                return "" if function is not None and _SET_UP.match(function.name) else "iteration"
+                is_setting_up = function is not None and _SET_UP.match(function.name)
+                return "" if is_setting_up or self._is_made_once(call, above) else "iteration"
             if isinstance(above, python_ast.FUNCTIONS):
-                is_method = isinstance(self.model.tree.parent(above), ast.ClassDef)
-                return f"`{above.name}`" if is_method and above.name in _STEPS else ""
+                is_step = isinstance(self.model.tree.parent(above), ast.ClassDef) and above.name in _STEPS
+                return f"`{above.name}`" if is_step and not self._is_made_once(call, above) else ""
         return ""
+
+    def _is_made_once(self, call: ast.Call, around: ast.AST) -> bool:
+        """Whether a condition in a loop or function asks for something that is assigned under it, or after it where it
+        leaves: `if self.mask is None:`. In a function, something that outlives it."""
+        above = set(self.model.tree.ancestors(call))
+        tests = (node for node in python_ast.walk(around) if isinstance(node, ast.If) and node.lineno < call.lineno)
+        for branch in tests:
+            if branch in above or isinstance(branch.body[-1], python_ast.LEAVING):
+                stored = _stored(branch if branch in above else around) & _asked(branch.test)
+                if any("." in name or isinstance(around, python_ast.LOOPS) for name in stored):
+                    return True
+        return False
+
+    def _is_cpu(self, device: ast.expr) -> bool:
+        """Whether a device is the CPU, written out or by all that its name is bound to."""
+        name = python_ast.dotted(device)
+        if not name:
+            return _is_written_cpu(device)
+        function = self.model.definitions.function_around(device)
+        while function is not None:
+            if name in function.parameters:
+                return False
+            function = function.enclosing
+        assigned = self.model.tree.of_type(ast.Assign, ast.AnnAssign)
+        bound = [node.value for node in assigned if name in map(python_ast.dotted, _targets(node))]
+        return bool(bound) and all(map(_is_written_cpu, bound))
 
     def report_CopiedToDevice(self, answer: CopiedToDevice) -> None:
         self.report(
@@ -138,17 +168,15 @@ _COPY = LazyPattern(
 )
 
 
-def _device_of(call: ast.Call, code: Callable[[ast.AST], str]) -> str:
-    """The device that a call of `to` or `cuda` copies to and nothing else, as it is written; else empty."""
+def _device_of(call: ast.Call) -> ast.expr | None:
+    """What is written for the device that a call of `to` or `cuda` copies to and nothing else: of `cuda()` the call."""
     given = [*call.args, *(item.value for item in call.keywords if item.arg == "device")]
     is_plain = len(call.args) + len(call.keywords) == len(given)
     if not isinstance(call.func, ast.Attribute) or not is_plain or len(given) > 1:
-        return ""
+        return None
     if call.func.attr == "cuda" and not given:
-        return '"cuda"'
-    if call.func.attr not in ("to", "cuda") or not given or not _is_device(given[0]):
-        return ""
-    return code(given[0])
+        return call
+    return given[0] if call.func.attr in ("to", "cuda") and given and _is_device(given[0]) else None
 
 
 def _is_device(node: ast.expr) -> bool:
@@ -158,6 +186,34 @@ def _is_device(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return python_ast.dotted(node.func) == "torch.device"
     return _DEVICE.search(python_ast.dotted(node).rpartition(".")[2]) is not None
+
+
+def _is_written_cpu(device: ast.expr | None) -> bool:
+    """`"cpu"`, `torch.device("cpu")`."""
+    if isinstance(device, ast.Call) and python_ast.dotted(device.func) == "torch.device" and device.args:
+        device = device.args[0]
+    return isinstance(device, ast.Constant) and device.value == "cpu"
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def _stored(block: ast.AST) -> set[str]:
+    """The names and attributes that statements of a block assign: `self.cache` of `self.cache[key] = ...`."""
+    assigned = (node for node in python_ast.walk(block) if isinstance(node, (ast.Assign, ast.AnnAssign)))
+    return {python_ast.dotted(target) for node in assigned for target in _targets(node)} - {""}
+
+
+def _asked(test: ast.expr) -> set[str]:
+    """The names and attributes that a condition asks for, `self.mask` of `hasattr(self, "mask")` included."""
+    found = {python_ast.dotted(node) for node in python_ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))}
+    for call in python_ast.walk(test):
+        if isinstance(call, ast.Call) and python_ast.called_name(call) == "hasattr" and len(call.args) == 2:
+            owner, name = call.args
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                found.add(f"{python_ast.dotted(owner)}.{name.value}")
+    return found
 
 
 def _is_below(node: ast.AST, loop: ast.AST, tree: python_tree.PythonTree) -> bool:

@@ -27,7 +27,6 @@ _ONLY_OF_TENSORS = frozenset("unsqueeze masked_fill log_softmax logsumexp index_
 """Methods that hardly anything but a tensor has."""
 _WITH_DIMENSIONS = frozenset({"gather", "permute"})
 """Those that others have, too, but do not call with the number of a dimension first."""
-_TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
 _EFFECTS = LazyPattern(
     r"raises|assert|warn|suppress|profil|timer|timing|measure|bench|stream|record|capture", re.IGNORECASE
 )
@@ -206,11 +205,7 @@ class DiscardedResult(Rule):
         """Whether a parameter is annotated as a tensor."""
         node = self._node(parameter)
         function = self.model.definitions.functions.get(node) if node is not None else None
-        if function is None:
-            return False
-        found = (item for item in python_ast.walk(function.node.args) if isinstance(item, ast.arg))
-        annotation = next((item.annotation for item in found if item.arg == parameter.label), None)
-        return function.definitions.qualified(python_ast.dotted(annotation), function.node) in _TENSORS
+        return function is not None and function.takes_tensor(parameter.label)
 
     @cached_property
     def _computed_with(self) -> set[values.Value]:

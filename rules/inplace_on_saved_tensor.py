@@ -88,7 +88,9 @@ class InplaceOnSavedTensor(Rule):
 
     ## Known limits
     What a module of unknown make saves is not known, nor which parameters an optimizer holds that a function
-    is handed; changes through NumPy arrays are followed only where they share memory for certain.
+    is handed; changes through NumPy arrays are followed only where they share memory for certain. A value of unknown
+    type may be a plain number, which `*=` does not change in place: it is reported only if something shows that it is
+    a tensor, such as an annotation, a method or function that only takes tensors, or an operand that is one.
 
     ## References
     - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule
 from torchlint.model import definitions, events
 from torchlint.pytorch import api, triggers
+from torchlint.syntax import commented_code
 from torchlint.syntax.python_ast import (
     FUNCTIONS,
     LOOPS,
@@ -39,11 +39,12 @@ _ALL_NAMES = frozenset({"locals", "globals", "vars"})
 
 class NeverStepped(NamedTuple):
     """The scheduler that is made at `made` and held by the variable `name`; `step` is one of its optimizer, and `other`
-    the name of another scheduler of that."""
+    the name of another scheduler of that. `watches` says whether it steps by a metric."""
 
     made: Site
     name: str
     step: events.Step | None
+    watches: bool
     other: str = ""
 
 
@@ -53,9 +54,10 @@ class SchedulerNeverStepped(Rule):
     ## What it does
     Finds variables that hold a scheduler of `torch.optim.lr_scheduler` (or one that `transformers` makes), where all
     that happens to them is that they are printed, saved, loaded, or handed through `accelerator.prepare`; also where a
-    function makes the scheduler and hands it over with an optimizer that is stepped. It is silent
-    where a comment holds the step (`# scheduler.step()`): that was switched off on purpose; and where the optimizer is
-    only shown. In preview: schedulers of optimizers that have another one, most of them left over.
+    function makes the scheduler and hands it over with an optimizer that is stepped. It is silent where the step is
+    commented out (`# scheduler.step()`): somebody did that on purpose; words about it in a comment do not count. It is
+    also silent where the optimizer is only shown. In preview: schedulers of optimizers that have another one, most of
+    them left over.
 
     ## Why is this bad?
     A scheduler changes the learning rate in its `step`, and only there. Without it the rate stays what it was at the
@@ -117,15 +119,16 @@ class SchedulerNeverStepped(Rule):
                 for call in calls:
                     step, other = self._step_of(call, statement), self._other_schedule(call, variable)
                     if not other or not self._is_switched_off(other):
-                        yield NeverStepped(site_of(call), variable.id, step, other)
+                        yield NeverStepped(site_of(call), variable.id, step, _watches(call), other)
         for statement in self.model.tree.of_type(ast.Assign):
-            for variable in self._handed_over(statement):
+            for variable, calls in self._handed_over(statement):
                 if variables.are_left_alone(variable) and not self._is_switched_off(variable.id):
                     if (step := self._step_beside(statement)) is not None:
-                        yield NeverStepped(site_of(statement.value), variable.id, step)
+                        yield NeverStepped(site_of(statement.value), variable.id, step, any(map(_watches, calls)))
 
-    def _handed_over(self, statement: ast.Assign) -> Iterator[ast.Name]:
-        """The variables that get a scheduler from a function that makes it for nobody else: `_, scheduler = make()`."""
+    def _handed_over(self, statement: ast.Assign) -> Iterator[tuple[ast.Name, list[ast.Call]]]:
+        """The variables that get a scheduler from a function that makes it for nobody else: `_, scheduler = make()`,
+        with the calls that make it."""
         target, call = statement.targets[0], statement.value
         if len(statement.targets) > 1 or not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call):
             return
@@ -135,8 +138,9 @@ class SchedulerNeverStepped(Rule):
         returned = [node.value for node in walk(function.node) if isinstance(node, ast.Return)]
         values = returned[0].elts if len(returned) == 1 and isinstance(returned[0], ast.Tuple) else []
         for variable, value in zip(target.elts, values, strict=False) if len(values) == len(target.elts) else ():
-            if isinstance(variable, ast.Name) and variable.id[0] != "_" and self._only_makes(function, value):
-                yield variable
+            if isinstance(variable, ast.Name) and variable.id[0] != "_":
+                if calls := self._only_makes(function, value):
+                    yield variable, calls
 
     def _step_beside(self, statement: ast.Assign) -> events.Step | None:
         """A step of an optimizer that a function hands over with a scheduler: in the one that gets both, or in what
@@ -161,14 +165,15 @@ class SchedulerNeverStepped(Rule):
         """What stands around a node in its function."""
         return takewhile(lambda item: not isinstance(item, FUNCTIONS), self.model.tree.ancestors(node))
 
-    def _only_makes(self, function: definitions.FunctionInfo, value: ast.expr) -> bool:
-        """Whether what a function returns is a scheduler, with which it does nothing else."""
+    def _only_makes(self, function: definitions.FunctionInfo, value: ast.expr) -> list[ast.Call]:
+        """The calls that make the scheduler that a function returns; empty if it does anything else with it."""
         named = [node for node in walk(function.node) if isinstance(node, ast.Name) and node.id == dotted(value)]
         made = [self.model.tree.parent(node) for node in named if isinstance(node.ctx, ast.Store)]
         values = [item.value for item in made if isinstance(item, ast.Assign)] if named else [value]
         calls = [call for item in values for call in _scheduler_calls(item)]
         is_known = bool(calls) and len(values) == len(calls) and len(named) == (len(calls) + 1 if named else 0)
-        return is_known and all(api.makes_scheduler(function.definitions.named(call.func)) for call in calls)
+        is_made = is_known and all(api.makes_scheduler(function.definitions.named(call.func)) for call in calls)
+        return calls if is_made else []
 
     def _sets_rates_by_hand(self) -> bool:
         """Whether the file sets a learning rate itself: `group["lr"] = rate` for each of the groups of an optimizer."""
@@ -184,9 +189,9 @@ class SchedulerNeverStepped(Rule):
         return any("param_groups" in self.model.tree.code(site_of(loop.iter)) for loop in loops)
 
     def _is_switched_off(self, name: str) -> bool:
-        """Whether a comment holds what steps a scheduler, or hands it on: somebody knows that nothing does."""
-        switched_off = re.compile(rf"#.*(?:\b{name}\.step\b|[(,]\s*{name}\s*[,)])")
-        return any(map(switched_off.search, self.model.tree.source.program_lines))
+        """Whether code in a comment steps a scheduler, or hands it on: somebody knows that nothing does."""
+        calls = commented_code.calls_in_comments(self.model.tree.source.text, name)
+        return any(dotted(call.func) == f"{name}.step" or name in map(dotted, arguments(call)) for call in calls)
 
     def _is_local(self, name: ast.Name) -> bool:
         """Whether a name is that of a function's own variable."""
@@ -259,6 +264,8 @@ class SchedulerNeverStepped(Rule):
     def report_NeverStepped(self, found: NeverStepped) -> None:
         cost = "the learning rate stays what it is at the start"
         advice = f"call `{found.name}.step()` after the optimizer's step, once a batch or once an epoch"
+        if found.watches:
+            advice = f"call `{found.name}.step(metric)` once an epoch, with the validation loss or what else it watches"
         if found.other:
             cost = f"its optimizer has another schedule, `{found.other}`"
             advice = "make it for the optimizer that it is meant for, or leave it out"
@@ -321,6 +328,11 @@ def _reaches_out(node: ast.AST, name: str) -> bool:
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         return name in node.names
     return isinstance(node, ast.Call) and called_name(node) in _ALL_NAMES and not node.args
+
+
+def _watches(call: ast.Call) -> bool:
+    """Whether a scheduler steps by a metric, without which its `step` raises."""
+    return called_name(call) == "ReduceLROnPlateau"
 
 
 def _optimizer_of(call: ast.Call) -> ast.expr | None:

@@ -23,8 +23,8 @@ class EmptyStep(NamedTuple):
 
     step: events.Step
     backward: events.Backward | None
-    is_behind_another: bool = False
-    """Whether a `backward` comes between the last clearing and it all the same, which gives others their gradients."""
+    of_others: events.Backward | None = None
+    """The `backward` between the last clearing and the step whose loss depends on other parameters only."""
 
 
 class StepWithoutBackward(Rule):
@@ -127,7 +127,7 @@ class StepWithoutBackward(Rule):
             if late is None and not self._is_cut_before(trace, step):
                 passes = _earlier(trace.of_kinds(events.Compute, events.Call), step)
                 if self._forward_before(step, passes, optimizer) is not None:
-                    yield EmptyStep(step, None, _is_behind_another(trace, step, arrivals))
+                    yield EmptyStep(step, None, _backward_of_others(trace, step, arrivals))
             elif isinstance(late, events.Backward) and late.path == step.path and late.loops[-1] is around:
                 yield EmptyStep(step, late)
 
@@ -186,12 +186,20 @@ class StepWithoutBackward(Rule):
 
     def report_EmptyStep(self, empty: EmptyStep) -> None:
         name = empty.step.name
+        if empty.of_others is not None:
+            self.report(
+                empty.step.site,
+                f"`{name}` updates nothing: the loss of the `backward` before it does not depend on its parameters",
+                related=[(empty.of_others.site, "this gives gradients to other parameters")],
+                help=f"go backward from a loss that is computed with the parameters of `{name}`, or delete the step",
+                confidence=Confidence.LOW,
+            )
+            return
         if empty.backward is None:
             self.report(
                 empty.step.site,
                 f"`{name}` steps, but no `backward` has given it gradients: it updates nothing",
                 help="call `backward` on the loss before the step",
-                confidence=Confidence.LOW if empty.is_behind_another else Confidence.HIGH,
             )
             return
         self.report(
@@ -218,13 +226,14 @@ def _runs_for_nothing(step: events.Step, cleared: set[events.Clear | None], runs
     )
 
 
-def _is_behind_another(
+def _backward_of_others(
     trace: program.Trace, step: events.Step, arrivals: dict[events.Step, set[events.Clear | None]]
-) -> bool:
-    """Whether a backward that gives other parameters their gradients comes before a step, and no clearing after it."""
+) -> events.Backward | None:
+    """The last backward before a step that gives other parameters their gradients, with no clearing after it."""
     clears = arrivals.get(step, {None})
     since = min((clear.order if clear is not None else 0 for clear in clears), default=0)
-    return any(backward.order > since for backward in _earlier(trace.of(events.Backward), step))
+    passes = [item for item in trace.of(events.Backward) if since < item.order < step.order]
+    return next((item for item in reversed(passes) if not events.exclusive(item.path, step.path)), None)
 
 
 def _loop_with_pass(step: events.Step, trace: program.Trace) -> events.Loop | None:

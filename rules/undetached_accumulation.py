@@ -98,7 +98,9 @@ class UndetachedAccumulation(Rule):
         return KeptGraphs(self.model).answers()
 
     def report_KeptGraph(self, kept: KeptGraph) -> None:
-        place = kept.keep.name or "a container"
+        name = kept.keep.name or "a container"
+        is_called = kept.site.inner is None and kept.keep.site.inner is not None
+        place = f"`{name}` of `{kept.keep.site.file}`" if is_called else f"`{name}`"
         verb = self._verb(kept)
         if kept.is_beside_loss and not kept.holds_activations:
             cost = "the graph's nodes pile up, with all that those beside the loss have saved"
@@ -111,10 +113,10 @@ class UndetachedAccumulation(Rule):
             cost = f"`{option}=True` keeps every iteration's activations in memory with it"
         related = [(kept.loop.site, "on every iteration of this loop")] if kept.loop is not None else []
         if kept.site != kept.keep.site:
-            related.append((kept.keep.site, f"it is kept here, in `{place}`"))
+            related.append((kept.keep.site, f"it is kept here, in `{name}`"))
         self.report(
             kept.site,
-            f"this {verb} `{place}`: {cost}",
+            f"this {verb} {place}: {cost}",
             related=related,
             help=_help(kept),
             severity=Severity.ERROR if kept.holds_activations else Severity.WARNING,

@@ -42,6 +42,71 @@ def test_text_names_the_other_place() -> None:
     assert f"  {Path('utils', 'helpers.py')}:3:5: it happens here\n" in torchlint("train.py")
 
 
+def test_the_message_says_whose_names_it_uses(repository: Path) -> None:
+    """`self.model` is a name of the trainer; the script that is linted knows no `self`."""
+    trainer = """\
+import torch
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    def evaluate(self, loader):
+        self.model.eval()
+        with torch.no_grad():
+            return [self.model(x) for x in loader]
+
+    def fit(self, loader):
+        for epoch in range(3):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+            self.evaluate(loader)
+"""
+    script = """\
+import torch
+from torch import nn
+from {module} import Trainer
+
+net = nn.Sequential(nn.Linear(4, 1), nn.Dropout())
+Trainer(net, torch.optim.SGD(net.parameters(), lr=0.1)).fit([])
+"""
+    write(
+        repository, {"pkg/trainer.py": trainer, "train.py": script.format(module="pkg.trainer"), "pkg/__init__.py": ""}
+    )
+    assert "train.py:6:1: error TL110 training-in-eval-mode: in `pkg/trainer.py`, `self.model` stays" in torchlint(".")
+    assert f"  {Path('pkg', 'trainer.py')}:8:9: it happens here\n" in torchlint(".")
+
+
+def test_a_message_about_the_call_says_where_the_other_name_is(repository: Path) -> None:
+    meter = """\
+class Meter:
+    def __init__(self):
+        self.value = None
+
+    def __call__(self, x):
+        self.value = x if self.value is None else 0.9 * self.value + 0.1 * x
+"""
+    script = """\
+import torch
+from meters import Meter
+
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+meter = Meter()
+for x in [torch.ones(2, 4)]:
+    loss = net(x).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    meter(loss)
+"""
+    write(repository, {"meters.py": meter, "train.py": script})
+    assert "train.py:12:5: warning TL201 undetached-accumulation: this adds" in torchlint("train.py", "--preview")
+    assert "to `self.value` of `meters.py`:" in torchlint("train.py", "--preview")
+
+
 @pytest.mark.parametrize("format", ["json", "sarif"])
 def test_formats_for_machines_have_its_address(format: str) -> None:
     found: Any = json.loads(torchlint("train.py", "--output-format", format))

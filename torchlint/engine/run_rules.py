@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
+from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchlint.engine.cases import Told, holding, key_of
@@ -210,7 +211,7 @@ class _Walk:
             path=self.source.path,
             name=meta.name,
             code=meta.code,
-            message=report.message,
+            message=self._message(report),
             span=self._span(report.place, spans),
             severity=report.severity,
             confidence=report.confidence,
@@ -219,6 +220,14 @@ class _Walk:
             help=report.help,
             fix=fix,
         )
+
+    def _message(self, report: Report) -> str:
+        """The message, whose names are those of the file that it is about: where that is another one, it says which."""
+        inner = report.place.inner if isinstance(report.place, Site) else None
+        if inner is None or self.search is None:
+            return report.message
+        path = PurePath(self.search.way_to(inner.tree.source.path)).as_posix()
+        return f"in `{path}`, {report.message}"
 
     def _elsewhere(self, report: Report) -> Iterator[Elsewhere]:
         """The places of a report that are in other files."""

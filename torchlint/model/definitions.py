@@ -11,6 +11,7 @@ from typing import Protocol
 
 from torchlint.model.assigned import ASSIGNING, assigned_attributes, assigned_in
 from torchlint.model.scopes import LOCAL, Scopes, imported_by
+from torchlint.pytorch.api import TENSOR_CLASSES
 from torchlint.syntax.python_ast import (
     FUNCTIONS,
     LOOPS,
@@ -21,6 +22,7 @@ from torchlint.syntax.python_ast import (
     dotted,
     elsewhere_of,
     inside,
+    is_literal,
     walk,
 )
 from torchlint.syntax.python_tree import PythonTree
@@ -51,6 +53,20 @@ class FunctionInfo:
 
     def has_decorator(self, name: str) -> bool:
         return any(item == name or item.endswith(f".{name}") for item in self.decorator_names)
+
+    def takes_tensor(self, parameter: str) -> bool:
+        """Whether an annotation says that a parameter is a tensor, or may be None: `Tensor`, `Optional[Tensor]`."""
+        return any(item.arg == parameter and self._is_tensor(item.annotation) for item in all_parameters(self.node))
+
+    def _is_tensor(self, annotation: ast.expr | None) -> bool:
+        if isinstance(annotation, ast.Subscript):
+            is_optional = self.definitions.qualified(dotted(annotation), self.node) == "typing.Optional"
+            return is_optional and self._is_tensor(annotation.slice)
+        if isinstance(annotation, ast.BinOp):  # Tensor | None
+            sides = [side for side in (annotation.left, annotation.right) if not is_literal(side, None)]
+            return len(sides) == 1 and self._is_tensor(sides[0])
+        text = annotation.value if isinstance(annotation, ast.Constant) else dotted(annotation)
+        return isinstance(text, str) and self.definitions.qualified(text, self.node) in TENSOR_CLASSES
 
     @property
     def is_hook(self) -> bool:

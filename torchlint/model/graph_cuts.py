@@ -9,8 +9,8 @@ _LETTING_GO = frozenset({"detach", "data", "numpy"})
 CUTTING = _LETTING_GO | {"new", "compare", "bitwise"} | NOT_DIFFERENTIABLE
 
 
-def is_number(value: Value) -> bool:
-    """Whether a value is what a tensor gives when its graph is let go of: `loss.item()`, `loss.detach().cpu()`."""
+def is_cut(value: Value) -> bool:
+    """Whether a value is what a tensor gives without its graph: `loss.item()`, `loss.detach().cpu()`."""
     while isinstance(value, Tensor) and value.op not in _LETTING_GO and len(value.parents) == 1:
         value = resolved(value.parents[0])
     if isinstance(value, Plain):

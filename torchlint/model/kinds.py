@@ -1,12 +1,24 @@
-"""Of which class of Python's or PyTorch's a value is, as far as that is certain: `isinstance`, and `hasattr`."""
+"""Of which class of Python's or PyTorch's a value is, as far as that is certain: a number, `isinstance`, `hasattr`."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from torchlint.model.values import Container, Module, Plain, Tensor, Unknown, Value
-from torchlint.pytorch import losses
+from torchlint.model.module_values import called_like_module
+from torchlint.model.utilities import Kind, is_kind
+from torchlint.model.values import (
+    Answer,
+    Container,
+    Module,
+    Parameters,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+)
+from torchlint.pytorch import api, losses
 
 _NUMBERS = frozenset({"int", "float", "complex", "bool", "numbers.Number", "numbers.Real", "numbers.Integral"})
 _COLLECTIONS = frozenset({"list", "tuple", "dict", "set", "frozenset", "collections.deque"})
@@ -17,8 +29,83 @@ _KNOWN = _NUMBERS | _COLLECTIONS | _MAPPINGS | _SEQUENCES | {"str", "bytes", "nu
 _OF_TENSORS = frozenset({"detach", "item", "cpu", "backward", "requires_grad", "grad", "grad_fn", "numpy", "shape"})
 """Attributes that all tensors have, and no number, text or collection of Python's."""
 
+TENSOR = "a tensor"
+"""A use: something takes the value that only takes tensors, or an annotation says that it is one."""
+_PARTS = frozenset({"getitem", "unbind"})
+_COMPUTED = frozenset({"BinOp", "UnaryOp", "AugAssign", "Compare"})
+"""Expressions whose value is a number if all operands are."""
 _PERHAPS_SEVERAL = frozenset("module getitem split chunk unbind max min sort topk median mode svd qr".split())
 """Operators whose result may be a tuple."""
+
+
+def is_number(value: Value) -> Answer:
+    """Whether a value is a plain number, or something else of Python's that is no tensor.
+
+    NO: it is a tensor, on some way at least, for something says so. UNKNOWN: it may be either.
+    """
+    found, seen, stack = Answer.YES, set[Value](), [value]
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        if _is_surely_tensor(item):
+            return Answer.NO
+        parts = _decided_by(item)
+        if not parts and not isinstance(item, Plain):
+            found = Answer.UNKNOWN
+        stack.extend(parts)
+    return found
+
+
+def note_tensor(value: Value) -> None:
+    """Note that a value is a tensor, or a list of tensors; so is each whose storage it shares."""
+    seen, stack = set[Value](), [value]
+    while stack:
+        item = stack.pop()
+        if item in seen or item.has_use(TENSOR):
+            continue
+        seen.add(item)
+        if isinstance(item, (Phi, Container)):
+            stack.extend(_decided_by(item))
+        elif isinstance(item, (Tensor, Unknown)):
+            item.used_as(TENSOR)
+            stack.extend(filter(None, [item.base if isinstance(item, Tensor) else None]))
+
+
+def _is_surely_tensor(value: Value) -> bool:
+    if value.has_use(TENSOR):
+        return True
+    if isinstance(value, Tensor):
+        return value.leaf or not _decided_by(value)
+    if isinstance(value, Unknown):
+        if value.origin == "call":
+            return value.callee is not None and called_like_module(value.callee)
+        is_batch = value.origin == "iteration" and any(is_kind(item, Kind.LOADER) for item in value.parents)
+        return is_batch or value.origin == "grad"
+    return isinstance(value, Parameters)
+
+
+def _decided_by(value: Value) -> Collection[Value]:
+    """The values on which it depends whether a value is a number: the operands of arithmetic, the whole of a part."""
+    if isinstance(value, Phi):
+        return value.parents
+    if isinstance(value, Container):
+        return value.elements()
+    if isinstance(value, Tensor):
+        return _operands(value)
+    return value.parents if isinstance(value, Unknown) and value.origin in ("element", "attribute", "iteration") else ()
+
+
+def _operands(value: Tensor) -> tuple[Value, ...]:
+    """The operands of a result that may be a number: of Python's operators and functions, and of methods that numbers
+    and arrays have, too."""
+    how = value.site.written.kind if value.site is not None else ""
+    if how in _COMPUTED:
+        return value.parents
+    if how == "Call" and (value.op in api.OF_NUMBERS_TOO or (value.op == "add" and len(value.parents) == 1)):
+        return value.parents[:1]
+    return value.parents[:1] if value.op in _PARTS else ()
 
 
 def is_one_of(value: Value, kinds: Iterable[str]) -> bool | None:
@@ -38,6 +125,8 @@ def _is_of(value: Value, kind: str) -> bool | None:
     if kind not in _KNOWN:
         return None
     if isinstance(value, Tensor) or (isinstance(value, Unknown) and value.has_use("backward")):
+        if is_number(value) is not Answer.NO:
+            return None
         is_asked = kind == "torch.Tensor"
         return None if not is_asked and _may_be_several(value) else is_asked
     if isinstance(value, Container):

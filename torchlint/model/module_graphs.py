@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from torchlint.model.frozen import Frozen
-from torchlint.model.graph_cuts import is_number
+from torchlint.model.graph_cuts import is_cut
 from torchlint.model.lineage import graph_inputs, whole_of
 from torchlint.model.module_values import has_parameters, modules_of, returned_by, returned_parts
 from torchlint.model.values import (
@@ -66,7 +66,7 @@ class ModuleGraphs:
         inside = Answer.any_of(self._tracked_inside(item, whole) for item in returned) if returned else Answer.UNKNOWN
         if self._tracking.tracked(whole) is Answer.NO or inside is Answer.NO:
             return Answer.NO
-        if inside is Answer.YES and any(map(is_number, returned)):
+        if inside is Answer.YES and any(map(is_cut, returned)):
             return Answer.UNKNOWN
         if inside is Answer.YES and self._tracking.tracked(whole) is Answer.YES:
             return Answer.YES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchlint.model.frozen import Frozen
-from torchlint.model.graph_cuts import CUTTING, is_number
+from torchlint.model.graph_cuts import CUTTING, is_cut
 from torchlint.model.lineage import after_loops, graph_inputs, opened, result_of_call, whole_of
 from torchlint.model.loss_marks import LossMarks
 from torchlint.model.module_graphs import ModuleGraphs
@@ -112,7 +112,7 @@ class Tracking:
         if value.is_keyed and answer is Answer.YES:
             return answer if all(self.tracked(item) is answer for item in inputs_of(value)) else Answer.UNKNOWN
         is_one = value.source is None and not value.is_loop
-        return Answer.UNKNOWN if answer is Answer.YES and is_one and any(map(is_number, value.parents)) else answer
+        return Answer.UNKNOWN if answer is Answer.YES and is_one and any(map(is_cut, value.parents)) else answer
 
     def _tracked_tensor(self, value: Tensor) -> Answer:
         if value.leaf:

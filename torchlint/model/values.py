@@ -234,7 +234,7 @@ ContainerKind = Literal["list", "tuple", "set", "dict", "deque", "generator", "m
 class Container(Value):
     """A list, tuple, dict, set or deque; `parents` are the values put in without a known key."""
 
-    __slots__ = ("bounded", "branches", "grown", "kind", "unsure")
+    __slots__ = ("bounded", "branches", "grown", "is_open", "kind", "unsure")
 
     def __init__(self, node: Origin, kind: ContainerKind, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
         super().__init__(node, items)
@@ -246,6 +246,8 @@ class Container(Value):
         """In how many arms of branches a list was made."""
         self.unsure = False
         """Whether an option decides what is in it, so that nobody knows which is the first."""
+        self.is_open = False
+        """Whether it holds more than is known, as `[first] + others` does."""
 
     def add(self, value: Value) -> None:
         self.parents = (*self.parents, value)
@@ -257,7 +259,7 @@ class Container(Value):
 
     def element_at(self, key: object) -> Value | None:
         """The element at an index, counted from either end; None: no index, or of none that is known."""
-        if not isinstance(key, int) or not -len(self.parents) <= key < len(self.parents):
+        if self.is_open or not isinstance(key, int) or not -len(self.parents) <= key < len(self.parents):
             return None
         return self.parents[key]
 

@@ -114,6 +114,22 @@ _NOT_ONLY_TENSORS = frozenset(
 )
 _FUNCTIONS = frozenset(OPERATORS) | VIEWS | MAYBE_VIEWS | NOT_DIFFERENTIABLE | INPLACE
 TENSOR_METHODS = _FUNCTIONS - _NOT_ONLY_TENSORS
+OF_NUMBERS_TOO = frozenset(
+    (
+        "all any argmax argmin argsort clip conj cumprod cumsum diagonal dot fill flatten item max mean min nonzero "
+        "prod put ravel real imag repeat reshape round searchsorted size squeeze std sum swapaxes take tolist trace "
+        "transpose var"
+    ).split()
+)
+"""Methods that numbers and arrays of NumPy have, too; few call `view` on one."""
+TENSOR_CLASSES = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
+TAKING_NUMBERS = frozenset(
+    (
+        "add div divide float_power mul multiply normal pow remainder sub subtract true_divide xlogy "
+        "special.xlog1py special.xlogy special.zeta"
+    ).split()
+)
+"""Functions whose first operand may be a number: from calls of all operators with PyTorch 2.13."""
 MOVING = frozenset("to cuda cpu float double half bfloat16".split())
 """Methods that change a module in place, and give another tensor."""
 OUT_OF_PLACE = (
@@ -131,6 +147,8 @@ OUT_OF_PLACE = (
 PASSING_METHODS = frozenset(
     ("to cuda cpu float double half bfloat16 type type_as contiguous clone requires_grad_ retain_grad sum mean").split()
 )
+ONLY_OF_TENSORS = (TENSOR_METHODS | PASSING_METHODS | {"backward"}) - OF_NUMBERS_TOO
+"""Methods that no number and no array of NumPy has."""
 
 _INPLACE_SECOND = {"Threshold": "threshold value inplace", "Hardtanh": "min_val max_val inplace"} | {
     name: f"{parameter} inplace"

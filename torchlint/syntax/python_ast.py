@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class Site(NamedTuple):
     def here(self) -> Site:
         """The place in the file that is linted."""
         return self if self.inner is None else self._replace(inner=None)
+
+    @property
+    def file(self) -> str:
+        """The name of the file that it stands in; empty of the linted one."""
+        return "" if self.inner is None else PurePath(self.inner.tree.source.path).name
 
     @property
     def written(self) -> Site:

@@ -11,6 +11,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.sums import changed_first
 from torchlint.model.evaluate.tensors import operator_of, overloads
 from torchlint.model.events import Clear, Keep, MayClear, Mutate, Step
+from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import ancestry
 from torchlint.model.values import (
     Container,
@@ -205,6 +206,7 @@ class Assignments(Part):
         elif self.tensors.is_gradient(owner) and _is_all(target):
             self.tensors.change_gradient(owner, "copy_", (value,), target)
         elif _are_tensors(owner) or (isinstance(owner, Unknown) and owner.origin == "grad"):
+            note_tensor(carried)
             self.mutate(target, target.value, carried, "setitem", (value,))
         elif key is not None:
             self.state.heap[owner, f"[{key!r}]"] = value

@@ -38,7 +38,9 @@ class BuiltinFunctions(Part):
             if isinstance(first, (Parameters, Unknown)):
                 return first
             inside = tuple(first.elements()) if isinstance(first, Container) else (self.elements.iterate(first, node),)
-            return self.state.stamp(Container(node, "tuple" if name == "tuple" else "list", inside))
+            copied = self.state.stamp(Container(node, "tuple" if name == "tuple" else "list", inside))
+            copied.is_open = copied.unsure = isinstance(first, Container) and first.is_open
+            return copied
         if name in _PLAIN_BUILTINS:
             return self.tensors.number(name, tuple(arguments.positional), node)
         return self.state.stamp(Unknown(node, "call", arguments.all(), name, None, self.state.mode))

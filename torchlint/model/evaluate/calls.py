@@ -222,7 +222,7 @@ class Calls(Part):
             return self.call(model, arguments, node)
         if isinstance(callee, Unknown) and self._of_module(callee):
             return self.modules.result(callee, arguments, node)
-        return self.unresolved(callee, owner_label(callee), arguments.all(), node)
+        return self.unresolved(callee, owner_label(callee), (*_owner_by_name(callee), *arguments.all()), node)
 
     def _of_module(self, callee: Value) -> bool:
         """An attribute of a module that is no method, or an element of one: a submodule."""
@@ -253,3 +253,9 @@ class Calls(Part):
             return True
         label = owner_label(owner)
         return isinstance(owner, Unknown) and bool(naming.BYSTANDER.search(label) or naming.ENGINE.search(label))
+
+
+def _owner_by_name(callee: Value) -> tuple[Value, ...]:
+    """The object of a method whose name is a value, which may be any: `getattr(optimizer, name)`."""
+    is_taken = isinstance(callee, Unknown) and callee.origin == "call" and callee.label == "getattr"
+    return callee.parents[:1] if is_taken and not isinstance(callee.parents[0], External) else ()

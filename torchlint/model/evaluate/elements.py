@@ -169,6 +169,8 @@ class Elements(Part):
             owner.set_part(key, own)
             return own
         elements = owner.elements()
+        if owner.is_open:
+            elements.append(self.state.part_of(owner, "[others]", "element", node))
         if len(elements) == 1 and owner.kind in ("list", "tuple", "set", "generator"):
             return elements[0] if not owner.grown else self._drawn(owner, elements[0])
         if not elements:

@@ -125,12 +125,16 @@ class Expressions(Part):
 
     def _display(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
         values: list[Value] = []
+        is_open = False
         for element in node.elts:
             if isinstance(element, ast.Starred):
-                values.extend(self.elements.unpack(resolved(self.value(element.value)), node))
+                several = resolved(self.value(element.value))
+                values.extend(self.elements.unpack(several, node))
+                is_open |= not isinstance(several, Container) or several.is_open
             else:
                 values.append(self.value(element))
         made = self.state.stamp(Container(node, _KINDS[type(node)], tuple(values)))
+        made.is_open = made.unsure = is_open
         made.branches = len(self.state.position.path)
         return made
 

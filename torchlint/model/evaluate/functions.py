@@ -11,6 +11,7 @@ from torchlint.model.evaluate.arguments import Arguments, Flags
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Backward, Clear, Inlined, Item, ModeSwitch, Step, events_in, without_yields
 from torchlint.model.frames import Frame
+from torchlint.model.kinds import note_tensor
 from torchlint.model.module_values import GIVEN_TO_FORWARD
 from torchlint.model.state import MAX_ELSEWHERE, Snapshot
 from torchlint.model.utilities import Utility
@@ -225,12 +226,13 @@ class Functions(Part):
         return self.root_frame(info.enclosing)
 
     def _parameter_value(self, info: FunctionInfo, name: str) -> Value:
-        for item in all_parameters(info.node):
-            if item.arg == name and item.annotation is not None:
-                known = self._annotated_value(info, item.annotation, name)
-                if known is not None:
-                    return known
+        annotation = next((item.annotation for item in all_parameters(info.node) if item.arg == name), None)
+        known = self._annotated_value(info, annotation, name) if annotation is not None else None
+        if known is not None:
+            return known
         made = self.state.stamp(Unknown(info.node, "parameter", (), name))
+        if info.takes_tensor(name):
+            note_tensor(made)
         if info.name == "forward" and info.is_method:
             made.used_as(GIVEN_TO_FORWARD)
         return made

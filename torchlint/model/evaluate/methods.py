@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.evaluate.part import Part
+from torchlint.model.kinds import note_tensor
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
@@ -72,6 +73,8 @@ class Methods(Part):
             return self._of_distribution(receiver, name, arguments, node)
         for item in inputs_of(receiver):
             item.used_as(name)
+        if name in api.ONLY_OF_TENSORS:
+            note_tensor(carried)
         if name in _OF_OPTIMIZERS and (optimizers := list(self._delegates(receiver))):
             return [self.call(item, name, arguments, node) for item in optimizers][-1]
         handler = self._handlers.get(name)

@@ -9,6 +9,7 @@ from torchlint.model.evaluate.arguments import Arguments, first_argument
 from torchlint.model.evaluate.classes import Forward
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Compute
+from torchlint.model.kinds import note_tensor
 from torchlint.model.values import Container, Module, Tensor, Unknown, Value, is_none, resolved
 from torchlint.syntax.python_ast import site_of
 
@@ -85,6 +86,8 @@ class Modules(Part):
             methods = [method for name in ("__call__", "forward") if (method := info.method(name)) is not None]
             mode = next(filter(None, map(self.functions.decorated_mode, methods)), mode)
         given = arguments.all() if info is not None else arguments.all_from("input")
+        if isinstance(callee, Module) and info is None and callee.name.startswith("torch.nn.") and given:
+            note_tensor(given[0])
         result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))
         if isinstance(callee, Module) and info is not None and (known := self._forward(callee, arguments)) is not None:
             result.body = known.returned

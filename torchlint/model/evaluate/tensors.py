@@ -7,6 +7,7 @@ import ast
 from torchlint.model.evaluate.arguments import Arguments, is_false, is_true
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Compute, Fresh, GradRead
+from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import attached
 from torchlint.model.values import Container, Instance, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api
@@ -45,8 +46,14 @@ class Tensors(Part):
         containers = [item for item in (left, right) if isinstance(item, Container)]
         if containers and op in ("add", "mul"):
             inside = tuple(value for item in containers for value in item.elements())
-            return self.state.stamp(Container(node, containers[0].kind, inside))
+            joined = self.state.stamp(Container(node, containers[0].kind, inside))
+            joined.is_open = (op == "add" and len(containers) == 1) or any(item.is_open for item in containers)
+            joined.unsure = joined.is_open or any(item.unsure for item in containers)
+            return joined
         result = self.make(op, (left, right), node)
+        if op == "matmul":
+            note_tensor(left)
+            note_tensor(right)
         if op in ("mul", "div", "pow", "matmul"):
             self.state.emit(Compute(site_of(node), result))
         return result

@@ -9,6 +9,7 @@ from torchlint.model.evaluate.arguments import Arguments, first_argument, is_tru
 from torchlint.model.evaluate.externals import KnownCall
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Fresh, GradRead
+from torchlint.model.kinds import note_tensor
 from torchlint.model.values import Container, Module, Optimizer, Plain, Tensor, Unknown, Value, resolved
 from torchlint.pytorch import api, table
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, VIEWS
@@ -83,6 +84,8 @@ class TorchFunctions(Part):
         if out is not None:
             return self.assignments.mutate(node, None, out, operator, parents)
         first = arguments.get(0, "input")
+        if first is not None and operator not in api.TAKING_NUMBERS:
+            note_tensor(first)
         if first is not None and (operator in INPLACE or is_true(arguments.keywords.get("inplace"))):
             self.observations.mutated.add(first)
             result = self.assignments.mutate(node, None, first, operator, parents[1:])
@@ -93,5 +96,6 @@ class TorchFunctions(Part):
             return self.state.stamp(Tensor(node, "new"))
         base = first if operator in VIEWS else None
         made = self.tensors.compute(operator, parents, node, base)
+        note_tensor(made)
         self.observations.calls[made] = operator, arguments, None
         return made
