@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torchlint.model.values import Value
     from torchlint.repairs.detach import KeptTensor
     from torchlint.repairs.missing_clear import UnclearedStep
+    from torchlint.repairs.training_mode import TrainedInEvaluation
     from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes
     from torchlint.syntax.python_ast import Site
@@ -31,6 +32,13 @@ def missing_clear(
     from torchlint.repairs.missing_clear import MissingClear
 
     return MissingClear(model, nodes, statement, target).change(uncleared) if nodes is not None else None
+
+
+def return_to_training(model: Model, nodes: Nodes | None, trained: TrainedInEvaluation) -> Change | None:
+    """A switch of a module back to training, before it is trained again; None where no place is right on every path."""
+    from torchlint.repairs.training_mode import TrainingMode
+
+    return TrainingMode(model, nodes, trained).change() if nodes is not None else None
 
 
 def detach(model: Model, nodes: Nodes | None, kept: KeptTensor) -> Change | None:
