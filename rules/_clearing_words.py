@@ -8,7 +8,7 @@ from torchlint import Model
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Clear, Loop, Step
 from torchlint.model.module_values import modules_of
-from torchlint.model.values import Answer, resolved
+from torchlint.model.values import Answer, Value, resolved
 from torchlint.syntax.python_ast import Site, names_read
 
 from ._stale_gradients import GradientsBetweenSteps, StaleGradients
@@ -36,15 +36,15 @@ class ClearingWords:
         is_primary = isinstance(self.tree.node(step.expression), (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
         return code if is_primary else f"({code})"
 
-    def statement(self, stale: StaleGradients) -> str | None:
-        """What clears the gradients: as the function does it already, or the optimizer's own method; None where it
-        is not known to have one."""
+    def statement(self, stale: StaleGradients) -> tuple[str | None, Value | None]:
+        """The call that clears the gradients, and whose it clears: as the function does it already, or the optimizer's
+        own method; None where it is not known to have one."""
         step = stale.step
         if (used := self._used_already(stale)) is not None:
-            return self.tree.code(used.site)
+            return self.tree.code(used.site), used.target
         if step.manual or step.expression is None or not self.gradients.can_clear(step):
-            return None
-        return f"{self.optimizer(step)}.zero_grad()"
+            return None, None
+        return f"{self.optimizer(step)}.zero_grad()", step.optimizer
 
     def _used_already(self, stale: StaleGradients) -> Clear | None:
         """A clearing by a call in the function of the step, in a loop around this one or in none, that clears the

@@ -43,6 +43,8 @@ class KeptReference(NamedTuple):
     place: str
     use: Site
     verb: str
+    others: tuple[Site, ...]
+    """Where else `state_dict()` is kept in the same place, for instance before the loop."""
 
 
 class KeptReferences:
@@ -81,9 +83,8 @@ class KeptReferences:
         if use is None:
             return None
         assert isinstance(node.func, ast.Attribute)
-        return KeptReference(
-            site_of(node), self.tree.code(node.func.value), store.places[0], site_of(use), store.uses[use]
-        )
+        model, others = self.tree.code(node.func.value), tuple(sorted(map(site_of, store.others)))
+        return KeptReference(site_of(node), model, store.places[0], site_of(use), store.uses[use], others)
 
     # -- the model, and the loop that trains it -----------------------------------------------------
 

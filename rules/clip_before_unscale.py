@@ -73,7 +73,9 @@ class ClipBeforeUnscale(Rule):
     ```
 
     ## Fix safety
-    Unscaling first is unsafe: it changes what is trained.
+    Unscaling first is unsafe: it changes what is trained. The fix is offered where the step and the scaler's `update()`
+    surely follow, since `unscale_` raises if it is called twice before an update, and where the gradients are those of
+    one optimizer.
 
     ## What verify shows
     `torchlint verify` compares what the clipping leaves with what the step uses: confirmed if that is many times less,
@@ -133,7 +135,7 @@ class ClipBeforeUnscale(Rule):
                 return  # what is clipped comes from another pass
             first = min(scaled, key=lambda backward: backward.order)
             found.append(ScaledClip(clip, first, step, self._is_simple(trace, clip, step)))
-        yield from found[:1]
+        yield from (item._replace(is_simple=item.is_simple and len(found) == 1) for item in found[:1])
 
     def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
         """What the gradients of an optimizer are on the paths to each clipping."""
@@ -161,9 +163,10 @@ class ClipBeforeUnscale(Rule):
         return any(_is_scaler(scaled[item]) for item in values.inputs_of(backward.loss) if item in scaled)
 
     def _is_simple(self, trace: program.Trace, clip: events.Clip, step: events.Step) -> bool:
-        """Whether one clipping belongs to one step, and nothing else unscales."""
+        """Whether one clipping belongs to one step that surely follows it, and nothing else unscales."""
         alone = len(trace.of(events.Clip, clip.loops)) == 1 and not trace.of(events.Unscale, clip.loops)
-        return alone and clip.path == step.path and clip.loops == step.loops and clip.calls == step.calls
+        follows = clip.path == step.path and clip.passed == step.passed
+        return alone and follows and clip.loops == step.loops and clip.calls == step.calls
 
     # -- report -----------------------------------------------------------------------------------------
 
@@ -198,9 +201,16 @@ class ClipBeforeUnscale(Rule):
         scaler = tree.code(call.func.value) if isinstance(call.func, ast.Attribute) else ""
         code = f"{scaler}.unscale_({tree.code(found.step.expression)})"
         is_statement = isinstance(tree.statement(tree.node(found.clip.site)), (ast.Expr, ast.Assign))
-        if not is_statement or not scaler or "\n" in code:
+        if not is_statement or not scaler or "\n" in code or not self._is_updated(call, scaler):
             return None
         return edits.Change("unscale the gradients first", [edits.InsertBefore(clip, code)])
+
+    def _is_updated(self, step: ast.Call, scaler: str) -> bool:
+        """Whether a statement below the step, in its block, updates the scaler; else the next `unscale_` raises."""
+        block = self.model.tree.block(step)
+        below = block[block.index(self.model.tree.statement(step)) + 1 :]
+        calls = [item.value for item in below if isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)]
+        return any(self.model.tree.code(call.func) == f"{scaler}.update" for call in calls)
 
 
 def _of(step: events.Step) -> values.Value:

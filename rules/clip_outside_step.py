@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +11,7 @@ from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
 from torchlint.model.queries import clipping
 from torchlint.pytorch import triggers
+from torchlint.syntax.python_ast import names_read
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -78,7 +80,8 @@ class ClipOutsideStep(Rule):
     ```
 
     ## Fix safety
-    Moving the call is unsafe: it changes what is trained.
+    Moving the call before the step is unsafe: it changes what is trained. There is no fix where the optimizer steps in
+    another place as well, or where a name of the call is bound in between.
 
     ## What verify shows
     `torchlint verify` compares what the clipping leaves with what the step uses: confirmed if these are gradients of a
@@ -204,7 +207,23 @@ class ClipOutsideStep(Rule):
         new = self.written(step.site)
         if old is None or new is None or not tree.code(step.site).startswith(f"{step.name}."):
             return None
+        if self._steps_again(step) or not self._means_the_same(nodes[0], nodes[2], block):
+            return None
         return edits.Change("move the call before the step", [edits.Delete(old), edits.InsertBefore(new, call)])
+
+    def _steps_again(self, step: events.Step) -> bool:
+        """Whether the optimizer steps in another place, too, with gradients that would stay unclipped."""
+        trace = next(trace for trace in self.model.program.traces if step in trace.events)
+        optimizer = values.resolved(step.optimizer)
+        return any(
+            values.resolved(other.optimizer) is optimizer for other in trace.of(events.Step) if other is not step
+        )
+
+    def _means_the_same(self, clip: ast.AST, step: ast.AST, block: list[ast.AST]) -> bool:
+        """Whether no statement between a clipping and the step binds a name that the clipping reads."""
+        first, last = sorted(block.index(self.model.tree.statement(node)) for node in (clip, step))
+        bound = self.model.definitions.names_assigned(block[first + 1 : last])
+        return bound.isdisjoint(name.partition(".")[0] for name in names_read(clip))
 
 
 def _distance(clip: events.Clip, event: events.Event) -> tuple[bool, int]:

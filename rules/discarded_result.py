@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits, prefilter
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
+from torchlint.model.queries import names
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
@@ -81,7 +82,8 @@ class DiscardedResult(Rule):
     ```
 
     ## Fix safety
-    Binding the result is unsafe: what follows then computes with it.
+    Binding the result is unsafe: what follows then computes with it. There is no fix where nothing reads the name
+    again: then the tensor that matters is another one, such as that in the list which a loop goes through.
 
     ## What verify shows
     `torchlint verify` looks at the object of the call: confirmed wherever the line runs, unless that is a module, which
@@ -286,9 +288,12 @@ class DiscardedResult(Rule):
         )
 
     def _fix(self, discarded: Discarded) -> edits.Change | None:
+        """The result bound to the name of the tensor, where that is an attribute or is read again."""
         node = self.written(discarded.site)
         target = self.model.tree.node(discarded.receiver)
-        if node is None or not python_ast.dotted(target) or isinstance(target, ast.Subscript):
+        if node is None or not python_ast.dotted(target):
+            return None
+        if isinstance(target, ast.Name) and not names.is_read_after(target.id, target, self.model.definitions):
             return None
         return edits.Change("bind the result", [edits.Prepend(node, f"{python_ast.dotted(target)} = ")])
 

@@ -56,7 +56,8 @@ class ImplicitSoftmaxDim(Rule):
     ```
 
     ## Fix safety
-    `dim=-1` is unsafe: it is the usual one, but it may not be the one that was taken.
+    Only behind a `Linear` in an `nn.Sequential` it is known which dimension holds the classes. There the fix adds
+    `dim=-1`. It is unsafe: of three dimensions it was the first that was taken.
 
     ## References
     - [torch.nn.functional.softmax](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html)
@@ -90,27 +91,28 @@ class ImplicitSoftmaxDim(Rule):
         )
 
     def _fix(self, site: Site) -> edits.Change | None:
-        import libcst as cst
-
-        call = self.written(site)
-        if not isinstance(call, cst.Call):
+        """The last dimension, for a layer that stands behind a `Linear`, which puts the classes there."""
+        call, written = self.model.tree.node(site), self.written(site)
+        assert isinstance(call, ast.Call)
+        if written is None or call.args or call.keywords or not self._follows_linear(call):
             return None
-        if not call.args:
-            text = f"{self.model.tree.code(_func(self.model.tree.node(site)))}(dim=-1)"
-            return edits.Change("add `dim=-1`", [edits.Replace(call, text)])
-        last = call.args[-1]
-        if last.keyword is not None:
-            return edits.Change("add `dim=-1`", [edits.Prepend(last.keyword, "dim=-1, ")])
-        return edits.Change("add `dim=-1`", [edits.Append(last.value, ", dim=-1")])
+        text = f"{self.model.tree.code(call.func)}(dim=-1)"
+        return edits.Change("add `dim=-1`", [edits.Replace(written, text)])
+
+    def _follows_linear(self, layer: ast.Call) -> bool:
+        """Whether a layer comes right after a `Linear` in an `nn.Sequential`."""
+        around = self.model.tree.parent(layer)
+        if not isinstance(around, ast.Call) or self._name(around) != "torch.nn.Sequential":
+            return False
+        before = around.args[around.args.index(layer) - 1] if layer in around.args[1:] else None
+        return isinstance(before, ast.Call) and self._name(before) == "torch.nn.Linear"
+
+    def _name(self, call: ast.Call) -> str:
+        return names.imported(call.func, self.model.definitions)
 
 
 _CALL = LazyPattern(rb"oftm(?:ax|in)\b(?!\s*\([^\n]*\bdim\s*=)")
 """Not called with `dim`, on its own line; under another name, it is imported without being called."""
-
-
-def _func(call: ast.AST) -> ast.expr:
-    assert isinstance(call, ast.Call)
-    return call.func
 
 
 def _lacks_dimension(call: ast.Call, position: int) -> bool:

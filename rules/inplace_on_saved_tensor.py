@@ -79,8 +79,10 @@ class InplaceOnSavedTensor(Rule):
     overwrites a tensor that is read again under its old name: that computes something else than it seems to.
 
     ## Fix safety
-    The fix writes the out-of-place form, or clones a tensor before one of its elements is changed. It is unsafe: it
-    takes memory for another tensor, and whoever holds the tensor under another name no longer sees the change.
+    The fix writes the out-of-place form, or clones a tensor before one of its elements is changed. It is unsafe, since
+    it takes memory for another tensor. There is no fix where something reads the tensor below by another name, such as
+    the list that it was taken from, or where a layer with `inplace=True` is also called for its change alone: that
+    code may want the change, and a new tensor would not reach it.
 
     ## What verify shows
     `torchlint verify` confirms it by PyTorch's own error in a backward, if it is about the storage that this line

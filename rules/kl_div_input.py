@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, Safety, edits
+from torchlint import Category, Rule, edits
 from torchlint.model import module_values, values
 from torchlint.model.queries import losses
 from torchlint.syntax import python_ast
@@ -55,7 +55,7 @@ class KlDivInput(Rule):
     ```
 
     ## Fix safety
-    Passing `log_target=True` is safe: that is what the target is.
+    Passing `log_target=True` is what the target calls for, and unsafe: the loss is another one.
 
     ## What verify shows
     `torchlint verify` looks at what the loss is given: confirmed by inputs above zero, or targets below it; refuted if
@@ -126,4 +126,4 @@ class KlDivInput(Rule):
         if "\n" in code or any(item.arg == "log_target" for item in call.keywords):
             return None
         replaced = edits.Replace(written, f"{code}, log_target=True)")
-        return edits.Change("say that the target is one of logarithms", [replaced], Safety.SAFE)
+        return edits.Change("say that the target is one of logarithms", [replaced])

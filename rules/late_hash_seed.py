@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
 from torchlint.syntax import python_ast
@@ -57,9 +57,6 @@ class LateHashSeed(Rule):
     def set_seed(seed):
         torch.manual_seed(seed)  # and start by: PYTHONHASHSEED=0 python train.py
     ```
-
-    ## Fix safety
-    Deleting the statement is unsafe: processes that are started later do find the variable.
 
     ## References
     - [PYTHONHASHSEED](https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED)
@@ -121,14 +118,4 @@ class LateHashSeed(Rule):
             late.site,
             f"`{_NAME}` is read when Python starts: set here, it leaves the hashes of this process as they are",
             help=f"set it in the shell: `{_NAME}=0 python ...`",
-            fix=self._fix(late.site),
         )
-
-    def _fix(self, site: Site) -> edits.Change | None:
-        node = self.model.tree.node(site)
-        written = self.written(site)
-        if written is None or not (isinstance(node, ast.Assign) or self.model.tree.stands_alone(node)):
-            return None
-        if isinstance(node, ast.Assign) and len(node.targets) > 1:
-            return None
-        return edits.Change("delete the statement", [edits.Delete(written)])

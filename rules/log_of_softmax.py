@@ -154,9 +154,18 @@ class LogOfSoftmax(Rule):
             return None
         if answer.kind != "softmax" or not isinstance(inner.func, ast.Attribute) or inner.func.attr != "softmax":
             return None
+        if not self.model.definitions.named(inner.func).startswith("torch.") and not _is_of_tensor(inner):
+            return None
         start, end = self.model.tree.code(inner.func.value), self.model.tree.code(inner)
         content = f"{start}.log_softmax{end[len(self.model.tree.code(inner.func)) :]}"
         return edits.Change("use `log_softmax`", [edits.Replace(written, content)]) if "\n" not in content else None
+
+
+def _is_of_tensor(softmax: ast.Call) -> bool:
+    """Whether a softmax is a method of what it is computed of: it is given a dimension, and no tensor."""
+    given = [*softmax.args, *(item.value for item in softmax.keywords)]
+    numbers = (item.operand if isinstance(item, ast.UnaryOp) else item for item in given)
+    return bool(given) and all(isinstance(item, ast.Constant) for item in numbers)
 
 
 def _complement(value: values.Value) -> values.Value | None:

@@ -67,7 +67,8 @@ class LopsidedAccumulation(Rule):
     ```
 
     ## Fix safety
-    Counting from one is unsafe: it changes when updates happen.
+    Counting from one is unsafe: it changes when updates happen. There is no fix where the function does something else
+    by the same remainder, such as `model.no_sync()` or a clearing: both have to change together.
 
     ## What verify shows
     `torchlint verify` counts backwards from step to step: confirmed if the first step has fewer than those that follow,
@@ -158,8 +159,12 @@ class LopsidedAccumulation(Rule):
         )
 
     def _fix(self, counter: ast.Name) -> edits.Change | None:
-        node = self.written(site_of(counter))
-        if node is None:
+        """The test moved to the end of the window, where the function does nothing else by the same remainder."""
+        tree, node = self.model.tree, self.written(site_of(counter))
+        window, function = tree.parent(counter), tree.function_around(counter)
+        inside = walk(function if function is not None else tree.module)
+        others = (item for item in inside if isinstance(item, ast.BinOp) and item is not window)
+        if node is None or window is None or any(written_alike(item, window) for item in others):
             return None
         return edits.Change("count from one", [edits.Replace(node, f"({counter.id} + 1)")])
 

@@ -67,7 +67,8 @@ class MeanScaleMismatch(Rule):
 
     ## Fix safety
     Dividing by the other count is unsafe: the number that is reported is another one, and not exact where the last
-    batch is smaller or a sampler leaves samples out.
+    batch is smaller or a sampler leaves samples out. There is no fix where the loop may skip a batch or end early: then
+    what has to be counted is what was added.
 
     ## References
     - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html):
@@ -221,7 +222,9 @@ class MeanScaleMismatch(Rule):
         return any(size is None or (isinstance(size, values.Plain) and size.constant in (1, None)) for size in sizes)
 
     def _is_whole(self, loop: ast.For) -> bool:
-        """Whether a loop goes over a loader, and nothing says that that leaves samples of its dataset out."""
+        """Whether a loop goes over a loader, and neither the loader nor the loop is known to leave samples out."""
+        if any(isinstance(node, python_ast.LEAVING) for node in python_ast.walk(loop)):
+            return False
         loaders = self._loaders(loop)
         parts = [loader.part(name) for loader in loaders for name in ("sampler", "batch_sampler", "drop_last")]
         return not any(parts) and bool(loaders or naming.LOADER.search(self._loader(loop)))

@@ -72,7 +72,7 @@ class MissingSetEpoch(Rule):
     ```
 
     ## Fix safety
-    Calling `set_epoch` is unsafe: the order of the batches is another one.
+    Calling `set_epoch` is unsafe: the order of the batches is another one. It is offered where the epochs are numbers.
 
     ## References
     - [torch.utils.data.distributed.DistributedSampler](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler):
@@ -194,7 +194,7 @@ class MissingSetEpoch(Rule):
         if not isinstance(statement, ast.Assign) or not isinstance(loop, ast.For):
             return None
         name, epoch = statement.targets[0], loop.target
-        if not isinstance(name, ast.Name) or not isinstance(epoch, ast.Name) or tree.parent(statement) is None:
+        if not isinstance(name, ast.Name) or not isinstance(epoch, ast.Name) or not _counts(loop.iter):
             return None
         function = known.function_around(call)
         scope = function.node if function is not None else tree.module
@@ -208,6 +208,13 @@ class MissingSetEpoch(Rule):
         return edits.Change(
             "tell the sampler the epoch", [edits.InsertBefore(first, f"{name.id}.set_epoch({epoch.id})")]
         )
+
+
+def _counts(over: ast.expr) -> bool:
+    """Whether what a loop goes over gives numbers: `range(n)`, perhaps behind a progress bar."""
+    if not isinstance(over, ast.Call):
+        return False
+    return python_ast.called_name(over) in ("range", "trange") or any(map(_counts, over.args[:1]))
 
 
 def _is_of_this_file(owner: values.Value) -> bool:

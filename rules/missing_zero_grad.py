@@ -53,11 +53,16 @@ class MissingZeroGrad(Rule):
     ```
 
     ## Fix safety
-    The fix clears the gradients before the forward pass where that, the `backward` and the step follow each other
-    in one block, and else after the step. It repeats what the function clears with elsewhere, such as
-    `model.zero_grad()`, or calls the optimizer's own `zero_grad`; there is no fix where the optimizer is an object of
-    an imported class that is not known to have one. It changes what is trained, which is its purpose, so it is
-    unsafe; code that reads `.grad` after the step would see none where it clears there.
+    The fix clears the gradients where, on every path, none that a step has used are left and none that a step still
+    needs are lost: before the forward pass, or after the step. A step that an iteration may leave out decides. Where
+    a check of the loss or of the gradients does, such as `if torch.isfinite(norm):`, the fix clears before the forward
+    pass, or one bad batch would spoil all later steps. Where a count does, `if (i + 1) % 4 == 0:`, gradients add up,
+    and the fix clears after the step. There is no fix where both do, where the reason is unknown, or where code reads
+    `.grad` after the step.
+
+    The fix repeats what the function clears with elsewhere, such as `model.zero_grad()`, or calls the optimizer's own
+    `zero_grad`; there is none for an optimizer of an imported class that is not known to have one. It is unsafe: it
+    changes what is trained, which is its purpose.
 
     ## What verify shows
     `torchlint verify` follows each gradient from step to step: confirmed by steps that use gradients which an
@@ -105,7 +110,8 @@ class MissingZeroGrad(Rule):
         )
 
     def report_StaleGradients(self, stale: StaleGradients) -> None:
-        name, statement, manual = self._words.name(stale.step), self._words.statement(stale), stale.step.manual
+        name, manual = self._words.name(stale.step), stale.step.manual
+        statement, cleared = self._words.statement(stale)
         when = _when(stale.cleared_elsewhere, stale.loop is not None)
         whose = "already used for its update" if manual else "of its previous step"
         self.report(
@@ -113,7 +119,7 @@ class MissingZeroGrad(Rule):
             f"gradients of `{name}` are {when}: this `backward` adds to those {whose}",
             related=[(stale.step.site, f"`{name}` has already used the old gradients here")],
             help=_help(name, statement, manual),
-            fix=repairs.missing_clear(self.model, self.nodes, stale, statement=statement),
+            fix=repairs.missing_clear(self.model, self.nodes, stale, statement=statement, target=cleared),
         )
 
 

@@ -26,6 +26,8 @@ class Assigned(NamedTuple):
 
     site: Site
     owner: str
+    is_flag: bool
+    """Whether `requires_grad` is what was meant: a tensor that is not computed of others has it, a module does not."""
 
 
 class Passed(NamedTuple):
@@ -65,7 +67,9 @@ class RequireGradTypo(Rule):
     ```
 
     ## Fix safety
-    The fix is unsafe: with the right name other parameters are trained than before.
+    The fix is unsafe: with the right name other parameters are trained than before. There is none for a module, whose
+    `requires_grad` nothing reads either (`requires_grad_` is what freezes it), nor for a tensor that is computed of
+    others: it cannot be set there.
 
     ## References
     - [torch.Tensor.requires_grad](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.requires_grad.html)
@@ -90,7 +94,7 @@ class RequireGradTypo(Rule):
             for node in attributes:
                 site = python_ast.site_of(node)
                 if site in owners and _is_of_pytorch(owners[site]) and not self._is_so_anyway(node, owners[site]):
-                    yield Assigned(site, tree.code(node.value))
+                    yield Assigned(site, tree.code(node.value), self._is_flag(owners[site]))
         for call in tree.of_type(ast.Call):
             name = definitions.named(call.func) if _has_typo(call) else ""
             if name in _TAKING or (api.package(name) == "torch" and name.rpartition(".")[2] in api.CREATORS):
@@ -102,6 +106,13 @@ class RequireGradTypo(Rule):
         is_false = isinstance(statement, ast.Assign) and python_ast.is_literal(statement.value, False)
         return is_false and self.model.tracking.tracked(owner) is values.Answer.NO
 
+    def _is_flag(self, owner: values.Value) -> bool:
+        """Whether `requires_grad` may be set: not that of a tensor with a graph, which raises; a module has none."""
+        return isinstance(owner, values.Tensor) and (owner.leaf or not self._has_graph(owner))
+
+    def _has_graph(self, owner: values.Tensor) -> bool:
+        return owner.op != "parameter" and self.model.tracking.tracked(owner) is not values.Answer.NO
+
     # -- report ---------------------------------------------------------------------------------------
 
     def report_Assigned(self, answer: Assigned) -> None:
@@ -109,7 +120,7 @@ class RequireGradTypo(Rule):
             answer.site,
             f"`{answer.owner}.{_TYPO}` is a new attribute that nothing reads: `{_MEANT}` stays as it is",
             help=f"write `{_MEANT}`",
-            fix=self._renamed(answer.site, f"{answer.owner}.{_MEANT}"),
+            fix=self._renamed(answer.site, f"{answer.owner}.{_MEANT}") if answer.is_flag else None,
         )
 
     def report_Passed(self, answer: Passed) -> None:

@@ -68,7 +68,8 @@ class SuperInitOrder(Rule):
     ```
 
     ## Fix safety
-    The fix is safe: the class could not be used before. It is offered where `super().__init__()` takes no arguments.
+    The fix is safe: the class could not be used before. It is offered where `super().__init__()` takes no arguments,
+    also as the classes above define it.
 
     ## References
     - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): "an __init__() call to the
@@ -168,9 +169,22 @@ class SuperInitOrder(Rule):
         tree = self.model.tree
         function = tree.node(answer.site)
         in_body = isinstance(function, ast.FunctionDef) and tree.statement(tree.node(answer.child)) in function.body
-        if new is None or not in_body:
+        if new is None or not in_body or not self._takes_nothing(function):
             return None
         return edits.Change("call it", [edits.InsertBefore(new, "super().__init__()")], Safety.SAFE)
+
+    def _takes_nothing(self, function: ast.AST) -> bool:
+        """Whether the `__init__` that comes next after a method, in the order of inheritance, needs no arguments."""
+        info = self.model.definitions.functions[function].owner if isinstance(function, ast.FunctionDef) else None
+        for above in list(info.ancestors())[1:] if info is not None else ():
+            if isinstance(above, str):
+                if above not in _PLAIN_BASES:
+                    return above.rpartition(".")[2] in ("Module", "LightningModule")
+            elif "__init__" in above.methods:
+                node = above.methods["__init__"].node
+                needed = len(node.args.posonlyargs) + len(node.args.args) - len(node.args.defaults)
+                return needed <= 1 and None not in node.args.kw_defaults
+        return False
 
 
 def _may_come_too_early(method: prefilter.Initializer | None) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, prefilter, repairs
 from torchlint.model import events, program, values
 from torchlint.model.queries import module_modes
 from torchlint.pytorch import triggers
@@ -79,7 +79,9 @@ class TrainingInEvalMode(Rule):
     ```
 
     ## Fix safety
-    The fix calls `train()` at the head of the loop's body, and is unsafe: it changes what is trained.
+    The fix calls `train()` at the head of the loop's body, or, where an evaluation may come between that and the
+    training, before the statement that trains. There is none where on some path the model would still be trained in
+    evaluation mode, or evaluated in training mode. It is unsafe: it changes what is trained.
 
     ## What verify shows
     `torchlint verify` looks at the mode whenever the module is trained after the line has run: confirmed if a layer
@@ -217,22 +219,8 @@ class TrainingInEvalMode(Rule):
             f"{name} stays in evaluation mode and is trained in it: without {trained.lost}",
             related=[(trained.forward.site, "this forward pass is trained"), (trained.loop.site, "in this loop")],
             help="call `train()` before it is trained again",
-            fix=self._fix(trained),
+            fix=repairs.return_to_training(self.model, self.nodes, trained),
         )
-
-    def _fix(self, trained: TrainedInEvaluation) -> edits.Change | None:
-        """`train()` as the first statement of the loop, where the module has one name in it and at the switch."""
-        node, call = self.model.tree.own_node(trained.loop.site), self.model.tree.own_node(trained.forward.site)
-        written = python_ast.dotted(call.func) if isinstance(call, ast.Call) else ""
-        if not isinstance(node, (ast.For, ast.While)):
-            return None
-        if not written or written != trained.name or len(trained.forward.calls) > trained.loop.depth:
-            return None
-        first = self.written(python_ast.site_of(node.body[0]))
-        if first is None:
-            return None
-        statement = f"{written}.train()"
-        return edits.Change(f"insert `{statement}` at the head of the loop", [edits.InsertBefore(first, statement)])
 
 
 def _is_one_of_many(module: values.Value) -> bool:

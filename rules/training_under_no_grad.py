@@ -75,8 +75,10 @@ class TrainingUnderNoGrad(Rule):
     ```
 
     ## Fix safety
-    The fix removes a decorator that switches gradients off, and is unsafe: everything in the function records a graph
-    from then on. Blocks are left alone, since which of their lines were meant to be without gradients is unknown.
+    Where a loss has no graph, the fix removes the decorator that switches gradients off. It is unsafe: everything in
+    the function records a graph from then on. Blocks are left alone, since which of their lines were meant to be
+    without gradients is unknown. There is no fix for a module that never learns: it may be frozen on purpose, and its
+    parameters given to the optimizer by mistake.
 
     ## What verify shows
     `torchlint verify` confirms it by a backward that fails for want of a graph, or by parameters of a module that
@@ -255,7 +257,6 @@ class TrainingUnderNoGrad(Rule):
             f"{what} only runs with gradients off: its parameters are stepped on but never learn",
             related=related,
             help="run the forward pass with gradients on, or leave the parameters out of the optimizer",
-            fix=self._without(switch),
         )
 
     def _without(self, switch: python_ast.Site | None) -> edits.Change | None:

@@ -83,8 +83,10 @@ class UncalledMethod(Rule):
     ```
 
     ## Fix safety
-    Calling the method is what the line is there for, and unsafe: from then on the program trains in another way. In a
-    `with` it is safe, since the line raises without.
+    Calling the method is what the line is there for, and unsafe: from then on the program trains in another way. There
+    is no fix for a method that has to be given something: `step` of `LBFGS`, which takes a closure, of a scheduler
+    `ReduceLROnPlateau`, which takes a metric, and of a gradient scaler. In a `with` the fix is safe, since the line
+    raises without.
 
     ## What verify shows
     `torchlint verify` confirms it if the line is reached.
@@ -141,7 +143,15 @@ class UncalledMethod(Rule):
         steps_for_others = (
             utilities.is_kind(owner, utilities.Kind.SCALER, utilities.Kind.ENGINE) and event.name != "update"
         )
-        return not (steps_for_others or event.name in ("unscale_", "manual_backward"))
+        needs_more = event.name in ("unscale_", "manual_backward") or (event.name == "step" and self._needs_more(owner))
+        return not (steps_for_others or needs_more)
+
+    def _needs_more(self, owner: values.Value) -> bool:
+        """Whether the `step` of something takes a closure, or a metric."""
+        if isinstance(owner, values.Optimizer):
+            return "LBFGS" in owner.name
+        made = self.model.tree.node(owner.site) if utilities.is_kind(owner, utilities.Kind.SCHEDULER) else None
+        return isinstance(made, ast.Call) and self.model.definitions.named(made.func).endswith("ReduceLROnPlateau")
 
     def _contexts(self) -> Iterator[Unentered]:
         definitions = self.model.definitions

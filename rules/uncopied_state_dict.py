@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits, prefilter
@@ -73,7 +73,9 @@ class UncopiedStateDict(Rule):
     ```
 
     ## Fix safety
-    The fix is unsafe, since other weights are loaded or saved with it. It is offered where the file imports `copy`.
+    The fix copies the weights wherever they are kept in that place, also before the loop. It is unsafe, since other
+    weights are loaded or saved with it. It is offered where the file imports `copy`. The state of an optimizer that is
+    kept beside the weights has to be copied by hand.
 
     ## Known limits
     Weights that are appended to a list are not followed, nor what is saved in the loop in which it is kept, nor a
@@ -102,16 +104,17 @@ class UncopiedStateDict(Rule):
             f"`{kept.place}` keeps the parameters of `{kept.model}` and no copy: later steps change what was kept",
             related=[(kept.use, f"the weights of the last step are {kept.verb} here")],
             help=f"keep `copy.deepcopy({kept.model}.state_dict())`",
-            fix=self._fix(kept.site),
+            fix=self._fix((kept.site, *kept.others)),
         )
 
-    def _fix(self, site: python_ast.Site) -> edits.Change | None:
-        call, written = self.model.tree.node(site), self.written(site)
-        if written is None or not isinstance(call, ast.Call):
-            return None
+    def _fix(self, sites: tuple[python_ast.Site, ...]) -> edits.Change | None:
+        """A copy of all that is kept in the place: what stays there without a better one would else change, too."""
+        calls = [self.model.tree.node(site) for site in sites]
+        written = [node for node in map(self.written, sites) if node is not None]
         for name in ("copy.deepcopy", "deepcopy"):
             is_imported = self.model.definitions.is_only_imported(name.partition(".")[0])
-            if is_imported and self.model.definitions.qualified(name, call) == "copy.deepcopy":
-                text = f"{name}({self.model.tree.code(site)})"
-                return edits.Change("keep a deep copy", [edits.Replace(written, text)])
+            means = {self.model.definitions.qualified(name, call) for call in calls}
+            if is_imported and means == {"copy.deepcopy"} and len(written) == len(sites):
+                copies = [f"{name}({self.model.tree.code(site)})" for site in sites]
+                return edits.Change("keep a deep copy", list(starmap(edits.Replace, zip(written, copies, strict=True))))
         return None

@@ -103,6 +103,8 @@ class UnregisteredModule(Rule):
 
     ## Fix safety
     Registering the modules is unsafe: they are trained, and in the state dict, so that old checkpoints do not fit.
+    There is no fix where the file does what only a list or dictionary can: `get` or `sort`, keys that are no plain
+    strings, elements that are no modules.
 
     ## References
     - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)
@@ -256,13 +258,18 @@ class UnregisteredModule(Rule):
         )
 
     def _fix(self, found: PlainContainer) -> edits.Change | None:
-        """The container in brackets of what registers it."""
+        """The container in brackets of what registers it, if all that the file does with it goes on working."""
+        from ._registering_containers import RegisteringContainer
+
         known = self.model.definitions
         is_short = known.imports.get("nn") == "torch.nn"
         name = f"nn.{found.holder}" if is_short else known.local_name(f"torch.nn.{found.holder}")
         written = self.written(found.site)
         code = self.model.tree.code(found.site)
         if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
+            return None
+        container = self.model.tree.node(found.site)
+        if not RegisteringContainer(found.holder, self.model.tree).may_replace(container, found.name):
             return None
         return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,8 @@ class ViewOfTransposed(Rule):
     ```
 
     ## Fix safety
-    `reshape` copies where `view` raises, and does the same else: the fix is safe.
+    `reshape` copies where `view` raises, and does the same else: the fix is safe. There is none where something writes
+    to the view.
 
     ## References
     - [torch.Tensor.view](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.view.html)
@@ -70,8 +72,17 @@ class ViewOfTransposed(Rule):
     def _fix(self, misfit: Misfit) -> edits.Change | None:
         import libcst as cst
 
+        if self._is_written_to(self.model.tree.node(misfit.site)):
+            return None
         node = self.nodes.at(misfit.site) if self.nodes is not None else None
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.func.attr.value != "view":
             return None
         change = edits.Replace(node.func.attr, "reshape")
         return edits.Change("use `reshape`", [change], Safety.SAFE)
+
+    def _is_written_to(self, view: ast.AST) -> bool:
+        """Whether something writes to the view at once, `x.t().view(-1)[0] = 1`: a copy would not reach the tensor."""
+        around = self.model.tree.parent(view)
+        if isinstance(around, ast.Subscript):
+            return not isinstance(around.ctx, ast.Load) or self._is_written_to(around)
+        return isinstance(around, ast.Attribute) and around.attr.endswith("_")

@@ -8,23 +8,37 @@ if TYPE_CHECKING:
     from torchlint.model import Model
     from torchlint.model.events import Mutate
     from torchlint.model.queries.changed_api import Use
+    from torchlint.model.values import Value
     from torchlint.repairs.detach import KeptTensor
     from torchlint.repairs.missing_clear import UnclearedStep
+    from torchlint.repairs.training_mode import TrainedInEvaluation
     from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes
     from torchlint.syntax.python_ast import Site
 
 
 def missing_clear(
-    model: Model, nodes: Nodes | None, uncleared: UnclearedStep, *, statement: str | None
+    model: Model,
+    nodes: Nodes | None,
+    uncleared: UnclearedStep,
+    *,
+    statement: str | None,
+    target: Value | None = None,
 ) -> Change | None:
     """The clearing that is missing between two steps; None where its place cannot be told.
 
-    `statement` clears its gradients, if one is known.
+    `statement` clears its gradients, if one is known: those of `target`, or (None) of the optimizer of the step.
     """
     from torchlint.repairs.missing_clear import MissingClear
 
-    return MissingClear(model, nodes, statement).change(uncleared) if nodes is not None else None
+    return MissingClear(model, nodes, statement, target).change(uncleared) if nodes is not None else None
+
+
+def return_to_training(model: Model, nodes: Nodes | None, trained: TrainedInEvaluation) -> Change | None:
+    """A switch of a module back to training, before it is trained again; None where no place is right on every path."""
+    from torchlint.repairs.training_mode import TrainingMode
+
+    return TrainingMode(model, nodes, trained).change() if nodes is not None else None
 
 
 def detach(model: Model, nodes: Nodes | None, kept: KeptTensor) -> Change | None:

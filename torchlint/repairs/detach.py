@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.finding import Safety
 from torchlint.model import Model
-from torchlint.model.events import Backward, Keep
+from torchlint.model.events import Backward, Keep, apart
 from torchlint.model.values import Answer, Container, Plain, Tensor, Value, inputs_of, resolved
 from torchlint.syntax.edits import Append, Change
 from torchlint.syntax.matching import Nodes
@@ -172,7 +172,8 @@ def _listed(expression: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _detached(expression: cst.BaseExpression, kept: KeptTensor, *, is_tensor: bool) -> Change:
-    safety = Safety.SAFE if is_tensor and not kept.holds_activations else Safety.UNSAFE
+    is_gone = kept.backward is None or not apart(kept.keep, kept.backward)
+    safety = Safety.SAFE if is_tensor and is_gone and not kept.holds_activations else Safety.UNSAFE
     return Change("keep it without its graph: `.detach()`", [Append(expression, ".detach()")], safety)
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from torchlint.model import Model
 from torchlint.model.events import Mutate
+from torchlint.model.queries import names
 from torchlint.model.values import Tensor, Value, resolved
 from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.syntax.edits import Change, Delete, InsertBefore, NodeEdit, Prepend, Replace
 from torchlint.syntax.matching import Nodes
+from torchlint.syntax.python_ast import dotted as dotted_name
+from torchlint.syntax.python_ast import walk
 from torchlint.syntax.tree import dotted
 
 _BINDS_LOOSELY = (
@@ -33,10 +37,14 @@ class OutOfPlace:
     def __init__(self, model: Model, nodes: Nodes) -> None:
         self.program = model.program
         self.nodes = nodes
+        self.python = nodes.python
         self.tree = nodes.tree
 
     def change(self, mutate: Mutate) -> Change | None:
-        """The out-of-place form; None where there is none, or where another name sees the change on purpose."""
+        """The out-of-place form; None where there is none, or where something else may have to see the change."""
+        return self._form(mutate) if not self._is_for_others(mutate) else None
+
+    def _form(self, mutate: Mutate) -> Change | None:
         node, target = self.nodes.at(mutate.site), resolved(mutate.target)
         if isinstance(node, cst.Subscript):
             return self._cloned(node, target)
@@ -59,6 +67,27 @@ class OutOfPlace:
                 return True
             value = resolved(value.base)
         return False
+
+    # -- who sees the change ----------------------------------------------------------------------------
+
+    def _is_for_others(self, mutate: Mutate) -> bool:
+        """Whether the change may be meant for what reads the tensor by another name.
+
+        That is the variable it was bound from, or the list or object it was taken from; where nothing reads its own
+        name any more, also one that may share its storage.
+        """
+        here = self.python.node(mutate.site)
+        name = _changed_name(here)
+        if not name or (isinstance(here, ast.Call) and not self.python.stands_alone(here)):
+            return False
+        known = self.program.definitions
+        around = known.function_around(here)
+        scope = walk(around.node if around is not None else self.python.module)
+        before = [item for item in scope if getattr(item, "lineno", 0) <= getattr(here, "lineno", 0)]
+        alone = not names.is_read_after(name, here, known)
+        sources = [source for item in before for source in _sources(item, name, alone=alone)]
+        owners = {item.id for source in sources for item in walk(source) if isinstance(item, ast.Name)} - {name}
+        return any(names.is_read_after(owner, here, known) for owner in owners)
 
     # -- statements -------------------------------------------------------------------------------------
 
@@ -88,7 +117,8 @@ class OutOfPlace:
     def _called(self, mutate: Mutate, call: cst.Call) -> Change | None:
         module = self.program.observations.in_place_modules.get(mutate.result)
         if module is not None:
-            return self._without_flag(self.nodes.at(module.site), call, call.args[0].value)
+            made = self.nodes.at(module.site) if not self._also_changes_elsewhere(mutate) else None
+            return self._without_flag(made, call, call.args[0].value)
         if mutate.result in self.program.observations.in_place_results:
             return self._without_flag(call, call, call.args[0].value)
         if not isinstance(call.func, cst.Attribute) or not call.func.attr.value.endswith("_"):
@@ -102,6 +132,13 @@ class OutOfPlace:
         if bound is None:
             return None
         return Change(f"use `{name}`, which is not in place", [*bound, Replace(call.func.attr, name)])
+
+    def _also_changes_elsewhere(self, mutate: Mutate) -> bool:
+        """Whether the layer that is called here is also called somewhere for its change in place alone."""
+        here = self.python.node(mutate.site)
+        layer = dotted_name(here.func) if isinstance(here, ast.Call) else ""
+        calls = (item for item in self.python.of_type(ast.Call) if dotted_name(item.func) == layer)
+        return bool(layer) and any(item is not here and self.python.stands_alone(item) for item in calls)
 
     def _without_flag(self, made: cst.CSTNode | None, call: cst.Call, argument: cst.BaseExpression) -> Change | None:
         """`F.relu(y, inplace=True)` -> `F.relu(y)`; a module loses the flag where it is made."""
@@ -120,6 +157,27 @@ class OutOfPlace:
         if isinstance(parent, cst.Assign) and [dotted(item.target) for item in parent.targets] == [target]:
             return []
         return None
+
+
+def _changed_name(node: ast.AST) -> str:
+    """The variable of `y += 1`, `y[0] = 1`, `y.add_(1)`; that of a container for what is in it."""
+    if isinstance(node, ast.Call):
+        node = node.func.value if isinstance(node.func, ast.Attribute) else node
+    node = node.target if isinstance(node, ast.AugAssign) else node
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _sources(node: ast.AST, name: str, *, alone: bool) -> Iterator[ast.expr]:
+    """What a statement binds a name to, if something else has the same tensor; if it is `alone`, also a part of it."""
+    same = (ast.Name, ast.Attribute, ast.Subscript)
+    if isinstance(node, ast.Assign) and any(dotted_name(target) == name for target in node.targets):
+        if isinstance(node.value, (*same, ast.Call, ast.Dict, ast.List, ast.Tuple) if alone else same):
+            yield node.value
+    elif isinstance(node, (ast.For, ast.AsyncFor)):
+        if any(isinstance(item, ast.Name) and item.id == name for item in walk(node.target)):
+            yield node.iter
 
 
 def _whole(part: Value) -> Value:

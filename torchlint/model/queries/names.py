@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.scopes import LOCAL
-from torchlint.syntax.python_ast import SCOPES, children, dotted
+from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted, walk
+from torchlint.syntax.python_tree import PythonTree
 
 
 def imported(node: ast.expr, definitions: Definitions) -> str:
@@ -38,6 +39,33 @@ def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
     if not isinstance(statement, ast.Assign) or statement.targets != bound or statement.lineno > name.lineno:
         return None
     return statement.value if function is None or name.id not in function.parameters else None
+
+
+def is_read_after(name: str, node: ast.AST, definitions: Definitions) -> bool:
+    """Whether something may read a name as the statement of a node leaves it: below it, in the next iteration of a loop
+    that does not bind it first, or in a function that is defined here."""
+    tree, around = definitions.tree, definitions.function_around(node)
+    scope = around.node if around is not None else tree.module
+    statement, end = tree.statement(node), getattr(tree.statement(node), "end_lineno", 0)
+    own = [item for item in walk(scope) if isinstance(item, ast.Name) and item.id == name]
+    if any(isinstance(item.ctx, ast.Load) and _is_below(item, end, scope, definitions) for item in own):
+        return True
+    return any(_is_read_again(own, loop, statement, tree) for loop in tree.ancestors(node) if isinstance(loop, LOOPS))
+
+
+def _is_below(name: ast.Name, line: int, scope: ast.AST, definitions: Definitions) -> bool:
+    around = definitions.function_around(name)
+    return name.lineno > line or (around is not None and around.node is not scope)
+
+
+def _is_read_again(names: list[ast.Name], loop: ast.AST, statement: ast.AST, tree: PythonTree) -> bool:
+    """Whether the next iteration of a loop reads one of these equal names, and only a statement binds it there."""
+    inside = [name for name in names if any(item is loop for item in tree.ancestors(name))]
+    if any(not isinstance(name.ctx, ast.Load) and statement not in tree.ancestors(name) for name in inside):
+        return False
+    over = set(walk(loop.iter)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
+    read = (name for name in inside if isinstance(name.ctx, ast.Load) and statement not in tree.ancestors(name))
+    return any(name not in over for name in read)
 
 
 def function(node: ast.expr, definitions: Definitions) -> FunctionInfo | None:

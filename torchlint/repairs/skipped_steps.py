@@ -1,0 +1,120 @@
+"""Why an iteration that goes backward may leave out the step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+
+from torchlint.model import Model
+from torchlint.model.events import Backward, Branch, Clip, GradRead, Loop, Step
+from torchlint.syntax.python_ast import SCOPES, dotted, walk
+
+_BINDING = (ast.Assign, ast.AnnAssign, ast.NamedExpr)
+
+
+class Reason(Enum):
+    """Why there is no step."""
+
+    ACCUMULATION = auto()
+    """A number of iterations adds up: their gradients are to stay until the step."""
+    REFUSAL = auto()
+    """What the iteration computed is refused, or an error ended it: its gradients are to go."""
+    CONSTANT = auto()
+    """Something decides that is the same in all iterations: either all of them step or none does."""
+    UNKNOWN = auto()
+
+
+class SkippedSteps:
+    """Reads the conditions between a backward pass and the steps that use its gradients."""
+
+    def __init__(self, model: Model, backward: Backward, loop: Loop | None) -> None:
+        """The pass is one of an iteration of `loop`, or (None) of a call of its function."""
+        self._program = model.program
+        self._definitions = model.definitions
+        self._tracking = model.tracking
+        self._tree = model.tree
+        self._backward = backward
+        self._loop = loop
+
+    def conditions(self, steps: Iterable[Step]) -> set[object]:
+        """The branches that may come between the pass and a step: around the step, or left before it."""
+        return {branch for step in steps for branch in self._between(step)}
+
+    def reasons(self, steps: Iterable[Step]) -> set[Reason]:
+        """The reasons why a step does not follow the pass.
+
+        Where no condition stands in between, an error is what keeps an iteration from its step.
+        """
+        between = self.conditions(steps)
+        tests = [self._tree.node(branch.site) for branch in between if isinstance(branch, Branch)]
+        found = {self._reason(test) for test in tests}
+        return found if len(tests) == len(between) and found else found | {Reason.REFUSAL}
+
+    def _between(self, step: Step) -> Iterator[object]:
+        known = {*self._backward.path, *self._backward.passed}
+        yield from (branch for branch, arm in (*step.path, *step.passed) if (branch, arm) not in known)
+
+    def _reason(self, node: ast.AST) -> Reason:
+        if not isinstance(node, ast.If):
+            return Reason.UNKNOWN
+        around = self._repeated(node)
+        is_computed = self._reads_gradients(node.test) or not _names(node.test).isdisjoint(self._computed(around))
+        is_counted = self._counts(node, around)
+        if is_computed or is_counted:
+            both = is_computed and is_counted
+            return Reason.UNKNOWN if both else Reason.REFUSAL if is_computed else Reason.ACCUMULATION
+        return Reason.CONSTANT if self._is_constant(node.test, around) else Reason.UNKNOWN
+
+    def _repeated(self, node: ast.AST) -> ast.AST:
+        """The loop around a condition, in its own function; else that function."""
+        repeated = self._tree.node(self._loop.site) if self._loop is not None else None
+        for item in self._tree.ancestors(node):
+            if item is repeated or isinstance(item, SCOPES):
+                return item
+        return self._tree.module
+
+    def _reads_gradients(self, test: ast.expr) -> bool:
+        return any(isinstance(item, ast.Attribute) and item.attr == "grad" for item in walk(test))
+
+    def _computed(self, around: ast.AST) -> set[str]:
+        """The names that an iteration binds to the loss, to its gradients' size, and to what is computed of them."""
+        graph = self._tracking.graph(self._backward.loss, carried=False)
+        sites = [value.site for value in graph if value.site is not None]
+        sites += [event.site for trace in self._program.traces for event in trace.of_kinds(Clip, GradRead)]
+        makers = {item for node in map(self._tree.node, sites) for item in (node, *self._tree.ancestors(node))}
+        sources = {node: _names(node.value) for node in walk(around) if isinstance(node, _BINDING) and node.value}
+        names = {name for node in sources if node in makers for name in _bound(node)}
+        while True:
+            more = {name for node, read in sources.items() if not names.isdisjoint(read) for name in _bound(node)}
+            if more <= names:
+                return names
+            names |= more
+
+    def _counts(self, node: ast.If, around: ast.AST) -> bool:
+        """Whether a condition asks for the number of the iteration, or for a count that begins anew where it holds."""
+        if any(isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mod) for item in walk(node.test)):
+            return True
+        raised = {dotted(item.target) for item in walk(around) if isinstance(item, ast.AugAssign)}
+        reset = self._definitions.names_assigned(node.body)
+        if not (_names(node.test) & raised).isdisjoint(reset):
+            return True
+        counter = around.target if isinstance(around, (ast.For, ast.AsyncFor)) else None
+        is_one = isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Eq)
+        return is_one and counter is not None and not _names(node.test).isdisjoint(_names(counter))
+
+    def _is_constant(self, test: ast.expr, around: ast.AST) -> bool:
+        """Whether a condition is about names alone that no iteration binds."""
+        if isinstance(around, SCOPES) or any(isinstance(item, (ast.Call, ast.Attribute)) for item in walk(test)):
+            return False
+        return _names(test).isdisjoint(self._definitions.assigned_names(around))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {item.id for item in walk(node) if isinstance(item, ast.Name)}
+
+
+def _bound(node: ast.AST) -> set[str]:
+    """The names that an assignment binds."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return {name for target in targets if target is not None for name in _names(target)}
