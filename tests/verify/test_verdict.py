@@ -143,7 +143,7 @@ def answer(rule: str, evidence: Evidence, **fields: Any) -> str:
 
 def lives(born: range, executed: int, died: int | None, held: int = 1) -> list[list[int]]:
     """Graphs that die so many visits after their birth, or never."""
-    return [[birth, executed, -1 if died is None else birth + died, held] for birth in born]
+    return [[birth, executed, -1 if died is None else birth + died, held, -1] for birth in born]
 
 
 NOTHING: dict[str, Any] = {"backwards": [], "optimizers": [], "keeps": [], "clearings": [], "changes": []}
@@ -280,7 +280,16 @@ BY_TEN = [visit // 10 for visit in range(20)]
 
 def passes(length: int) -> list[list[int]]:
     """Graphs that go backward at once, and are let go at the end of a pass of so many visits."""
-    return [[birth, birth - 1, -(-birth // length) * length, 1] for birth in range(1, 21)]
+    return [[birth, birth - 1, -(-birth // length) * length, 1, -1] for birth in range(1, 21)]
+
+
+BY_FIVE = [visit // 5 for visit in range(20)]
+
+
+def let_go(length: int) -> list[list[int]]:
+    """Graphs that live for ever, go backward after so many visits, and are then let go by the container."""
+    ends = [-(-birth // length) for birth in range(1, 21)]
+    return [[birth, end - 1, -1, 1, end * length + 1] for birth, end in enumerate(ends, 1)]
 
 
 CLEAN: dict[str, Any] = {"clean": 18, "graphs": 0}
@@ -291,15 +300,15 @@ TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
     ("kept", "expected"),
     [
         ({"lives": lives(range(1, 21), -1, None)}, "confirmed"),
-        ({"lives": [[birth, birth, -1, 1] for birth in range(1, 21)]}, "confirmed"),
+        ({"lives": [[birth, birth, -1, 1, -1] for birth in range(1, 21)]}, "confirmed"),
         ({"lives": lives(range(1, 21), -1, 1)}, "refuted"),
         ({"lives": lives(range(1, 21), -1, 5)}, "refuted"),  # a deque of five
-        ({"lives": [[birth, -1, 12, 1] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
+        ({"lives": [[birth, -1, 12, 1, -1] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
         ({"lives": passes(6)}, "confirmed"),
         ({"lives": passes(3)}, "inconclusive"),  # passes too short to tell
-        ({"lives": [[birth, 10 * (birth - 1), -1, 1] for birth in range(1, 5)], **TENTH}, "confirmed"),
-        ({"lives": [[birth, 18, 19, 1] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
-        ({"lives": [[birth, birth // 10, birth + 10, 1] for birth in range(1, 21)], "backwards": BY_TEN}, "refuted"),
+        ({"lives": [[birth, 10 * (birth - 1), -1, 1, -1] for birth in range(1, 5)], **TENTH}, "confirmed"),
+        ({"lives": [[birth, 18, 19, 1, -1] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
+        ({"lives": [[birth, birth // 10, birth + 10, 1, -1] for birth in range(1, 21)], "backwards": BY_TEN}, "refuted"),
         ({"lives": lives(range(1, 21), -1, 15), "bound": 30}, "inconclusive"),
         ({"lives": lives(range(1, 21), -1, 15), "bound": 100_000}, "confirmed"),
         ({"lives": [], "visits": 3, "backwards": [0, 1, 2], "steps": [0, 1, 2]}, "inconclusive"),
@@ -310,6 +319,8 @@ TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
         ({"lives": lives(range(1, 21), 0, None, held=0), **CLEAN}, "inconclusive"),  # nobody knows who holds them
         ({"lives": lives(range(1, 21), 0, None, held=0), "graphs": 0, "holder": "total"}, "inconclusive"),
         ({"lives": lives(range(1, 21), 0, None, held=0), "holder": "=meter.deep.list[...]"}, "confirmed"),
+        ({"lives": let_go(5), "backwards": BY_FIVE, "holder": "history[...]"}, "inconclusive"),  # begins anew, and another keeps it
+        ({"lives": let_go(5), "backwards": BY_FIVE, **CLEAN, "holder": "history[...]"}, "refuted"),
     ],
 )
 def test_undetached_accumulation(kept: dict[str, Any], expected: str) -> None:
@@ -339,7 +350,7 @@ def test_what_the_loop_empties_later_is_a_pile_until_then() -> None:
 
 def test_what_may_still_go_backward_is_no_pile_yet() -> None:
     """Where others were used late, or the last backward is not long ago, and the program was stopped."""
-    late = [*[[birth, 9, 10, 1] for birth in range(1, 9)], *lives(range(11, 21), -1, None)]
+    late = [*[[birth, 9, 10, 1, -1] for birth in range(1, 9)], *lives(range(11, 21), -1, None)]
     kept = replace(KEPT, lives=late)
     assert answer("undetached-accumulation", seen(keeps=[kept], stopped="20 steps")) == "inconclusive"
     young = replace(KEPT, lives=lives(range(14, 21), -1, None))

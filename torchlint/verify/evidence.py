@@ -156,8 +156,8 @@ class Anomaly:
 class Kept:
     """Graphs seen at a line that keeps them, in one thread.
 
-    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet; and
-    1 if it was seen in the container. `backwards` and `steps` are how many there had been at each visit; `tensors` on
+    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet; 1
+    if it was seen in the container; and the visit at which the container had let go of it, or -1. `backwards` and `steps` are how many there had been at each visit; `tensors` on
     the line had a graph. At `clean` visits the container held items without a graph only, at `graphs` visits others.
     It was `emptied` by the loop that fills it. `holder` is a path to who else holds graphs of earlier visits, after `=`
     if it leads through the container; `weights` are bytes that the kept graphs held at two visits. A watched container

@@ -75,8 +75,13 @@ class Ledgers:
 
     def _manual_of(self, thread: int) -> ManualUpdates:
         if thread not in self._manual:
-            self._manual[thread] = ManualUpdates()
+            self._manual[thread] = ManualUpdates(self._owned)
         return self._manual[thread]
+
+    def _owned(self) -> Iterator[torch.Tensor]:
+        """The parameters of optimizers."""
+        slots = (slot for ledger in self._living for slot in ledger.slots)
+        return (parameter for slot in slots if (parameter := slot.parameter()) is not None)
 
     def of(self, optimizer: Any) -> Ledger:
         """The ledger of an optimizer, with the parameters that it has now."""

@@ -30,9 +30,10 @@ class Round:
             self.stale_sites.add(site)
 
     def clear(self) -> None:
-        """The gradients have been cleared."""
+        """The gradients have been cleared: nothing is left of what backwards have added."""
         self.sites.clear()
         self._spent.clear()
+        self.has_leftover = False
 
     def fed_alone(self) -> None:
         """The last backward was for this optimizer only. What others had stepped on by then is a leftover."""
