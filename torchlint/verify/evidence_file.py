@@ -56,6 +56,8 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         *(item.site for item in evidence.retention),
         *(item.site for item in evidence.caches),
         *(item.site for item in evidence.sightings),
+        *(item.site for item in evidence.standing),
+        evidence.error_site,
         *(item.site for item in evidence.calls),
         *(item.site for item in evidence.replicas),
         *(site for site, *_ in evidence.anomaly.on_sites),

@@ -17,7 +17,8 @@ from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.proof import Proof
 from torchlint.verify.verdict import MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, verdict
 
-NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED_EARLY = range(5)
+NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED = range(5)
+_THREADS = 6
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,15 @@ class Verification:
         return tuple(sorted(self.judged, key=lambda item: order.index(item.verdict.answer)))
 
     @property
+    def steps_made(self) -> list[tuple[str, int]]:
+        """The optimizers of the busiest process that have stepped, each with how often."""
+        busiest = max(self.evidence, key=lambda item: item.steps, default=None)
+        optimizers = () if busiest is None else busiest.optimizers
+        return [(item.name, item.made) for item in optimizers if item.name and item.made]
+
+    @property
     def steps(self) -> int:
+        """Of all optimizers together, in the busiest process."""
         return max((evidence.steps for evidence in self.evidence), default=0)
 
 
@@ -207,14 +216,37 @@ def conclude(
 ) -> Verification:
     """The exit code and the notes to what was judged; `booted` says whether a process has found the boot hook.
 
-    Without findings to begin with nothing was seen of a program that did not train.
+    Without findings to begin with nothing was seen of a program that did not train; one that fails, or stands still,
+    is not right whatever else was seen.
     """
     if ended is not None:
         ended = replace(ended, stopped=min((item.stopped for item in evidence if item.stopped), default=""))
     seen = [item for item in evidence if (item.has_anything if has_findings else item.trains)]
     code, message = _outcome(judged, ended, evidence, seen, booted, bool(refused))
-    said = (*message, *_notes(ended, evidence, limits), *refused)
+    still = () if has_findings else _standstill(ended, evidence, limits)
+    if code == NOTHING_CONFIRMED and not has_findings:
+        code = CONFIRMED if still else FAILED if _has_failed(ended) else code
+    said = (*message, *_notes(ended, evidence, limits), *still, *refused)
     return Verification(command, judged, ended, tuple(evidence), said, code)
+
+
+def _has_failed(ended: Ended | None) -> bool:
+    """Whether the program ended with an error of its own."""
+    return ended is not None and bool(ended.code) and not (ended.timed_out or ended.stopped or ended.signal)
+
+
+def _standstill(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) -> tuple[str, ...]:
+    """Where the threads stand of a program that made no step in the last half of its time; nothing of another one."""
+    if ended is None or not ended.timed_out:
+        return ()
+    training = [item for item in evidence if item.trains] or evidence
+    idle = min((item.idle for item in training), default=0.0)
+    if idle < limits.max_seconds / 2:
+        return ()
+    threads = [(item, one) for item in training for one in item.standing]
+    places = [f"{one.thread} at {item.place(one.site)}" for item, one in threads[:_THREADS]]
+    where = f": {', '.join(places)}" if places else ""
+    return (f"No step has ended in the last {idle:.0f} of {limits.max_seconds:g} seconds{where}.",)
 
 
 def _outcome(
@@ -242,13 +274,19 @@ def _outcome(
         return NEVER_LOADED, ()
     if not seen:
         if ended is not None and ended.code and not ended.timed_out:
-            return FAILED_EARLY, (f"The program failed before anything could be seen ({ended.description}).",)
+            return FAILED, (f"The program failed before anything could be seen ({ended.description}).",)
         if not evidence:
             return NEVER_LOADED, (
                 "The probe never loaded: the program did not import torch. Is it installed for the Python "
                 'that runs it? `pip install "torchlint[verify]"` installs it.',
             )
     return NOTHING_CONFIRMED, ()
+
+
+def _error(evidence: Evidence) -> str:
+    """The error that a process died of, and where."""
+    place = evidence.place(evidence.error_site)
+    return f"{evidence.error} ({place})" if place else evidence.error
 
 
 def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) -> list[str]:
@@ -261,7 +299,7 @@ def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) ->
     elif ended.timed_out:
         notes.append(f"The program did not end within {limits.max_seconds:g} seconds and was stopped.")
     elif not stopped and ended.code and not ended.signal:
-        errors = [item.error for item in evidence if item.error]
+        errors = [_error(item) for item in evidence if item.error]
         notes.append(f"The program failed with {ended.description}{': ' + errors[0] if errors else ''}.")
     notes += [f"The probe had a problem: {item.trouble}." for item in evidence if item.trouble]
     unwatched = sorted({item.unwatched for item in evidence if item.unwatched})

@@ -197,6 +197,9 @@ class Ledgers:
             fed = [ledger for ledger in flight.ledgers if self._end(ledger, flight, others, thread, passed)]
             if len(fed) == 1:
                 fed[0].round.fed_alone()
+            for clearing in self.clearings:
+                for ledger in fed:
+                    clearing.feed(ledger)
             if flight.manual is not None and passed:
                 flight.manual.after_backward(flight.site, thread)
 

@@ -8,6 +8,8 @@ class Round:
 
     def __init__(self) -> None:
         self.is_fed = self.has_leftover = False
+        self.last = 0
+        """Where the last backward was that has added something."""
         self.sites: set[int] = set()
         """Where what has not been cleared came from."""
         self.stale_sites: set[int] = set()
@@ -24,6 +26,7 @@ class Round:
     def add(self, site: int, thread: int, stale: bool) -> None:
         """A backward has added to the gradients."""
         self.is_fed = True
+        self.last = site
         self.sites.add(site)
         self.feeders.add(thread)
         if stale:

@@ -3,7 +3,7 @@
 Asks before each backward whether the loss is finite, and before each step whether the gradients are. Yes if one is
 not. The graph of such a loss is searched, in the order in which it was made, for the first value that it has saved and
 that is not finite: the line of the operator that made it is reported, with the module that it ran in, or that of the
-backward if it was not seen; if it has no graph, the next step is searched for the operator that makes one. Of gradients
+backward if the origin was not seen; if it has no graph, the next step is searched for the operator that makes one. Of gradients
 the first operator is reported whose backward gave one from finite ones. A step that a gradient scaler leaves out is
 none. Anomaly detection is not needed. On a GPU it is asked at the first ten steps and every tenth only.
 
@@ -169,7 +169,7 @@ def _first_bad(root: torch.Tensor) -> tuple[Any, str]:
             if not _is_finite(value):
                 return _maker(node, name, value)
     made = next((node for node in _opaque(root.grad_fn) if _makes(node)), None)
-    return (None, "made by the loss itself") if made is None else (made, f"`{made.name()}` made it")
+    return (None, "its origin was not seen") if made is None else (made, f"`{made.name()}` made it")
 
 
 def _opaque(root: Any) -> list[Any]:
