@@ -650,8 +650,8 @@ def test_scheduler_before_optimizer(counts: dict[str, float], expected: str) -> 
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        ({"eval": 9, "late": 1}, "confirmed"),
-        ({"eval": 9, "late": 1, "train": 9}, "confirmed"),  # train() is at the head of the epoch
+        ({"eval": 9, "late": 9}, "confirmed"),
+        ({"eval": 9, "late": 9, "train": 9}, "confirmed"),  # train() is at the head of the epoch
         ({"eval": 9}, "inconclusive"),  # fine-tuning in eval mode
         ({"eval": 1, "late": 1, "train": 9}, "inconclusive"),
         ({"harmless": 9, "late": 1}, "refuted"),

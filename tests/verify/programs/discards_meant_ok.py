@@ -44,7 +44,7 @@ for number in range(12):  # bad batches are left out
 
 importance = [torch.zeros_like(p) for p in net.parameters()]
 for _ in range(6):  # only looked at
-    optimizer.zero_grad()  # verify: cleared-before-step refuted, says inconclusive
+    optimizer.zero_grad()  # verify: cleared-before-step refuted
     loss().backward()
     for total, p in zip(importance, net.parameters()):
         total += p.grad.pow(2)

@@ -36,8 +36,12 @@ def train(keep, start):
         keep(bonus)
 
 
+def keep_it(bonus):
+    history.append(bonus)  # seen: undetached-accumulation
+
+
 torch.manual_seed(0)
 monitor, history, right = Monitor(), [], []
 train(lambda bonus: monitor.add(bonus=bonus, length=5), lambda: 0)
-train(lambda bonus: history.append(bonus), lambda: torch.zeros(()))  # seen: undetached-accumulation
+train(keep_it, lambda: torch.zeros(()))
 train(lambda bonus: right.append(bonus.item()), lambda: 0.0)

@@ -110,8 +110,13 @@ class Clearing:
             self._discards.setdefault(ledger, Discards()).throw(ledger)
 
     def forget(self, ledger: Ledger) -> None:
-        """Another backward is about to run, or the step is over."""
+        """Another backward is about to run."""
         self._taken.pop(ledger, None)
+
+    def end(self, ledger: Ledger) -> None:
+        """The step is over: what was cleared since it began it has used."""
+        self._taken.pop(ledger, None)
+        self._discards.pop(ledger, None)
 
     def feed(self, ledger: Ledger) -> None:
         """A backward has given gradients."""

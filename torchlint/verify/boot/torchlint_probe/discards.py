@@ -27,15 +27,15 @@ class Discards:
     """What one line has thrown away of one optimizer's gradients since its last step."""
 
     def __init__(self) -> None:
-        self._sites: list[int] = []
-        """Of each time, where the backward was."""
+        self._sites: dict[int, int] = {}
+        """Where the backwards were, by their numbers."""
         self._weights: list[torch.Tensor] = []
         self._given: list[tuple[Slot, torch.Tensor, torch.Tensor]] = []
         """Gradients as the last backward has left them, with samples of their values."""
 
     def throw(self, ledger: Ledger) -> None:
         """The line has cleared what the last backward gave."""
-        self._sites.append(ledger.round.last)
+        self._sites[ledger.round.backwards] = ledger.round.last
         self._weights = [sample(leaf) for slot in ledger.samples if (leaf := slot.parameter()) is not None]
 
     def feed(self, ledger: Ledger) -> None:
@@ -51,7 +51,7 @@ class Discards:
         site = ledger.round.last
         if not self._given or not self._is_as_given() or not self._has_same_weights(ledger.samples):
             return 0
-        return sum(thrown == site for thrown in self._sites)
+        return sum(thrown == site for thrown in self._sites.values())
 
     def _is_as_given(self) -> bool:
         before, now = [], []

@@ -261,7 +261,8 @@ class Ledgers:
             for other in self._living:
                 if other is not ledger:
                     other.round.spend(ledger.round)
-            self._forget_clearings(ledger)
+            for clearing in self.clearings:
+                clearing.end(ledger)
             ledger.after_step()
             self._share(ledger)
             return ledger

@@ -288,6 +288,8 @@ class Probe:
         """An outermost call of a module has ended."""
         for observer in self.asking(CallObserver):
             observer.call(module, args, output)
+        for observer in self.observers:
+            observer.called(module)
         self.checks.called(module, args, output)
 
     def _look(self, looks: bool) -> None:

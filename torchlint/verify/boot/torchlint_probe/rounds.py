@@ -8,8 +8,10 @@ class Round:
 
     def __init__(self) -> None:
         self.is_fed = self.has_leftover = False
+        self.backwards = 0
+        """How many have added something;"""
         self.last = 0
-        """Where the last backward was that has added something."""
+        """and where the last one was."""
         self.sites: set[int] = set()
         """Where what has not been cleared came from."""
         self.stale_sites: set[int] = set()
@@ -26,6 +28,7 @@ class Round:
     def add(self, site: int, thread: int, stale: bool) -> None:
         """A backward has added to the gradients."""
         self.is_fed = True
+        self.backwards += 1
         self.last = site
         self.sites.add(site)
         self.feeders.add(thread)
