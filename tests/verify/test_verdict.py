@@ -308,7 +308,10 @@ TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
         ({"lives": passes(3)}, "inconclusive"),  # passes too short to tell
         ({"lives": [[birth, 10 * (birth - 1), -1, 1, -1] for birth in range(1, 5)], **TENTH}, "confirmed"),
         ({"lives": [[birth, 18, 19, 1, -1] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
-        ({"lives": [[birth, birth // 10, birth + 10, 1, -1] for birth in range(1, 21)], "backwards": BY_TEN}, "refuted"),
+        (
+            {"lives": [[birth, birth // 10, birth + 10, 1, -1] for birth in range(1, 21)], "backwards": BY_TEN},
+            "refuted",
+        ),
         ({"lives": lives(range(1, 21), -1, 15), "bound": 30}, "inconclusive"),
         ({"lives": lives(range(1, 21), -1, 15), "bound": 100_000}, "confirmed"),
         ({"lives": [], "visits": 3, "backwards": [0, 1, 2], "steps": [0, 1, 2]}, "inconclusive"),
@@ -319,7 +322,10 @@ TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
         ({"lives": lives(range(1, 21), 0, None, held=0), **CLEAN}, "inconclusive"),  # nobody knows who holds them
         ({"lives": lives(range(1, 21), 0, None, held=0), "graphs": 0, "holder": "total"}, "inconclusive"),
         ({"lives": lives(range(1, 21), 0, None, held=0), "holder": "=meter.deep.list[...]"}, "confirmed"),
-        ({"lives": let_go(5), "backwards": BY_FIVE, "holder": "history[...]"}, "inconclusive"),  # begins anew, and another keeps it
+        (
+            {"lives": let_go(5), "backwards": BY_FIVE, "holder": "history[...]"},
+            "inconclusive",
+        ),  # begins anew, and another keeps it
         ({"lives": let_go(5), "backwards": BY_FIVE, **CLEAN, "holder": "history[...]"}, "refuted"),
     ],
 )

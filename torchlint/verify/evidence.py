@@ -158,8 +158,9 @@ class Kept:
     """Graphs seen at a line that keeps them, in one thread.
 
     A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet; 1
-    if it was seen in the container; and the visit at which the container had let go of it, or -1. `backwards` and `steps` are how many there had been at each visit; `tensors` on
-    the line had a graph. At `clean` visits the container held items without a graph only, at `graphs` visits others.
+    if it was seen in the container; and the visit at which the container had let go of it, or -1. `backwards` and
+    `steps` are how many there had been at each visit; `tensors` on the line had a graph. At `clean` visits the
+    container held items without a graph only, at `graphs` visits others.
     It was `emptied` by the loop that fills it. `holder` is a path to who else holds graphs of earlier visits, after `=`
     if it leads through the container; `weights` are bytes that the kept graphs held at two visits. A watched container
     is `chained` at visits at which it was a tensor whose graph leads back to earlier ones.
@@ -187,8 +188,8 @@ class Cleared:
     """Gradients that one line took away: how often those of which optimizer, by its place in the list.
 
     `robbed` steps had no gradient where the line had taken one that no step had used, at most so many `parameters`;
-    `starved` are parameters that lost theirs to the line and had none at any step. The `discards` are, of each step, how
-    many backwards before the last one had given gradients for nothing: the line had cleared them.
+    `starved` are parameters that lost theirs to the line and had none at any step. The `discards` are, of each step,
+    how many backwards before the last one had given gradients for nothing: the line had cleared them.
     """
 
     claim: int

@@ -156,9 +156,7 @@ def _terminal_of(process: subprocess.Popen[bytes]) -> Iterator[None]:
         signal.signal(signal.SIGTTOU, before)
 
 
-def _wait(
-    process: subprocess.Popen[bytes], limits: Limits, started: float, noted: list[int], counter: Counter
-) -> bool:
+def _wait(process: subprocess.Popen[bytes], limits: Limits, started: float, noted: list[int], counter: Counter) -> bool:
     """Wait for the end; False if the time is up, or a signal says so."""
     deadline = started + limits.max_seconds + _PATIENCE if limits.max_seconds else float("inf")
     while process.poll() is None:

@@ -127,6 +127,6 @@ def _summary(verification: Verification) -> str:
     devices = sorted({evidence.process.device for evidence in verification.evidence}) or ["nothing"]
     processes = f" in {len(verification.evidence)} processes" if len(verification.evidence) > 1 else ""
     return (
-        f"{found}. {verification.steps:,} steps{_by_optimizer(verification)}{processes} in {ended.seconds:.1f} s on {', '.join(devices)}; "
-        f"the program: {ended.description}."
+        f"{found}. {verification.steps:,} steps{_by_optimizer(verification)}{processes} in {ended.seconds:.1f} s on "
+        f"{', '.join(devices)}; the program: {ended.description}."
     )

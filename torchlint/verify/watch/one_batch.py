@@ -53,6 +53,5 @@ def suspected(judged: tuple[Judged, ...]) -> tuple[Judged, ...]:
     named = [f"`{name}` at line {others[name].span.start.line}" for name in known]
     advice = f"look at {', '.join(named)}" if named else _UNSUSPECTED
     return tuple(
-        replace(item, verdict=replace(item.verdict, advice=advice)) if _is_unlearned(item) else item
-        for item in judged
+        replace(item, verdict=replace(item.verdict, advice=advice)) if _is_unlearned(item) else item for item in judged
     )

@@ -254,5 +254,7 @@ def _trained_elsewhere(evidence: Evidence) -> Evidence:
 def _verdict(sighting: Sighting, evidence: Evidence) -> Verdict:
     first = sighting.first_step if sighting.first_step >= 0 else None
     if sighting.advice:
-        return replace(inconclusive(sighting.message, sighting.numbers, sighting.advice), device=evidence.process.device)
+        return replace(
+            inconclusive(sighting.message, sighting.numbers, sighting.advice), device=evidence.process.device
+        )
     return replace(confirmed(sighting.message, sighting.numbers, first), device=evidence.process.device)

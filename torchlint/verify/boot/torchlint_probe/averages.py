@@ -34,7 +34,9 @@ def is_average(before: torch.Tensor, after: torch.Tensor, sources: list[torch.Te
     lengths = (ways * ways).sum(1)
     shares = (ways @ change) / lengths.clamp_min(1e-300)
     left = (change - shares[:, None] * ways).norm(dim=1)
-    rounding = torch.finfo(before.dtype).eps * _ROUNDING * float(torch.maximum(before.abs(), after.abs()).double().norm())
+    rounding = (
+        torch.finfo(before.dtype).eps * _ROUNDING * float(torch.maximum(before.abs(), after.abs()).double().norm())
+    )
     fits = (left <= _NOISE * change.norm() + rounding) & (shares > 0) & (shares <= most)
     is_seen = change.norm() > 4 * rounding  # a change that is all rounding fits everything
     return bool((fits & is_seen).any())

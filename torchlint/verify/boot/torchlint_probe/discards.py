@@ -1,4 +1,4 @@
-"""Gradients that a line clears before any step has used them, and that later backwards replace: all but the last are lost.
+"""Gradients that a line clears before a step has used them, and that later backwards replace.
 
 Several backwards from one place, each cleared before the next, and a step on the last: so does an accumulation that is
 cleared too often. Others do so on purpose: they collect the gradients and assign a sum (then the step uses others than

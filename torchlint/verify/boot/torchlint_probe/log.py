@@ -80,7 +80,7 @@ class Log:
             was_up, is_up = is_up, time.monotonic() >= self._deadline
             if not self._waits:
                 self._count()
-            if is_up and not was_up or (time.monotonic() >= due and not self._waits):
+            if (is_up and not was_up) or (time.monotonic() >= due and not self._waits):
                 start = time.thread_time()
                 self.write()
                 due = time.monotonic() + max(_INTERVAL, (time.thread_time() - start) / _SHARE)

@@ -44,7 +44,7 @@ class Modes(LineObserver):
         self._trained: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         """Modules that were called in training mode, with gradients."""
 
-    def called(self, module: nn.Module) -> None:
+    def hear(self, module: nn.Module) -> None:
         if self._calls > 0 and torch.is_grad_enabled():
             self._calls -= 1
             self._trained.update(part for part in module.modules() if part.training)

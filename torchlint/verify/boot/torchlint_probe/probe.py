@@ -289,7 +289,7 @@ class Probe:
         for observer in self.asking(CallObserver):
             observer.call(module, args, output)
         for observer in self.observers:
-            observer.called(module)
+            observer.hear(module)
         self.checks.called(module, args, output)
 
     def _look(self, looks: bool) -> None:

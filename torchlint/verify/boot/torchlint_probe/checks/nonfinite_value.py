@@ -3,7 +3,7 @@
 Asks before each backward whether the loss is finite, and before each step whether the gradients are. Yes if one is
 not. The graph of such a loss is searched, in the order in which it was made, for the first value that it has saved and
 that is not finite: the line of the operator that made it is reported, with the module that it ran in, or that of the
-backward if the origin was not seen; if it has no graph, the next step is searched for the operator that makes one. Of gradients
+backward if it was not seen; if it has no graph, the next step is searched for the operator that makes one. Of gradients
 the first operator is reported whose backward gave one from finite ones. A step that a gradient scaler leaves out is
 none. Anomaly detection is not needed. On a GPU it is asked at the first ten steps and every tenth only.
 
