@@ -58,6 +58,13 @@ def test_a_line_that_has_moved_or_changed_is_said(linted: Path) -> None:
     assert [subject.problem for subject in read(linted)] == [STALE]
 
 
+def test_a_file_of_another_tool_needs_no_related_lines(linted: Path) -> None:
+    data = json.loads(linted.read_text())
+    del data[0]["diagnostics"][0]["relatedInformation"]
+    linted.write_text(json.dumps(data))
+    assert [subject.finding.related for subject in read(linted)] == [()]
+
+
 def test_a_source_that_is_gone_is_said(linted: Path) -> None:
     Path("pkg/train.py").unlink()
     (subject,) = read(linted)
@@ -71,7 +78,7 @@ def test_a_source_that_is_gone_is_said(linted: Path) -> None:
         ("[1, 2]", "is not what `torchlint --output-format json` writes"),
         ('{"findings": 1}', "is not what"),
         ('[{"uri": "https://example.org/x.py", "diagnostics": []}]', "not the address of a file"),
-        ('[{"uri": "file:///x.py", "diagnostics": [{}]}]', "KeyError"),
+        ('[{"uri": "file:///x.py", "diagnostics": [{}]}]', "'data' is missing"),
     ],
 )
 def test_what_holds_no_findings_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:

@@ -23,7 +23,11 @@ from torchlint.verify.evidence import (
     Process,
     Read,
     Retained,
+    Standing,
 )
+from torchlint.verify.folder import Limits
+from torchlint.verify.launch import Ended
+from torchlint.verify.session import conclude
 from torchlint.verify.verdict import VERIFIABLE, Answer, verdict
 
 FILE = "/project/train.py"
@@ -139,6 +143,44 @@ def seen(**fields: Any) -> Evidence:
 
 def answer(rule: str, evidence: Evidence, **fields: Any) -> str:
     return verdict(claim(rule, **fields), [evidence]).answer.value
+
+
+@pytest.mark.parametrize(
+    ("discards", "expected"),
+    [
+        ([3, 3, 3, 3, 3], "confirmed"),
+        ([3, 3, 1, 3, 3, 1], "confirmed"),  # the last window of an epoch is shorter
+        ([3, 3, 3], "inconclusive"),
+        ([0, 1, 0, 0, 2, 0], "inconclusive"),  # bad batches are left out
+        ([0, 0, 1, 0, 0, 0], "refuted"),
+        ([], "refuted"),
+    ],
+)
+def test_gradients_that_are_cleared_unused(discards: list[int], expected: str) -> None:
+    evidence = seen(clearings=[replace(CLEARED, discards=discards)])
+    assert answer("cleared-before-step", evidence) == expected
+
+
+@pytest.mark.parametrize("is_still", [True, False])
+def test_a_program_that_stands_still(is_still: bool) -> None:
+    """It is said where its threads stand, and a watched run is not called right."""
+    ended = Ended(-9, 20.0, timed_out=True)
+    still = seen(
+        stopped="", idle=16.0 if is_still else 8.0, standing=[Standing("MainThread", 1), Standing("loader", 2)]
+    )
+    told = conclude(("python",), (), ended, [still], [], True, Limits(40, 20.0), has_findings=False)
+    assert told.exit_code == int(is_still)
+    assert (
+        any("No step has ended in the last 16 of 20 seconds: MainThread at" in note for note in told.notes) is is_still
+    )
+
+
+def test_a_program_that_fails_is_not_called_right() -> None:
+    failed = seen(error="ValueError: no more data", error_site=2)
+    told = conclude(("python",), (), Ended(1, 2.0), [failed], [], True, Limits(), has_findings=False)
+    assert told.exit_code == 4
+    assert any("no more data" in note and f":{8})" in note for note in told.notes), told.notes
+    assert conclude(("python",), (), Ended(1, 2.0), [failed], [], True, Limits()).exit_code == 0
 
 
 def lives(born: range, executed: int, died: int | None, held: int = 1) -> list[list[int]]:

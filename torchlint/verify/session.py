@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,10 +12,11 @@ from torchlint.finding import Finding
 from torchlint.verify.claims import Claim, claim
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.evidence import Evidence
-from torchlint.verify.folder import Conditions, Folder, FolderError, Limits
+from torchlint.verify.folder import Conditions, Folder, FolderError, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.proof import Proof
-from torchlint.verify.verdict import MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, verdict
+from torchlint.verify.verdict import MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
+from torchlint.verify.watch.catalogue import checks
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED = range(5)
 _THREADS = 6
@@ -132,7 +133,7 @@ def run(
     case = _Case.of(subjects)
     folder = Folder()
     try:
-        folder.write_plan(list(case.claims.values()), root, limits, conditions)
+        folder.write_plan(list(case.claims.values()), root, limits, conditions, case.watched)
         announce(f"evidence is in {folder.path} until the report")
         variables = {} if conditions is None else conditions.variables(os.environ)
         ended = launcher(command, folder, limits, variables)
@@ -179,6 +180,13 @@ class _Case:
                 problems[index] = f"{subject.source.path} is not valid Python: {error}"
         return cls(tuple(subjects), claims, problems)
 
+    @property
+    def watched(self) -> Watched | None:
+        """The checks of watched runs that ask what findings claim: both see the same."""
+        asked = {claim.rule for claim in self.claims.values()}
+        names = [check.name for check in checks() if check.name in asked]
+        return Watched((), names) if names else None
+
     def judged(self, evidence: Sequence[Evidence], refused: Sequence[str]) -> tuple[Judged, ...]:
         """All findings with their verdicts; `refused` says what is wrong with evidence that could not be read."""
         return tuple(
@@ -191,10 +199,25 @@ class _Case:
             return inconclusive(self.problems[index], advice="")
         if refused and not evidence:
             return inconclusive("there is no evidence that counts", advice="the notes of the report say why")
-        found = verdict(self.claims[index], evidence)
+        claim = self.claims[index]
+        found = verdict(claim, evidence)
+        if found.answer is not Answer.CONFIRMED:
+            found = next((seen for item in evidence for seen in _sighted(claim, item)), found)
         if found.advice == MORE_STEPS and not any(item.stopped for item in evidence):
             return replace(found, advice="the program ended by itself: let it train for longer")
         return found
+
+
+def _sighted(claim: Claim, evidence: Evidence) -> Iterator[Verdict]:
+    """What the check of the same name has seen at the claim's line."""
+    for item in evidence.sightings:
+        innermost = evidence.stacks[item.site][:1]
+        at_line = any(
+            evidence.files[file] == claim.file and claim.statement[0] <= line <= claim.statement[1]
+            for file, line in innermost
+        )
+        if item.check == claim.rule and at_line:
+            yield sighted(item, evidence)
 
 
 def _judged(case: _Case, folder: Folder, command: tuple[str, ...], ended: Ended | None, limits: Limits) -> Verification:

@@ -14,7 +14,7 @@ from torchlint.verify.evidence import Evidence, Sighting
 from torchlint.verify.folder import Conditions, Folder, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.session import NOTHING_CONFIRMED, Judged, Verification, conclude
-from torchlint.verify.verdict import VERIFIABLE, Answer, Verdict, confirmed, inconclusive, verdict
+from torchlint.verify.verdict import VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
 from torchlint.verify.watch import one_batch, proposals, ranks, twice
 from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
 from torchlint.verify.watch.causes import Blame, without_consequences
@@ -213,7 +213,7 @@ class _Run:
         for sighting in evidence.sightings:
             item = self._at(sighting.check, evidence, sighting.site)
             if item is not None:
-                yield Blame(item, _verdict(sighting, evidence), [evidence])
+                yield Blame(item, sighted(sighting, evidence), [evidence])
 
     def _at(self, rule: str, evidence: Evidence, site: int) -> Claim | None:
         """A claim about the line of a site; None where there is none, or its text is not known."""
@@ -249,12 +249,3 @@ def _is_text(source: SourceFile) -> bool:
 def _trained_elsewhere(evidence: Evidence) -> Evidence:
     """The evidence without modules that also run with gradients: that theirs get none has another reason."""
     return replace(evidence, forwards=[item for item in evidence.forwards if not item.with_gradients])
-
-
-def _verdict(sighting: Sighting, evidence: Evidence) -> Verdict:
-    first = sighting.first_step if sighting.first_step >= 0 else None
-    if sighting.advice:
-        return replace(
-            inconclusive(sighting.message, sighting.numbers, sighting.advice), device=evidence.process.device
-        )
-    return replace(confirmed(sighting.message, sighting.numbers, first), device=evidence.process.device)
