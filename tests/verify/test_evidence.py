@@ -13,7 +13,7 @@ import pytest
 from torchlint.verify.evidence_file import EvidenceError, read
 
 KEY = b"k" * 32
-SIGHTING = {"check": "dead-units", "site": 9, "message": "", "numbers": {}, "first_step": -1}
+SIGHTING = {"check": "dead-units", "site": 9, "message": "", "numbers": {}, "first_step": -1, "advice": ""}
 
 
 def body() -> dict[str, Any]:
