@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,20 @@ def test_a_file_of_another_tool_needs_no_related_lines(linted: Path) -> None:
     del data[0]["diagnostics"][0]["relatedInformation"]
     linted.write_text(json.dumps(data))
     assert [subject.finding.related for subject in read(linted)] == [()]
+
+
+def test_the_sample_of_the_guide_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "verify.md").read_text("utf-8")
+    (sample,) = re.findall(r"^```json\n(.*?)^```$", guide, re.M | re.S)
+    example = Path(__file__).parents[2] / "docs" / "examples" / "train.py"
+    (tmp_path / "train.py").write_bytes(example.read_bytes())
+    (tmp_path / "findings.json").write_text(sample)
+    monkeypatch.chdir(tmp_path)
+    (subject,) = read(tmp_path / "findings.json")
+    assert (subject.problem, subject.finding.path) == ("", "train.py")
+    assert (
+        subject.source.line(subject.finding.span.start.line)[subject.finding.span.start.column :] == "loss.backward()"
+    )
 
 
 def test_a_source_that_is_gone_is_said(linted: Path) -> None:
