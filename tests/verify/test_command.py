@@ -171,7 +171,7 @@ def test_steps_are_counted_while_the_program_runs(is_live: bool, monkeypatch: py
             return is_live
 
     now = [0.0]
-    monkeypatch.setattr(counter.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("torchlint.verify.counter.time.monotonic", lambda: now[0])
     folder, stream = Folder(), Stream()
     (folder.path / "steps-17").write_text("12")
     (folder.path / "steps-18").write_text("")

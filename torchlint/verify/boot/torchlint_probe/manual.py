@@ -61,9 +61,10 @@ class _Leaf:
         """How its values have changed, and the gradient that they had; None if that is gone."""
         leaf = self.slot.parameter()
         gradient = None if leaf is None else leaf.grad
-        if leaf is None or gradient is None or self.values is None or self.gradient is None or gradient.is_sparse:
+        if leaf is None or gradient is None or gradient.is_sparse or self.values is None or self.gradient is None:
             return None
-        if self.gradient() is not gradient or gradient._version != self.gradient_version:
+        held = self.gradient()
+        if held is None or held is not gradient or held._version != self.gradient_version:
             return None
         return sample(leaf) - self.values, sample(gradient)
 

@@ -286,8 +286,8 @@ class Probe:
     @contained
     def _called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         """An outermost call of a module has ended."""
-        for observer in self.asking(CallObserver):
-            observer.call(module, args, output)
+        for asking in self.asking(CallObserver):
+            asking.call(module, args, output)
         for observer in self.observers:
             observer.hear(module)
         self.checks.called(module, args, output)
