@@ -120,8 +120,8 @@ class Clearing:
 
     def feed(self, ledger: Ledger) -> None:
         """A backward has given gradients."""
-        if ledger in self._discards:
-            self._discards[ledger].feed(ledger)
+        if not self._is_done:
+            self._discards.setdefault(ledger, Discards()).feed(ledger)
 
     def use(self, ledger: Ledger, step: int) -> None:
         """An update is about to begin: does it miss something?"""

@@ -8,7 +8,6 @@ the last backward gave), go back from changed weights (then these are others at 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -27,31 +26,33 @@ class Discards:
     """What one line has thrown away of one optimizer's gradients since its last step."""
 
     def __init__(self) -> None:
-        self._sites: dict[int, int] = {}
-        """Where the backwards were, by their numbers."""
         self._weights: list[torch.Tensor] = []
+        """Samples of the weights at which the last backward was made."""
+        self._thrown: dict[int, tuple[int, list[torch.Tensor]]] = {}
+        """The backwards that were for nothing, by their numbers: where they were, and at which weights."""
         self._given: list[tuple[Slot, torch.Tensor, torch.Tensor]] = []
         """Gradients as the last backward has left them, with samples of their values."""
 
+    def feed(self, ledger: Ledger) -> None:
+        """A backward has given gradients."""
+        self._weights = _weights(ledger)
+        if self._thrown:
+            self._given = [
+                (slot, gradient, sample(gradient))
+                for slot in ledger.samples
+                if (gradient := slot.current()) is not None and not gradient.is_sparse
+            ]
+
     def throw(self, ledger: Ledger) -> None:
         """The line has cleared what the last backward gave."""
-        self._sites[ledger.round.backwards] = ledger.round.last
-        self._weights = [sample(leaf) for slot in ledger.samples if (leaf := slot.parameter()) is not None]
-
-    def feed(self, ledger: Ledger) -> None:
-        """Another backward has given gradients, after something was thrown away."""
-        self._given = [
-            (slot, gradient, sample(gradient))
-            for slot in ledger.samples
-            if (gradient := slot.current()) is not None and not gradient.is_sparse
-        ]
+        self._thrown[ledger.round.backwards] = ledger.round.last, self._weights
 
     def use(self, ledger: Ledger) -> int:
         """A step begins on what the last backward gave: how many earlier ones from the same place were thrown away."""
-        site = ledger.round.last
-        if not self._given or not self._is_as_given() or not self._has_same_weights(ledger.samples):
+        if not self._given or not self._is_as_given():
             return 0
-        return sum(thrown == site for thrown in self._sites.values())
+        now = _weights(ledger)
+        return sum(site == ledger.round.last and _are_same(weights, now) for site, weights in self._thrown.values())
 
     def _is_as_given(self) -> bool:
         before, now = [], []
@@ -63,6 +64,10 @@ class Discards:
         one, other = torch.cat(before).double(), torch.cat(now).double()
         return bool(one @ other >= _ALIKE * one.norm() * other.norm())
 
-    def _has_same_weights(self, samples: Sequence[Slot]) -> bool:
-        weights = [sample(leaf) for slot in samples if (leaf := slot.parameter()) is not None]
-        return len(weights) == len(self._weights) and all(map(torch.equal, weights, self._weights))
+
+def _weights(ledger: Ledger) -> list[torch.Tensor]:
+    return [sample(leaf) for slot in ledger.samples if (leaf := slot.parameter()) is not None]
+
+
+def _are_same(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    return len(some) == len(others) and all(map(torch.equal, some, others))

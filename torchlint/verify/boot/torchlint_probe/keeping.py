@@ -29,15 +29,13 @@ _WEIGHED = (6, 14)
 _SEARCHED = (8, 20, 50)
 """At these visits somebody who holds the graphs is searched for, if the container does not."""
 _PILE = 4
+_SIZED = (list, tuple, dict, set, deque)
 _STEPS = 40
 """From a tensor so many nodes are looked at to find one of an earlier visit,"""
 _ALL = 4_000
 """and so many to be sure that there is none,"""
 _LOOKED_BACK = (6, 8, 20, 50)
 """at these visits."""
-
-
-SIZED = (list, tuple, dict, set, deque)
 
 
 class Tag:
@@ -141,8 +139,10 @@ class Keep:
 
         Whatever is alive of that is held by others.
         """
-        length = len(value) if isinstance(value, SIZED) else 0
-        is_fresh = isinstance(value, PLAIN) or (isinstance(value, torch.Tensor) and value.grad_fn is None)
+        length = len(value) if isinstance(value, _SIZED) else 0
+        is_fresh = (
+            value is None or isinstance(value, PLAIN) or (isinstance(value, torch.Tensor) and value.grad_fn is None)
+        )
         if is_fresh or length < self._length:
             for life in self.lives:
                 if life[3] and life[4] < 0:
