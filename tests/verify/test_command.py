@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from torchlint.cli.verify import _linted
+from torchlint.verify import counter
+from torchlint.verify.folder import Folder, Limits
 
 ROOT = Path(__file__).parents[2]
 
@@ -150,3 +153,31 @@ def test_a_terminal_is_asked(tmp_path: Path, training: str, answer: bytes, ran: 
     assert "train.py 'a b'" in errors
     assert (tmp_path / "ran").exists() == ran
     assert ("confirmed" in output) == ran
+
+
+def test_a_notebook_is_no_script(tmp_path: Path) -> None:
+    (tmp_path / "train.ipynb").write_text("{}")
+    command = [sys.executable, "-m", "torchlint", "watch", "-y", "--", sys.executable, "train.ipynb"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "jupyter nbconvert --to script train.ipynb" in done.stderr
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_steps_are_counted_while_the_program_runs(is_live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream(io.StringIO):
+        def isatty(self) -> bool:
+            return is_live
+
+    now = [0.0]
+    monkeypatch.setattr("torchlint.verify.counter.time.monotonic", lambda: now[0])
+    folder, stream = Folder(), Stream()
+    (folder.path / "steps-17").write_text("12")
+    (folder.path / "steps-18").write_text("")
+    counted = counter.Counter(folder, Limits(40), stream)
+    for now[0] in (1.0, 31.0, 31.5):
+        counted.update()
+    counted.end()
+    folder.remove()
+    assert stream.getvalue().strip() == "torchlint: 12 of 40 steps in 31 s"
+    assert stream.getvalue().endswith("\r" if is_live else "\n")

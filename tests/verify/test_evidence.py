@@ -13,7 +13,7 @@ import pytest
 from torchlint.verify.evidence_file import EvidenceError, read
 
 KEY = b"k" * 32
-SIGHTING = {"check": "dead-units", "site": 9, "message": "", "numbers": {}, "first_step": -1}
+SIGHTING = {"check": "dead-units", "site": 9, "message": "", "numbers": {}, "first_step": -1, "advice": ""}
 
 
 def body() -> dict[str, Any]:
@@ -29,7 +29,7 @@ def body() -> dict[str, Any]:
     }
     backward = {"site": 1, "count": 2, "retained": 0, "errors": {}, "first_error": 0}
     lists: tuple[str, ...] = ("optimizers", "forwards", "reads", "cuts", "retention", "caches", "reached")
-    lists += ("keeps", "clearings", "changes", "observed", "sightings", "calls", "replicas", "spans")
+    lists += ("keeps", "clearings", "changes", "observed", "sightings", "calls", "replicas", "spans", "standing")
     empty: dict[str, Any] = {name: [] for name in lists}
     return {
         "format": 1,
@@ -40,6 +40,8 @@ def body() -> dict[str, Any]:
         "compiling": [],
         "trouble": "",
         "seconds": 1,
+        "error_site": 1,
+        "idle": 0,
         "steps": 2,
         "files": ["/a.py"],
         "stacks": [[], [[0, 3]]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,27 @@ def test_a_line_that_has_moved_or_changed_is_said(linted: Path) -> None:
     assert [subject.problem for subject in read(linted)] == [STALE]
 
 
+def test_a_file_of_another_tool_needs_no_related_lines(linted: Path) -> None:
+    data = json.loads(linted.read_text())
+    del data[0]["diagnostics"][0]["relatedInformation"]
+    linted.write_text(json.dumps(data))
+    assert [subject.finding.related for subject in read(linted)] == [()]
+
+
+def test_the_sample_of_the_guide_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "verify.md").read_text("utf-8")
+    (sample,) = re.findall(r"^```json\n(.*?)^```$", guide, re.M | re.S)
+    example = Path(__file__).parents[2] / "docs" / "examples" / "train.py"
+    (tmp_path / "train.py").write_bytes(example.read_bytes())
+    (tmp_path / "findings.json").write_text(sample)
+    monkeypatch.chdir(tmp_path)
+    (subject,) = read(tmp_path / "findings.json")
+    assert (subject.problem, subject.finding.path) == ("", "train.py")
+    assert (
+        subject.source.line(subject.finding.span.start.line)[subject.finding.span.start.column :] == "loss.backward()"
+    )
+
+
 def test_a_source_that_is_gone_is_said(linted: Path) -> None:
     Path("pkg/train.py").unlink()
     (subject,) = read(linted)
@@ -71,7 +93,7 @@ def test_a_source_that_is_gone_is_said(linted: Path) -> None:
         ("[1, 2]", "is not what `torchlint --output-format json` writes"),
         ('{"findings": 1}', "is not what"),
         ('[{"uri": "https://example.org/x.py", "diagnostics": []}]', "not the address of a file"),
-        ('[{"uri": "file:///x.py", "diagnostics": [{}]}]', "KeyError"),
+        ('[{"uri": "file:///x.py", "diagnostics": [{}]}]', "'data' is missing"),
     ],
 )
 def test_what_holds_no_findings_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:

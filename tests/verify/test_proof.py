@@ -14,7 +14,7 @@ import pytest
 from torchlint.files.source import SourceFile
 from torchlint.finding import Edit, Finding, Fix, Position, Safety, Severity, Span
 from torchlint.verify import fixed
-from torchlint.verify.comparison import comparable, first_difference
+from torchlint.verify.comparison import Comparison, comparable, first_difference
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.evidence_file import from_json
 from torchlint.verify.folder import Limits
@@ -47,6 +47,8 @@ def evidence(steps: int = 40, calls: int = 0, losses: Sequence[float] = (), erro
     own = {
         "format": 1,
         "seconds": 1.0,
+        "error_site": 0,
+        "idle": 0.0,
         "steps": steps,
         "stride": 1,
         "process": process,
@@ -202,3 +204,46 @@ def test_every_report_tells_of_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
     html = page.render(verification)
     assert "still &lt;there&gt;" in html
     assert 'id="comparison-0-curve-1"' in html
+
+
+def timed(milliseconds: float, **series: list[float]) -> Evidence:
+    """A run whose steps took so long, with more numbers of each step."""
+    columns = [dict(zip(series, row, strict=True)) for row in zip(*series.values(), strict=True)] or [{}] * 12
+    return dataclasses.replace(
+        evidence(12), series=[{"step": step, "ms": milliseconds, **row} for step, row in enumerate(columns, 1)]
+    )
+
+
+def compared(before: list[Evidence], after: list[Evidence]) -> Comparison:
+    return Comparison((), 0, tuple(before), tuple(after), Ended(0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_shown"),
+    [
+        ([163], [190], False),
+        ([163, 170], [190, 186], True),
+        ([163, 188], [190, 186], False),
+        ([190, 186], [163], False),
+    ],
+)
+def test_step_times_are_shown_where_pairs_agree(before: list[float], after: list[float], is_shown: bool) -> None:
+    names = [item.name for item in compared(list(map(timed, before)), list(map(timed, after))).quantities]
+    assert ("step time, median" in names) == is_shown
+
+
+def test_graphs_that_come_and_go_do_not_grow() -> None:
+    up_and_down = timed(1, graphs=[float(step % 5) for step in range(12)])
+    growing = timed(1, graphs=[2.0 * step for step in range(12)])
+    flat = timed(1, graphs=[3.0] * 12)
+    grown = [item for item in compared([growing], [up_and_down]).quantities if item.name == "live graphs more a step"]
+    assert [(item.before, item.after) for item in grown] == [(2, 0)]
+    assert "live graphs more a step" not in [item.name for item in compared([up_and_down], [flat]).quantities]
+
+
+def test_a_loss_that_rises_with_the_fixes_is_said() -> None:
+    rising = timed(1, loss=[0.5 * 1000.0**step for step in range(12)])
+    falling = timed(1, loss=[1.0 / step for step in range(1, 13)])
+    (note,) = compared([rising], [rising]).notes
+    assert "rises from 0.5 to 5e+32" in note
+    assert not compared([rising], [falling]).notes

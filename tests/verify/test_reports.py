@@ -57,7 +57,7 @@ def evidence(device: str = "cpu") -> Evidence:
     names = [field.name for field in dataclasses.fields(Evidence)]
     empty: dict[str, Any] = {name: [] for name in names}
     texts = {"status": "finished", "stopped": "30 steps", "error": EVIL, "trouble": "", "unwatched": ""}
-    numbers = {"format": 1, "seconds": 1.0, "steps": 30, "stride": 1}
+    numbers = {"format": 1, "seconds": 1.0, "steps": 30, "stride": 1, "error_site": 0, "idle": 0.0}
     data = {**empty, **texts, **numbers, "process": process, "anomaly": anomaly, "series": series, "stacks": [[]]}
     return from_json(data, "test")
 

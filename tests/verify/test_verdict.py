@@ -23,7 +23,11 @@ from torchlint.verify.evidence import (
     Process,
     Read,
     Retained,
+    Standing,
 )
+from torchlint.verify.folder import Limits
+from torchlint.verify.launch import Ended
+from torchlint.verify.session import conclude
 from torchlint.verify.verdict import VERIFIABLE, Answer, verdict
 
 FILE = "/project/train.py"
@@ -141,9 +145,47 @@ def answer(rule: str, evidence: Evidence, **fields: Any) -> str:
     return verdict(claim(rule, **fields), [evidence]).answer.value
 
 
+@pytest.mark.parametrize(
+    ("discards", "expected"),
+    [
+        ([3, 3, 3, 3, 3], "confirmed"),
+        ([3, 3, 1, 3, 3, 1], "confirmed"),  # the last window of an epoch is shorter
+        ([3, 3, 3], "inconclusive"),
+        ([0, 1, 0, 0, 2, 0], "inconclusive"),  # bad batches are left out
+        ([0, 0, 1, 0, 0, 0], "refuted"),
+        ([], "refuted"),
+    ],
+)
+def test_gradients_that_are_cleared_unused(discards: list[int], expected: str) -> None:
+    evidence = seen(clearings=[replace(CLEARED, discards=discards)])
+    assert answer("cleared-before-step", evidence) == expected
+
+
+@pytest.mark.parametrize("is_still", [True, False])
+def test_a_program_that_stands_still(is_still: bool) -> None:
+    """It is said where its threads stand, and a watched run is not called right."""
+    ended = Ended(-9, 20.0, timed_out=True)
+    still = seen(
+        stopped="", idle=16.0 if is_still else 8.0, standing=[Standing("MainThread", 1), Standing("loader", 2)]
+    )
+    told = conclude(("python",), (), ended, [still], [], True, Limits(40, 20.0), has_findings=False)
+    assert told.exit_code == int(is_still)
+    assert (
+        any("No step has ended in the last 16 of 20 seconds: MainThread at" in note for note in told.notes) is is_still
+    )
+
+
+def test_a_program_that_fails_is_not_called_right() -> None:
+    failed = seen(error="ValueError: no more data", error_site=2)
+    told = conclude(("python",), (), Ended(1, 2.0), [failed], [], True, Limits(), has_findings=False)
+    assert told.exit_code == 4
+    assert any("no more data" in note and f":{8})" in note for note in told.notes), told.notes
+    assert conclude(("python",), (), Ended(1, 2.0), [failed], [], True, Limits()).exit_code == 0
+
+
 def lives(born: range, executed: int, died: int | None, held: int = 1) -> list[list[int]]:
     """Graphs that die so many visits after their birth, or never."""
-    return [[birth, executed, -1 if died is None else birth + died, held] for birth in born]
+    return [[birth, executed, -1 if died is None else birth + died, held, -1] for birth in born]
 
 
 NOTHING: dict[str, Any] = {"backwards": [], "optimizers": [], "keeps": [], "clearings": [], "changes": []}
@@ -280,7 +322,16 @@ BY_TEN = [visit // 10 for visit in range(20)]
 
 def passes(length: int) -> list[list[int]]:
     """Graphs that go backward at once, and are let go at the end of a pass of so many visits."""
-    return [[birth, birth - 1, -(-birth // length) * length, 1] for birth in range(1, 21)]
+    return [[birth, birth - 1, -(-birth // length) * length, 1, -1] for birth in range(1, 21)]
+
+
+BY_FIVE = [visit // 5 for visit in range(20)]
+
+
+def let_go(length: int) -> list[list[int]]:
+    """Graphs that live for ever, go backward after so many visits, and are then let go by the container."""
+    ends = [-(-birth // length) for birth in range(1, 21)]
+    return [[birth, end - 1, -1, 1, end * length + 1] for birth, end in enumerate(ends, 1)]
 
 
 CLEAN: dict[str, Any] = {"clean": 18, "graphs": 0}
@@ -291,15 +342,18 @@ TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
     ("kept", "expected"),
     [
         ({"lives": lives(range(1, 21), -1, None)}, "confirmed"),
-        ({"lives": [[birth, birth, -1, 1] for birth in range(1, 21)]}, "confirmed"),
+        ({"lives": [[birth, birth, -1, 1, -1] for birth in range(1, 21)]}, "confirmed"),
         ({"lives": lives(range(1, 21), -1, 1)}, "refuted"),
         ({"lives": lives(range(1, 21), -1, 5)}, "refuted"),  # a deque of five
-        ({"lives": [[birth, -1, 12, 1] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
+        ({"lives": [[birth, -1, 12, 1, -1] for birth in range(1, 12)]}, "confirmed"),  # dropped at the end of an epoch
         ({"lives": passes(6)}, "confirmed"),
         ({"lives": passes(3)}, "inconclusive"),  # passes too short to tell
-        ({"lives": [[birth, 10 * (birth - 1), -1, 1] for birth in range(1, 5)], **TENTH}, "confirmed"),
-        ({"lives": [[birth, 18, 19, 1] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
-        ({"lives": [[birth, birth // 10, birth + 10, 1] for birth in range(1, 21)], "backwards": BY_TEN}, "refuted"),
+        ({"lives": [[birth, 10 * (birth - 1), -1, 1, -1] for birth in range(1, 5)], **TENTH}, "confirmed"),
+        ({"lives": [[birth, 18, 19, 1, -1] for birth in range(1, 19)]}, "refuted"),  # summed up, then backpropagated
+        (
+            {"lives": [[birth, birth // 10, birth + 10, 1, -1] for birth in range(1, 21)], "backwards": BY_TEN},
+            "refuted",
+        ),
         ({"lives": lives(range(1, 21), -1, 15), "bound": 30}, "inconclusive"),
         ({"lives": lives(range(1, 21), -1, 15), "bound": 100_000}, "confirmed"),
         ({"lives": [], "visits": 3, "backwards": [0, 1, 2], "steps": [0, 1, 2]}, "inconclusive"),
@@ -310,6 +364,11 @@ TENTH = {"visits": 4, "backwards": [0, 10, 20, 30], "steps": [0, 10, 20, 30]}
         ({"lives": lives(range(1, 21), 0, None, held=0), **CLEAN}, "inconclusive"),  # nobody knows who holds them
         ({"lives": lives(range(1, 21), 0, None, held=0), "graphs": 0, "holder": "total"}, "inconclusive"),
         ({"lives": lives(range(1, 21), 0, None, held=0), "holder": "=meter.deep.list[...]"}, "confirmed"),
+        (
+            {"lives": let_go(5), "backwards": BY_FIVE, "holder": "history[...]"},
+            "inconclusive",
+        ),  # begins anew, and another keeps it
+        ({"lives": let_go(5), "backwards": BY_FIVE, **CLEAN, "holder": "history[...]"}, "refuted"),
     ],
 )
 def test_undetached_accumulation(kept: dict[str, Any], expected: str) -> None:
@@ -339,7 +398,7 @@ def test_what_the_loop_empties_later_is_a_pile_until_then() -> None:
 
 def test_what_may_still_go_backward_is_no_pile_yet() -> None:
     """Where others were used late, or the last backward is not long ago, and the program was stopped."""
-    late = [*[[birth, 9, 10, 1] for birth in range(1, 9)], *lives(range(11, 21), -1, None)]
+    late = [*[[birth, 9, 10, 1, -1] for birth in range(1, 9)], *lives(range(11, 21), -1, None)]
     kept = replace(KEPT, lives=late)
     assert answer("undetached-accumulation", seen(keeps=[kept], stopped="20 steps")) == "inconclusive"
     young = replace(KEPT, lives=lives(range(14, 21), -1, None))
@@ -639,8 +698,8 @@ def test_scheduler_before_optimizer(counts: dict[str, float], expected: str) -> 
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        ({"eval": 9, "late": 1}, "confirmed"),
-        ({"eval": 9, "late": 1, "train": 9}, "confirmed"),  # train() is at the head of the epoch
+        ({"eval": 9, "late": 9}, "confirmed"),
+        ({"eval": 9, "late": 9, "train": 9}, "confirmed"),  # train() is at the head of the epoch
         ({"eval": 9}, "inconclusive"),  # fine-tuning in eval mode
         ({"eval": 1, "late": 1, "train": 9}, "inconclusive"),
         ({"harmless": 9, "late": 1}, "refuted"),

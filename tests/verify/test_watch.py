@@ -18,9 +18,11 @@ import pytest
 
 from tests.verify.nursery import Nursery
 from torchlint.files.source import SourceFile
+from torchlint.finding import Finding
 from torchlint.verify.folder import Folder, Limits
 from torchlint.verify.launch import Ended
 from torchlint.verify.reports import json as json_report
+from torchlint.verify.reports import text as text_report
 from torchlint.verify.reports import trace
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import confirmed
@@ -55,10 +57,17 @@ def nursery() -> Iterator[Nursery]:
 def run(nursery: Nursery) -> Callable[..., Verification]:
     """Watches a program, to its end."""
 
-    def run(path: Path, *arguments: str, names: list[str] = DEFAULT, others: Sequence[SourceFile] = ()) -> Verification:
-        static = Static([SourceFile.read(path), *others], [], {})
+    def run(
+        path: Path,
+        *arguments: str,
+        names: list[str] = DEFAULT,
+        others: Sequence[SourceFile] = (),
+        findings: Sequence[Finding] = (),
+        steps: int = 0,
+    ) -> Verification:
+        static = Static([SourceFile.read(path), *others], findings, {})
         command = [sys.executable, str(path), *arguments]
-        return watch(command, static, path.parent, Limits(0, 300), names, launcher=nursery.launch)
+        return watch(command, static, path.parent, Limits(steps, 300), names, launcher=nursery.launch)
 
     return run
 
@@ -102,6 +111,58 @@ def test_a_program_that_fails_before_it_trains_was_not_seen(tmp_path: Path, run:
     seen = run(script)
     assert (seen.exit_code, seen.judged) == (4, ())
     assert "failed before anything" in seen.notes[0]
+
+
+TRAINING = """\
+import torch
+torch.manual_seed(0)
+trunk, head, other = (torch.nn.Linear(4, 8), torch.nn.Linear(8, 1), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD([*trunk.parameters(), *head.parameters(), *other.parameters()], lr=0.1)
+for step in range(20):
+    h = torch.tanh(trunk(torch.randn(8, 4)))
+    optimizer.zero_grad()
+    head(h).pow(2).mean().backward(retain_graph={retains})
+    (other(h) - 1).pow(2).mean().backward()
+    optimizer.step()
+    {last}
+"""
+
+
+def test_an_error_is_named_with_its_line(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING.format(retains=False, last="pass"))
+    seen = run(script)
+    assert (reported(seen), seen.exit_code) == ([(9, "second-backward")], 1)
+    script.write_text(TRAINING.format(retains=True, last="assert step < 5, 'no data'"))
+    seen = run(script)
+    assert (reported(seen), seen.exit_code) == ([], 4)
+    assert any("AssertionError: no data" in note and "train.py:11)" in note for note in seen.notes), seen.notes
+    text = text_report.render(seen, False)
+    assert "nothing seen that is wrong" not in text
+    assert "the program failed" in text.splitlines()[-1]
+
+
+def test_nothing_seen_says_what_was_checked(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    """And what the linter says of lines that ran."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING.format(retains=True, last="pass"))
+    source = SourceFile.read(script)
+    findings = [finding_at(source, "missing-zero-grad", 8, "TL101"), finding_at(source, "tuple-default", 5, "TL999")]
+    seen = run(script, findings=findings)
+    assert (reported(seen), seen.exit_code) == ([], 0)
+    checked, beside = seen.notes[-2:]
+    assert checked.startswith("Checked: ")
+    assert "train.py:8 TL101 (refuted: none of 20 steps" in beside
+    assert "train.py:5 TL999 (not decided by this run)" in beside
+
+
+def test_what_a_verification_confirms_a_watched_run_sees(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    """Of a rule that has no check of its own: a clip that comes before the backward."""
+    clip = "torch.nn.utils.clip_grad_norm_(trunk.parameters(), 1e-3)"
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING.format(retains=True, last="pass").replace("    head(h)", f"    {clip}\n    head(h)"))
+    finding = finding_at(SourceFile.read(script), "clip-outside-step", 8, "TL107")
+    assert reported(run(script, findings=[finding])) == [(8, "clip-outside-step")]
 
 
 ALIKE = """\
@@ -169,6 +230,33 @@ assert len(seen) == {batches}, seen
 """
 
 
+SLOW = """\
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.005)
+x = torch.randn(400, 8)
+data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True))
+for inputs, targets in torch.utils.data.DataLoader(data, batch_size=8):
+    loss = (model(inputs) - targets).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+LATER = """\
+import torch
+torch.manual_seed(0)
+first, late = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD([*first.parameters(), *late.parameters()], lr=0.01)
+for step in range(60):
+    out = first(torch.randn(8, 4))
+    loss = (out if step < 50 else late(out)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
 @pytest.mark.parametrize(("rate", "is_learned"), [(0.03, True), (1e-7, False)])
 def test_one_batch(tmp_path: Path, run: Callable[..., Verification], rate: float, is_learned: bool) -> None:
     """The loader gives one batch, as it was, whatever the program does to it."""
@@ -182,6 +270,26 @@ def test_one_batch(tmp_path: Path, run: Callable[..., Verification], rate: float
     if said:
         assert "which is little" in said[0][0]
         assert "learning rate" in said[0][1]
+
+
+def test_a_short_loader_decides_nothing_while_the_loss_falls(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SLOW)
+    seen = run(script, names=["one-batch"])
+    assert [item.verdict.answer.value for item in seen.judged] == ["inconclusive"], seen.notes
+    assert "still fell" in seen.judged[0].verdict.reason
+    assert "more steps" in seen.judged[0].verdict.advice
+    assert seen.exit_code == 0
+    assert not any("is learned" in note for note in seen.notes)
+
+
+def test_parameters_may_be_trained_after_the_stop(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LATER)
+    for steps, said in ((40, [(4, "inconclusive")]), (0, [])):
+        seen = run(script, steps=steps)
+        assert [(item.finding.span.start.line, item.verdict.answer.value) for item in seen.judged] == said
+        assert seen.exit_code == 0
 
 
 def test_two_runs_part(tmp_path: Path, run: Callable[..., Verification]) -> None:

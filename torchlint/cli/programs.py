@@ -64,6 +64,11 @@ def check_command(command: tuple[str, ...]) -> None:
     if program is None:
         hint = f"; did you mean `python {command[0]}`?" if Path(command[0]).suffix == ".py" else ""
         raise UserError(f"cannot run {command[0]}: there is no such program{hint}")
+    notebook = next((word for word in command[1:] if Path(word).suffix == ".ipynb"), None)
+    if notebook is not None and Path(command[0]).stem.startswith("python"):
+        raise UserError(
+            f"Python does not run {notebook}: make a script of it, `jupyter nbconvert --to script {notebook}`"
+        )
     own = Path(program).parent == Path(sys.executable).parent
     if own and find_spec("torch") is None:
         raise UserError(_INSTALL)

@@ -35,10 +35,10 @@ _STEPS_OF_ONE_BATCH = 200
 _EXIT_CODES = """\b
 Exit codes:
   0    nothing seen that is wrong
-  1    at least one thing seen
+  1    at least one thing seen, or no step in the last half of the time
   2    wrong usage
   3    the probe never loaded, or a report could not be written
-  4    the program failed before anything could be seen
+  4    the program failed, and its cause was not seen
   130  interrupted (128 and the number of the signal)
 """
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from math import isfinite
+from statistics import correlation, linear_regression, median
 
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.launch import Ended
 from torchlint.verify.verdict import size
 
+_LONG = 1e7
+"""A number of more digits is shown with an exponent."""
+_STEADY = 0.5
+"""Graphs grow if a straight line explains at least this share of how their number varies."""
+_AGREEING = 2
+"""So many pairs of runs, or more, must agree which form of the program is faster."""
 _WARMING_UP = 2
 """Steps whose time is left out: they hold what is done once."""
+
+_RISE = 10
+"""A last loss that is so many times the first one is no success."""
+_GRAPHS = "live graphs more a step"
 
 Points = list[tuple[float, float]]
 
@@ -55,6 +66,8 @@ def shown(value: float | None, unit: str = "", noise: float | None = None) -> st
 
 
 def _number(value: float) -> str:
+    if not isfinite(value) or abs(value) >= _LONG:
+        return f"{value:.4g}"
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
 
 
@@ -71,11 +84,40 @@ class Comparison:
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
-        """What is compared."""
+        """What is compared: times only where pairs of runs agree on them, and growth where there is some."""
         noise = _noise(self.before), _noise(self.after)
-        return tuple(
+        every = (
             Quantity(name, unit, of(self.before), of(self.after), *(noise if unit == "ms" else ()))
             for (name, unit), of in _QUANTITIES.items()
+        )
+        return tuple(item for item in every if self._is_shown(item))
+
+    def _is_shown(self, item: Quantity) -> bool:
+        if item.name == _GRAPHS:
+            return bool(item.before or item.after)
+        return item.unit != "ms" or self.agrees_on_time
+
+    @property
+    def agrees_on_time(self) -> bool:
+        """Whether two pairs of interleaved runs or more all have the same form of the program as the faster one.
+
+        Its slowest run must be faster than the fastest of the other form.
+        """
+        times = [[_median([run], "ms", _WARMING_UP) for run in runs if run.steps] for runs in (self.before, self.after)]
+        before, after = ([time for time in of if time is not None] for of in times)
+        if min(len(before), len(after)) < _AGREEING:
+            return False
+        return max(before) < min(after) or max(after) < min(before)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the numbers warn of, whatever becomes of the findings."""
+        first, last = _end(self.after, "loss", 0), _end(self.after, "loss", -1)
+        if first is None or last is None or abs(last) <= _RISE * max(abs(first), 1e-12):
+            return ()
+        return (
+            f"With the fixes the loss rises from {shown(first)} to {shown(last)}: the program does not learn yet, for "
+            "another reason (try a smaller learning rate).",
         )
 
 
@@ -126,9 +168,23 @@ def _growth(processes: Sequence[Evidence], key: str) -> float | None:
     return (found[-1][1] - found[0][1]) / (found[-1][0] - found[0][0])
 
 
+def _graphs(processes: Sequence[Evidence]) -> float | None:
+    """How many graphs more the busiest process has at each step; 0 where their number goes up and down."""
+    process = busiest(processes)
+    found = points(process, "graphs") if process is not None else []
+    found = found[len(found) // 3 :]
+    if len(found) < 2 or found[-1][0] == found[0][0]:
+        return None
+    steps, counts = zip(*found, strict=True)
+    if len(set(counts)) == 1:
+        return 0.0
+    slope, _ = linear_regression(steps, counts)
+    return slope if slope > 0 and correlation(steps, counts) ** 2 >= _STEADY else 0.0
+
+
 _QUANTITIES: dict[tuple[str, str], Callable[[Sequence[Evidence]], float | None]] = {
     ("steps", ""): lambda runs: float(max((item.steps for item in runs), default=0)),
-    ("live graphs more a step", ""): lambda runs: _growth(runs, "graphs"),
+    (_GRAPHS, ""): _graphs,
     ("memory more a step", "bytes"): lambda runs: _growth(runs, "memory"),
     ("peak memory", "bytes"): _peak,
     ("step time, median", "ms"): lambda runs: _median(runs, "ms", _WARMING_UP),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -156,9 +157,10 @@ class Anomaly:
 class Kept:
     """Graphs seen at a line that keeps them, in one thread.
 
-    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet; and
-    1 if it was seen in the container. `backwards` and `steps` are how many there had been at each visit; `tensors` on
-    the line had a graph. At `clean` visits the container held items without a graph only, at `graphs` visits others.
+    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet; 1
+    if it was seen in the container; and the visit at which the container had let go of it, or -1. `backwards` and
+    `steps` are how many there had been at each visit; `tensors` on the line had a graph. At `clean` visits the
+    container held items without a graph only, at `graphs` visits others.
     It was `emptied` by the loop that fills it. `holder` is a path to who else holds graphs of earlier visits, after `=`
     if it leads through the container; `weights` are bytes that the kept graphs held at two visits. A watched container
     is `chained` at visits at which it was a tensor whose graph leads back to earlier ones.
@@ -186,7 +188,8 @@ class Cleared:
     """Gradients that one line took away: how often those of which optimizer, by its place in the list.
 
     `robbed` steps had no gradient where the line had taken one that no step had used, at most so many `parameters`;
-    `starved` are parameters that lost theirs to the line and had none at any step.
+    `starved` are parameters that lost theirs to the line and had none at any step. The `discards` are, of each step,
+    how many backwards before the last one had given gradients for nothing: the line had cleared them.
     """
 
     claim: int
@@ -196,6 +199,7 @@ class Cleared:
     parameters: int
     starved: int
     first: int
+    discards: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -243,13 +247,25 @@ class Observed:
 
 @dataclass(frozen=True)
 class Sighting:
-    """What a check has seen without a finding to begin with; `first_step` is -1 where no step is known."""
+    """What a check has seen without a finding to begin with; `first_step` is -1 where no step is known.
+
+    With `advice`, which says what to do next, it is a suspicion that this run could not decide.
+    """
 
     check: str
     site: int
     message: str
     numbers: dict[str, float]
     first_step: int
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a thread was when the time was up."""
+
+    thread: str
+    site: int
 
 
 @dataclass(frozen=True)
@@ -327,6 +343,11 @@ class Evidence:
     calls: list[Call] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
+    error_site: int = 0
+    """Where the error was raised that the program died of; 0 if that is not known."""
+    idle: float = 0.0
+    """When the time was up, for how many seconds no step had ended; 0 until then."""
+    standing: list[Standing] = field(default_factory=list)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -340,6 +361,11 @@ class Evidence:
             frame_file == number and any(first <= line <= last for first, last in ranges)
             for frame_file, line in self.stacks[site]
         )
+
+    def place(self, site: int) -> str:
+        """The innermost line of a site, `train.py:12`; empty where no code of the user's was running."""
+        stack = self.stacks[site] if site < len(self.stacks) else []
+        return f"{_shown(self.files[stack[0][0]])}:{stack[0][1]}" if stack else ""
 
     def of_claim(self, index: int) -> Observed:
         """What was counted for a finding; nothing if nobody looked."""
@@ -364,6 +390,14 @@ class Evidence:
     def has_anything(self) -> bool:
         """Whether something happened that a verdict could rest on."""
         return self.trains or bool(self.reached)
+
+
+def _shown(path: str) -> str:
+    """Seen from this folder, if the path is on the same drive."""
+    try:
+        return os.path.relpath(path)
+    except ValueError:
+        return path
 
 
 def total(counts: Iterable[Sequence[int]]) -> int:

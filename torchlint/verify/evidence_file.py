@@ -56,6 +56,8 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         *(item.site for item in evidence.retention),
         *(item.site for item in evidence.caches),
         *(item.site for item in evidence.sightings),
+        *(item.site for item in evidence.standing),
+        evidence.error_site,
         *(item.site for item in evidence.calls),
         *(item.site for item in evidence.replicas),
         *(site for site, *_ in evidence.anomaly.on_sites),
@@ -79,7 +81,7 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         raise EvidenceError(f"{name}: evidence refers to an optimizer that it does not hold")
     for kept in evidence.keeps:
         lengths = {kept.visits, len(kept.backwards), len(kept.steps)}
-        if len(lengths) > 1 or not all(len(life) == 4 and life[0] >= 0 for life in kept.lives):
+        if len(lengths) > 1 or not all(len(life) == 5 and life[0] >= 0 for life in kept.lives):
             raise EvidenceError(f"{name}: evidence tells of visits that it does not hold")
     for stack in (*evidence.stacks, evidence.compiling):
         if not all(len(frame) == 2 and 0 <= frame[0] < len(evidence.files) for frame in stack):

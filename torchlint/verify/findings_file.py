@@ -38,10 +38,10 @@ def read(path: Path) -> list[Subject]:
         if not isinstance(data, list):
             raise TypeError("not an array")
         return [subject for published in data for subject in _subjects(published)]
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise FindingsError(
-            f"{path} is not what `torchlint --output-format json` writes: {type(error).__name__}: {error}"
-        ) from None
+    except KeyError as error:
+        raise FindingsError(f"{path} is not what `torchlint --output-format json` writes: {error} is missing") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise FindingsError(f"{path} is not what `torchlint --output-format json` writes: {error}") from None
 
 
 def _subjects(published: dict[str, Any]) -> Iterator[Subject]:
@@ -106,7 +106,7 @@ def _finding(diagnostic: dict[str, Any], source: SourceFile, uri: str) -> Findin
         confidence=Confidence(data["confidence"]),
         related=tuple(
             Related(_span(item["location"]["range"], source), _text(item["message"]))
-            for item in diagnostic["relatedInformation"]
+            for item in diagnostic.get("relatedInformation", ())
             if item["location"]["uri"] == uri
         ),
         help=_text(data["help"]),

@@ -114,12 +114,13 @@ class _Trial:
         notes += self._fault()
         assert last.ended is not None, "a run ends"
         before, after = _evidence(self.before), _evidence(self.after)
+        comparison = Comparison(tuple(self.order), SEED, before, after, last.ended)
         return replace(
             first,
             judged=_with(judged, self._proofs(judged)),
-            notes=tuple(notes),
+            notes=(*notes, *comparison.notes),
             exit_code=128 + self._signal if self._signal else first.exit_code,
-            comparison=Comparison(tuple(self.order), SEED, before, after, last.ended),
+            comparison=comparison,
         )
 
     def _proofs(self, judged: Sequence[Judged]) -> list[Proof]:

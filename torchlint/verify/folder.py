@@ -125,6 +125,11 @@ class Folder:
         """Whether the plan was made for these claims."""
         return bool(self.plan["claims"] == json.loads(json.dumps(_planned(claims))))
 
+    @property
+    def steps(self) -> int:
+        """How many steps there have been so far, in the busiest process."""
+        return max(map(_count, self.path.glob("steps-*")), default=0)
+
     def booted(self) -> list[int]:
         """The processes that have found the boot hook."""
         return sorted(int(path.name.partition("-")[2]) for path in self.path.glob("boot-*"))
@@ -173,6 +178,14 @@ class Folder:
 
         self.release()
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _count(path: Path) -> int:
+    """The number in a file that is just being written, perhaps."""
+    try:
+        return int(path.read_text("ascii"))
+    except (OSError, ValueError):
+        return 0
 
 
 def _planned(claims: Sequence[Claim]) -> list[dict[str, Any]]:

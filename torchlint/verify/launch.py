@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from torchlint.verify.counter import Counter
 from torchlint.verify.folder import Folder, Limits
 
 BOOT = Path(__file__).parent / "boot"
@@ -79,7 +80,9 @@ def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Ma
         except OSError as error:
             raise LaunchError(f"cannot run {command[0]}: {error.strerror}") from None
         with _terminal_of(process):
-            timed_out = not _wait(process, limits, started, noted)
+            counter = Counter(folder, limits, sys.stderr)
+            timed_out = not _wait(process, limits, started, noted, counter)
+            counter.end()
             if process.poll() is None:
                 _end(process, _POLITE if noted else _PROMPT)
         _sweep(process, folder, 2.0 if noted or not timed_out else 0.3)
@@ -153,12 +156,13 @@ def _terminal_of(process: subprocess.Popen[bytes]) -> Iterator[None]:
         signal.signal(signal.SIGTTOU, before)
 
 
-def _wait(process: subprocess.Popen[bytes], limits: Limits, started: float, noted: list[int]) -> bool:
+def _wait(process: subprocess.Popen[bytes], limits: Limits, started: float, noted: list[int], counter: Counter) -> bool:
     """Wait for the end; False if the time is up, or a signal says so."""
     deadline = started + limits.max_seconds + _PATIENCE if limits.max_seconds else float("inf")
     while process.poll() is None:
         if noted or time.monotonic() > deadline:
             return False
+        counter.update()
         time.sleep(_POLL)
     return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,12 +12,14 @@ from torchlint.finding import Finding
 from torchlint.verify.claims import Claim, claim
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.evidence import Evidence
-from torchlint.verify.folder import Conditions, Folder, FolderError, Limits
+from torchlint.verify.folder import Conditions, Folder, FolderError, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.proof import Proof
-from torchlint.verify.verdict import MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, verdict
+from torchlint.verify.verdict import MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
+from torchlint.verify.watch.catalogue import checks
 
-NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED_EARLY = range(5)
+NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED = range(5)
+_THREADS = 6
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,15 @@ class Verification:
         return tuple(sorted(self.judged, key=lambda item: order.index(item.verdict.answer)))
 
     @property
+    def steps_made(self) -> list[tuple[str, int]]:
+        """The optimizers of the busiest process that have stepped, each with how often."""
+        busiest = max(self.evidence, key=lambda item: item.steps, default=None)
+        optimizers = () if busiest is None else busiest.optimizers
+        return [(item.name, item.made) for item in optimizers if item.name and item.made]
+
+    @property
     def steps(self) -> int:
+        """Of all optimizers together, in the busiest process."""
         return max((evidence.steps for evidence in self.evidence), default=0)
 
 
@@ -123,7 +133,7 @@ def run(
     case = _Case.of(subjects)
     folder = Folder()
     try:
-        folder.write_plan(list(case.claims.values()), root, limits, conditions)
+        folder.write_plan(list(case.claims.values()), root, limits, conditions, case.watched)
         announce(f"evidence is in {folder.path} until the report")
         variables = {} if conditions is None else conditions.variables(os.environ)
         ended = launcher(command, folder, limits, variables)
@@ -170,6 +180,13 @@ class _Case:
                 problems[index] = f"{subject.source.path} is not valid Python: {error}"
         return cls(tuple(subjects), claims, problems)
 
+    @property
+    def watched(self) -> Watched | None:
+        """The checks of watched runs that ask what findings claim: both see the same."""
+        asked = {claim.rule for claim in self.claims.values()}
+        names = [check.name for check in checks() if check.name in asked]
+        return Watched((), names) if names else None
+
     def judged(self, evidence: Sequence[Evidence], refused: Sequence[str]) -> tuple[Judged, ...]:
         """All findings with their verdicts; `refused` says what is wrong with evidence that could not be read."""
         return tuple(
@@ -182,10 +199,25 @@ class _Case:
             return inconclusive(self.problems[index], advice="")
         if refused and not evidence:
             return inconclusive("there is no evidence that counts", advice="the notes of the report say why")
-        found = verdict(self.claims[index], evidence)
+        claim = self.claims[index]
+        found = verdict(claim, evidence)
+        if found.answer is not Answer.CONFIRMED:
+            found = next((seen for item in evidence for seen in _sighted(claim, item)), found)
         if found.advice == MORE_STEPS and not any(item.stopped for item in evidence):
             return replace(found, advice="the program ended by itself: let it train for longer")
         return found
+
+
+def _sighted(claim: Claim, evidence: Evidence) -> Iterator[Verdict]:
+    """What the check of the same name has seen at the claim's line."""
+    for item in evidence.sightings:
+        innermost = evidence.stacks[item.site][:1]
+        at_line = any(
+            evidence.files[file] == claim.file and claim.statement[0] <= line <= claim.statement[1]
+            for file, line in innermost
+        )
+        if item.check == claim.rule and at_line:
+            yield sighted(item, evidence)
 
 
 def _judged(case: _Case, folder: Folder, command: tuple[str, ...], ended: Ended | None, limits: Limits) -> Verification:
@@ -207,14 +239,37 @@ def conclude(
 ) -> Verification:
     """The exit code and the notes to what was judged; `booted` says whether a process has found the boot hook.
 
-    Without findings to begin with nothing was seen of a program that did not train.
+    Without findings to begin with nothing was seen of a program that did not train; one that fails, or stands still,
+    is not right whatever else was seen.
     """
     if ended is not None:
         ended = replace(ended, stopped=min((item.stopped for item in evidence if item.stopped), default=""))
     seen = [item for item in evidence if (item.has_anything if has_findings else item.trains)]
     code, message = _outcome(judged, ended, evidence, seen, booted, bool(refused))
-    said = (*message, *_notes(ended, evidence, limits), *refused)
+    still = () if has_findings else _standstill(ended, evidence, limits)
+    if code == NOTHING_CONFIRMED and not has_findings:
+        code = CONFIRMED if still else FAILED if _has_failed(ended) else code
+    said = (*message, *_notes(ended, evidence, limits), *still, *refused)
     return Verification(command, judged, ended, tuple(evidence), said, code)
+
+
+def _has_failed(ended: Ended | None) -> bool:
+    """Whether the program ended with an error of its own."""
+    return ended is not None and bool(ended.code) and not (ended.timed_out or ended.stopped or ended.signal)
+
+
+def _standstill(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) -> tuple[str, ...]:
+    """Where the threads stand of a program that made no step in the last half of its time; nothing of another one."""
+    if ended is None or not ended.timed_out:
+        return ()
+    training = [item for item in evidence if item.trains] or evidence
+    idle = min((item.idle for item in training), default=0.0)
+    if idle < limits.max_seconds / 2:
+        return ()
+    threads = [(item, one) for item in training for one in item.standing]
+    places = [f"{one.thread} at {item.place(one.site)}" for item, one in threads[:_THREADS]]
+    where = f": {', '.join(places)}" if places else ""
+    return (f"No step has ended in the last {idle:.0f} of {limits.max_seconds:g} seconds{where}.",)
 
 
 def _outcome(
@@ -242,13 +297,19 @@ def _outcome(
         return NEVER_LOADED, ()
     if not seen:
         if ended is not None and ended.code and not ended.timed_out:
-            return FAILED_EARLY, (f"The program failed before anything could be seen ({ended.description}).",)
+            return FAILED, (f"The program failed before anything could be seen ({ended.description}).",)
         if not evidence:
             return NEVER_LOADED, (
                 "The probe never loaded: the program did not import torch. Is it installed for the Python "
                 'that runs it? `pip install "torchlint[verify]"` installs it.',
             )
     return NOTHING_CONFIRMED, ()
+
+
+def _error(evidence: Evidence) -> str:
+    """The error that a process died of, and where."""
+    place = evidence.place(evidence.error_site)
+    return f"{evidence.error} ({place})" if place else evidence.error
 
 
 def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) -> list[str]:
@@ -261,7 +322,7 @@ def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) ->
     elif ended.timed_out:
         notes.append(f"The program did not end within {limits.max_seconds:g} seconds and was stopped.")
     elif not stopped and ended.code and not ended.signal:
-        errors = [item.error for item in evidence if item.error]
+        errors = [_error(item) for item in evidence if item.error]
         notes.append(f"The program failed with {ended.description}{': ' + errors[0] if errors else ''}.")
     notes += [f"The probe had a problem: {item.trouble}." for item in evidence if item.trouble]
     unwatched = sorted({item.unwatched for item in evidence if item.unwatched})

@@ -8,7 +8,7 @@ from enum import Enum
 from importlib import import_module
 
 from torchlint.verify.claims import Claim
-from torchlint.verify.evidence import Evidence
+from torchlint.verify.evidence import Evidence, Sighting
 
 
 class Answer(str, Enum):
@@ -94,6 +94,15 @@ def inconclusive(
 ) -> Verdict:
     """The code ran, but what was seen decides nothing."""
     return Verdict(Answer.INCONCLUSIVE, reason, numbers or {}, advice=advice, doubtful=doubtful)
+
+
+def sighted(seen: Sighting, evidence: Evidence) -> Verdict:
+    """What a check has seen; with advice it is a suspicion only."""
+    if seen.advice:
+        said = inconclusive(seen.message, seen.numbers, seen.advice)
+    else:
+        said = confirmed(seen.message, seen.numbers, seen.first_step if seen.first_step >= 0 else None)
+    return replace(said, device=evidence.process.device)
 
 
 def not_reached(reason: str = "the flagged code did not run") -> Verdict:

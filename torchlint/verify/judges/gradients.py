@@ -13,6 +13,8 @@ from torchlint.verify.verdict import READ, Verdict, confirmed, inconclusive, not
 
 _ENOUGH = 3
 """Steps without the defect that it takes to refute a finding."""
+_EACH = 5
+"""So many steps in a row are no accident."""
 _STALE = 2
 _MORE = 1.2
 """A gradient that is so much larger than a fresh one is said to be too large; one that is not may point elsewhere."""
@@ -90,7 +92,7 @@ def _rounded(value: float) -> str:
 
 
 def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by steps that found their gradients gone after a backward."""
+    """Confirmed by steps that found their gradients gone after a backward, or all but those of the last one."""
     cleared = next((item for item in evidence.clearings if item.claim == claim.index), None)
     touched = [] if cleared is None else [evidence.optimizers[place] for place, _ in cleared.optimizers]
     touched = [item for item in touched if item.steps]
@@ -106,7 +108,20 @@ def cleared_before_step(claim: Claim, evidence: Evidence) -> Verdict:
         return confirmed(f"these steps train nothing: {reason}", numbers)
     if cleared is not None and cleared.robbed >= _STALE:
         return _robbed(cleared, _uses(optimizers), numbers)
+    if cleared is not None and sum(map(bool, cleared.discards)) >= _STALE:
+        return _discarded(cleared, numbers)
     return _all_found(optimizers, cleared, numbers)
+
+
+def _discarded(cleared: Cleared, numbers: dict[str, float]) -> Verdict:
+    """Gradients are cleared before a step has used them, and replaced: as many before each step if it is the rule."""
+    steps, thrown = len(cleared.discards), sum(cleared.discards)
+    numbers = {**numbers, "discarded_backwards": thrown, "steps_looked_at": steps}
+    seen = f"the gradients of {thrown:,} of {thrown + steps:,} backwards were cleared here before a step had used them"
+    if steps >= _EACH and all(cleared.discards):
+        last = median(cleared.discards) + 1
+        return confirmed(f"each step uses the last of {last:,.0f} backwards only: {seen}", numbers, 0)
+    return inconclusive(f"{seen}, but not before each step", numbers, READ, doubtful=True)
 
 
 def _robbed(cleared: Cleared, uses: str, numbers: dict[str, float]) -> Verdict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchlint.verify.claims import Claim
 from torchlint.verify.evidence import Evidence, Kept
-from torchlint.verify.judges.piles import Pattern, Pile, pile
+from torchlint.verify.judges.piles import Life, Pattern, Pile, pile
 from torchlint.verify.verdict import (
     READ,
     Verdict,
@@ -36,7 +36,7 @@ def undetached_accumulation(claim: Claim, evidence: Evidence) -> Verdict:
 def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
     ended = evidence.has_ended
     is_own = kept.holder.startswith("=")
-    held = pile(kept, [life for life in kept.lives if life[3] or is_own], ended)
+    held = pile(kept, [_held(life) for life in kept.lives if life[3] or is_own], ended)
     numbers: dict[str, float] = {"visits": kept.visits, "graphs_kept": held.peak}
     if held.pattern is Pattern.PILE:
         if kept.emptied and held.falls:
@@ -51,7 +51,14 @@ def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
     if held.pending:
         reason = f"{times(held.pending, 'older graph')} are kept, and may still go backward"
         return inconclusive(reason, numbers, doubtful=True)
-    return _not_held(kept, held, pile(kept, [life for life in kept.lives if not life[3]], ended), numbers)
+    others = [life for life in kept.lives if not life[3] or life[4] >= 0]
+    return _not_held(kept, held, pile(kept, others, ended), numbers)
+
+
+def _held(life: Life) -> Life:
+    """As the container sees it: what that has let go of is none of its business."""
+    born, used, died, seen, left = life
+    return born, used, (died if left < 0 else left if died < 0 else min(left, died)), seen, left
 
 
 def _emptied(kept: Kept, held: Pile, numbers: dict[str, float]) -> Verdict:
@@ -124,8 +131,8 @@ def _not_held(kept: Kept, held: Pile, others: Pile, numbers: dict[str, float]) -
         return inconclusive("what the line keeps could not be followed by its name", numbers, READ)
     limit = f"there were never more than {held.peak:,} older ones" if held.peak else "there were no older ones"
     reason = f"graphs do not outlive their iteration: in {times(kept.visits, 'visit')} {limit}"
-    return refuted(f"{reason}, and {_held(kept)}", numbers)
+    return refuted(f"{reason}, and {_what_is_held(kept)}", numbers)
 
 
-def _held(kept: Kept) -> str:
+def _what_is_held(kept: Kept) -> str:
     return f"the {kept.container} holds no pile of them" if kept.container else "no container of them was seen"

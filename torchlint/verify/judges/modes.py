@@ -28,9 +28,9 @@ def training_in_eval_mode(claim: Claim, evidence: Evidence) -> Verdict:
         if claim.index in evidence.reached:
             return inconclusive("the line ran, but was not seen to switch a module to eval mode", numbers, READ)
         return not_reached()
-    if seen["eval"] >= _SEEN and seen["late"]:
+    if seen["late"] >= _SEEN:
         return confirmed(
-            f"{times(seen['eval'], 'step')} trained the module in eval mode, in which its {seen.shown} does something "
+            f"{times(seen['late'], 'step')} trained the module in eval mode, in which its {seen.shown} does something "
             "else, after it had been trained in training mode",
             numbers,
         )

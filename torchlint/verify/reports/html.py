@@ -72,10 +72,16 @@ def _head(verification: Verification) -> str:
     )
 
 
+def _by_optimizer(verification: Verification) -> list[str]:
+    """Of several optimizers, the steps of each."""
+    made = verification.steps_made
+    return [f"{name} {steps:,}" for name, steps in made] if len(made) > 1 else []
+
+
 def _table(verification: Verification) -> str:
     rows = [
         ("Program", verification.ended.description if verification.ended else "not run"),
-        ("Steps", f"{verification.steps:,}"),
+        ("Steps", ", ".join([f"{verification.steps:,}", *_by_optimizer(verification)])),
     ]
     for evidence in verification.evidence[:8]:
         process = evidence.process

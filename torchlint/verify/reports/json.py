@@ -50,6 +50,7 @@ def _process(evidence: Evidence) -> dict[str, Any]:
         "torch": process.torch,
         "device": process.device,
         "steps": evidence.steps,
+        "optimizers": [{"name": item.name, "steps": item.made} for item in evidence.optimizers if item.name],
         "stopped": evidence.stopped,
         "error": evidence.error,
     }

@@ -8,7 +8,7 @@ from torchlint.colours import Paint, painter
 from torchlint.outputs.escaping import printable
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.proof import Outcome
-from torchlint.verify.session import NEVER_LOADED, Judged, Verification
+from torchlint.verify.session import CONFIRMED, FAILED, NEVER_LOADED, Judged, Verification
 from torchlint.verify.verdict import Answer
 
 ROLES = {
@@ -25,6 +25,12 @@ OUTCOMES = {
 }
 _PLACES = 5
 """Of findings that were not reached, so many are named."""
+_NOTHING = {
+    CONFIRMED: "the program stands still",
+    NEVER_LOADED: "nothing was looked at",
+    FAILED: "the program failed, and its cause was not seen",
+}
+"""Why a watched run has no answers, by exit codes."""
 _WIDTH = max(len(answer.value) for answer in Answer)
 
 
@@ -99,7 +105,13 @@ def _nothing(verification: Verification) -> str:
     """Why no answer is counted."""
     if not verification.title.endswith("watch"):
         return "no findings"
-    return "nothing was looked at" if verification.exit_code == NEVER_LOADED else "nothing seen that is wrong"
+    return _NOTHING.get(verification.exit_code, "nothing seen that is wrong")
+
+
+def _by_optimizer(verification: Verification) -> str:
+    """Of several optimizers, the steps of each."""
+    made = verification.steps_made
+    return f" ({', '.join(f'{name} {steps:,}' for name, steps in made)})" if len(made) > 1 else ""
 
 
 def _summary(verification: Verification) -> str:
@@ -115,6 +127,6 @@ def _summary(verification: Verification) -> str:
     devices = sorted({evidence.process.device for evidence in verification.evidence}) or ["nothing"]
     processes = f" in {len(verification.evidence)} processes" if len(verification.evidence) > 1 else ""
     return (
-        f"{found}. {verification.steps:,} steps{processes} in {ended.seconds:.1f} s on {', '.join(devices)}; "
-        f"the program: {ended.description}."
+        f"{found}. {verification.steps:,} steps{_by_optimizer(verification)}{processes} in {ended.seconds:.1f} s on "
+        f"{', '.join(devices)}; the program: {ended.description}."
     )

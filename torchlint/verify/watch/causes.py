@@ -15,6 +15,7 @@ _FOLLOWS = {
     "parameter-without-gradient": {"training-under-no-grad", "cleared-before-step"},
     "parameter-never-moves": {"vanishing-gradients", "zero-learning-rate", "gradients-clipped-to-nothing"},
     "memory-growth": {"undetached-accumulation"},
+    "gradients-clipped-to-nothing": {"clip-before-unscale"},
     "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward"},
 }
 """What is left out beside one of its causes: a backward that fails gives no gradients, so the step has none either."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from torchlint.verify.session import Judged, Verification
+from torchlint.verify.verdict import Answer
 
 NAME = "one-batch"
 _LEARNING = 20
@@ -41,6 +42,10 @@ def notes(seen: Verification, checks: Sequence[str]) -> list[str]:
     return ["One batch, again and again, is learned: no loss stayed above a tenth of what it was at first."]
 
 
+def _is_unlearned(item: Judged) -> bool:
+    return item.finding.name == NAME and item.verdict.answer is Answer.CONFIRMED
+
+
 def suspected(judged: tuple[Judged, ...]) -> tuple[Judged, ...]:
     """If one batch is not learned, whatever else was seen is suspected of it, the likeliest first."""
     others = {item.finding.name: item.finding for item in reversed(judged) if item.finding.name != NAME}
@@ -48,6 +53,5 @@ def suspected(judged: tuple[Judged, ...]) -> tuple[Judged, ...]:
     named = [f"`{name}` at line {others[name].span.start.line}" for name in known]
     advice = f"look at {', '.join(named)}" if named else _UNSUSPECTED
     return tuple(
-        replace(item, verdict=replace(item.verdict, advice=advice)) if item.finding.name == NAME else item
-        for item in judged
+        replace(item, verdict=replace(item.verdict, advice=advice)) if _is_unlearned(item) else item for item in judged
     )

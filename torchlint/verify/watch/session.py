@@ -8,18 +8,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchlint.files.source import SourceError, SourceFile
-from torchlint.finding import Finding
+from torchlint.finding import Confidence, Finding
 from torchlint.verify.claims import Claim, claim
 from torchlint.verify.evidence import Evidence, Sighting
 from torchlint.verify.folder import Conditions, Folder, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
-from torchlint.verify.session import Judged, Verification, conclude
-from torchlint.verify.verdict import Answer, Verdict, confirmed, verdict
+from torchlint.verify.session import NOTHING_CONFIRMED, Judged, Verification, conclude
+from torchlint.verify.verdict import VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
 from torchlint.verify.watch import one_batch, proposals, ranks, twice
 from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
 from torchlint.verify.watch.causes import Blame, without_consequences
+from torchlint.verify.watch.checked import beside, checked
+from torchlint.verify.watch.raised import raised
 
 _SEED = 0
+_FINDINGS = 200
+"""So many findings of the linter are asked about."""
 _NO_CLAIM = -1
 """The number of a claim that the probe did not know of."""
 
@@ -66,6 +70,9 @@ def watch(
         has_findings=False,
     )
     notes = [*one_batch.notes(seen, checks), *_of_two_runs(first, again, judged)]
+    if seen.exit_code == NOTHING_CONFIRMED:
+        notes.append(checked(checks, static.codes))
+    notes += beside(run.linted(first.evidence, judged))
     return replace(seen, title="torchlint watch", notes=(*seen.notes, *notes))
 
 
@@ -117,6 +124,9 @@ class _Run:
         self.claims: list[Claim] = []
         for path, source in self._sources.items():
             self.claims += self._claims(path, source)
+        self._linted = dict(self._of_linter())
+        """The claims of the linter's findings, by their numbers, with the findings."""
+        self.claims += [item for item, _ in self._linted.values()]
 
     def _claims(self, path: str, source: SourceFile) -> Iterator[Claim]:
         first = len(self.claims)
@@ -125,6 +135,35 @@ class _Run:
                 yield claim(number, finding, path, source.data)
         except (SyntaxError, ValueError, RecursionError):
             return  # what is no Python does not run
+
+    def _of_linter(self) -> Iterator[tuple[int, tuple[Claim, Finding]]]:
+        """What `verify` would ask: a watched run says the same of it."""
+        number = len(self.claims)
+        for finding in self._static.findings[:_FINDINGS]:
+            path = os.path.realpath(finding.path)
+            if path not in self._sources:
+                continue
+            try:
+                yield number, (claim(number, finding, path, self._sources[path].data), finding)
+            except (SyntaxError, ValueError, RecursionError):
+                continue
+            number += 1
+
+    def linted(self, processes: Sequence[Evidence], judged: Sequence[Judged]) -> list[tuple[Judged, bool]]:
+        """The linter's findings that the report does not name, with what the run says of each, and whether it ran."""
+        named = {(os.path.realpath(item.finding.path), item.finding.span.start.line) for item in judged}
+        ran = {index for evidence in processes for index in evidence.reached}
+        return [
+            (Judged(finding, self._sources[item.file], self._said(item, processes)), number in ran)
+            for number, (item, finding) in self._linted.items()
+            if (item.file, finding.span.start.line) not in named
+        ]
+
+    def _said(self, item: Claim, processes: Sequence[Evidence]) -> Verdict:
+        """What processes say of a finding of the linter."""
+        if item.rule not in VERIFIABLE:
+            return inconclusive("no run can judge findings of this rule yet", advice="")
+        return verdict(item, processes)
 
     def judged(
         self, processes: Sequence[Evidence], parted: tuple[Evidence, Sighting] | None = None
@@ -144,7 +183,11 @@ class _Run:
     def _asked(self, processes: Sequence[Evidence]) -> Iterator[Blame]:
         """Lines that were watched."""
         trained = [_trained_elsewhere(evidence) for evidence in processes]
-        for item in self.claims:
+        for item, finding in self._linted.values():
+            said = self._said(item, processes)
+            if said.answer is Answer.CONFIRMED and finding.confidence is not Confidence.LOW:
+                yield Blame(item, said, processes)
+        for item in self.claims[: len(self.claims) - len(self._linted)]:
             lasts = is_switch(self._sources[item.file], item.statement[0])
             said = verdict(item, processes if lasts else trained)
             if said.answer is Answer.CONFIRMED:
@@ -162,11 +205,15 @@ class _Run:
                     break
 
     def _seen(self, evidence: Evidence) -> Iterator[Blame]:
-        """Lines that a check has named."""
+        """Lines that a check has named, or at which a backward raised."""
+        for rule, site, said in raised(evidence):
+            item = self._at(rule, evidence, site)
+            if item is not None:
+                yield Blame(item, said, [evidence])
         for sighting in evidence.sightings:
             item = self._at(sighting.check, evidence, sighting.site)
             if item is not None:
-                yield Blame(item, _verdict(sighting, evidence), [evidence])
+                yield Blame(item, sighted(sighting, evidence), [evidence])
 
     def _at(self, rule: str, evidence: Evidence, site: int) -> Claim | None:
         """A claim about the line of a site; None where there is none, or its text is not known."""
@@ -202,8 +249,3 @@ def _is_text(source: SourceFile) -> bool:
 def _trained_elsewhere(evidence: Evidence) -> Evidence:
     """The evidence without modules that also run with gradients: that theirs get none has another reason."""
     return replace(evidence, forwards=[item for item in evidence.forwards if not item.with_gradients])
-
-
-def _verdict(sighting: Sighting, evidence: Evidence) -> Verdict:
-    first = sighting.first_step if sighting.first_step >= 0 else None
-    return replace(confirmed(sighting.message, sighting.numbers, first), device=evidence.process.device)

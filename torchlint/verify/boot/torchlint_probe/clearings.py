@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from torchlint_probe.claim import Claim
+from torchlint_probe.discards import Discards
 from torchlint_probe.slots import Slot
 from torchlint_probe.values import are_zero
 
@@ -65,6 +66,10 @@ class Clearing:
         self.parameters = 0
         """How many parameters such a step missed the gradients of, at most."""
         self.first: int | None = None
+        self.discards: list[int] = []
+        """Of each step, how many backwards had been for nothing: the line cleared what they gave, unused."""
+        self._discards: dict[Ledger, Discards] = {}
+        self._is_done = False
         self._all = ledgers
         self._before: dict[FrameType, dict[Ledger, list[_Seen]]] = {}
         self._taken: dict[Ledger, list[Slot]] = {}
@@ -95,19 +100,34 @@ class Clearing:
                 if cleared:
                     self.clearings[ledger] += 1
                     self._take(ledger, [item.slot for item in cleared if item.unused])
-        return sum(self.clearings.values()) < _CLEARINGS and self._left > 0
+        self._is_done = sum(self.clearings.values()) >= _CLEARINGS or self._left <= 0
+        return not self._is_done
 
     def _take(self, ledger: Ledger, slots: Sequence[Slot]) -> None:
         if slots and ledger.is_followed and ledger.round.is_fed:
             self._taken.setdefault(ledger, []).extend(slots)
             self._victims.update(slots)
+            self._discards.setdefault(ledger, Discards()).throw(ledger)
 
     def forget(self, ledger: Ledger) -> None:
-        """Another backward is about to run, or the step is over."""
+        """Another backward is about to run."""
         self._taken.pop(ledger, None)
+
+    def end(self, ledger: Ledger) -> None:
+        """The step is over: what was cleared since it began it has used."""
+        self._taken.pop(ledger, None)
+        self._discards.pop(ledger, None)
+
+    def feed(self, ledger: Ledger) -> None:
+        """A backward has given gradients."""
+        if not self._is_done:
+            self._discards.setdefault(ledger, Discards()).feed(ledger)
 
     def use(self, ledger: Ledger, step: int) -> None:
         """An update is about to begin: does it miss something?"""
+        discards = self._discards.pop(ledger, None)
+        if ledger.is_followed and ledger in self.clearings and not self._is_done:
+            self.discards.append(0 if discards is None else discards.use(ledger))
         missed = [slot for slot in self._taken.pop(ledger, ()) if _is_missed(slot)]
         if missed and ledger.is_followed:
             self.robbed += 1

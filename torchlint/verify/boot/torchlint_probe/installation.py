@@ -53,6 +53,7 @@ def install(probe: Probe) -> None:
     hooks.before_compiling = probe.end_operators
     probe.observe_operators(True)
     atexit.register(probe.finish)
+    probe.wait()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=probe.log.pause, after_in_parent=probe.in_parent, after_in_child=probe.in_child)
 

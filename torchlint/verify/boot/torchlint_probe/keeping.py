@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torchlint_probe.claim import Claim, values_of
-from torchlint_probe.contents import Contents
+from torchlint_probe.contents import PLAIN, Contents
 from torchlint_probe.graphs import KEY, last_backward, nodes
 from torchlint_probe.holders import path_to, variables
 from torchlint_probe.reach import Reach
@@ -28,6 +29,7 @@ _WEIGHED = (6, 14)
 _SEARCHED = (8, 20, 50)
 """At these visits somebody who holds the graphs is searched for, if the container does not."""
 _PILE = 4
+_SIZED = (list, tuple, dict, set, deque)
 _STEPS = 40
 """From a tensor so many nodes are looked at to find one of an earlier visit,"""
 _ALL = 4_000
@@ -71,7 +73,7 @@ class Keep:
         """and how many steps."""
         self.lives: list[list[int]] = []
         """The visit of its birth, the backward that used it last, the visit before which it died, or -1; whether it was
-        seen in the container."""
+        seen in the container, and the visit at which the container had let go of it, or -1."""
         self.tensors = 0
         """Tensors with a graph that were seen on the line."""
         self.clean = self.graphs = 0
@@ -87,6 +89,8 @@ class Keep:
         """Whether it was a tensor that has nothing to do with the one before: that one is held by others."""
         self._before = -1
         """The number of the tensor that it was at the visit before."""
+        self._length = 0
+        """How many items it held at the visit before."""
         self._key = (KEY, claim.index, threading.get_ident())
         self._probe = probe
         self._is_watched = bool(probe.plan.checks)
@@ -105,13 +109,14 @@ class Keep:
             tensors = [value] if isinstance(value, torch.Tensor) else Contents(value, 2).tensors
             for tensor in tensors:
                 self._tag(tensor, held=not self.claim.container and tensor is not value)
-        if self.visits in _SEARCHED and not self.holder and self._has_unexplained_pile():
+        if self.visits in _SEARCHED and self._has_unexplained_pile():
             self._search(frame)
         return len(self.lives) < _TAGS and self.visits < _VISITS
 
     def _look_into_container(self, frame: FrameType) -> None:
         """What was put there before: the items at its ends, or at those of what an object holds."""
         for value in values_of(self.claim.container, frame):
+            self._note_emptying(value)
             self.container = type(value).__name__
             if self.bound is None and isinstance(bound := getattr(value, "maxlen", None), int):
                 self.bound = bound  # an object may answer to any name
@@ -128,6 +133,21 @@ class Keep:
                 self._before = self._before if tag is None else tag.number
             if self.visits in _WEIGHED and held and not self._probe.saved_hooks:
                 self.weights.append(saved_bytes(held) // (1 if isinstance(value, torch.Tensor) else len(held)))
+
+    def _note_emptying(self, value: Any) -> None:
+        """A sum that begins anew, or a container that holds less than before, has let go of what it held.
+
+        Whatever is alive of that is held by others.
+        """
+        length = len(value) if isinstance(value, _SIZED) else 0
+        is_fresh = (
+            value is None or isinstance(value, PLAIN) or (isinstance(value, torch.Tensor) and value.grad_fn is None)
+        )
+        if is_fresh or length < self._length:
+            for life in self.lives:
+                if life[3] and life[4] < 0:
+                    life[4] = self.visits
+        self._length = length
 
     def _look_back(self, total: torch.Tensor) -> None:
         """Does a tensor that is bound at each visit grow from the one before, as a sum does?"""
@@ -155,12 +175,14 @@ class Keep:
         self.tensors += not held
         tag = node.metadata.get(self._key)
         if tag is not None:
-            self.lives[tag.number][3] |= held
+            life = self.lives[tag.number]
+            life[3] |= held
+            life[4] = -1 if held else life[4]
             return
         if len(self.lives) >= _TAGS:
             return
         tag = Tag(self, len(self.lives))
-        self.lives.append([self.visits - held, last_backward(node), -1, int(held)])
+        self.lives.append([self.visits - held, last_backward(node), -1, int(held), -1])
         node.metadata[self._key] = tag
         node.register_prehook(tag)
 
@@ -175,25 +197,38 @@ class Keep:
     def _is_old(self, number: int) -> bool:
         return self.lives[number][0] <= self.visits - _PILE
 
+    def _unexplained(self) -> list[int]:
+        """The graphs of earlier visits that are alive and that the container does not hold, the oldest first."""
+        return [
+            number
+            for number, life in enumerate(self.lives)
+            if life[2] < 0 and (not life[3] or life[4] >= 0) and self._is_old(number)
+        ]
+
     def _has_unexplained_pile(self) -> bool:
-        """Whether graphs of earlier visits are alive that were never seen in the container."""
-        old = [life for number, life in enumerate(self.lives) if life[2] < 0 and not life[3] and self._is_old(number)]
-        return len(old) >= _PILE
+        """Whether there are some graphs of earlier visits that are held by something else."""
+        return len(self._unexplained()) >= _PILE
 
     def _search(self, frame: FrameType) -> None:
-        """Deep in the container itself, then anywhere near."""
-        own = path_to(((self.claim.shown, value) for value in values_of(self.claim.container, frame)), self._leads_back)
-        if own:
-            self.holder = f"={own}"
-            return
-        self.holder = path_to(variables(frame, self._probe.sites), self._leads_back)
+        """Deep in the container itself, then anywhere near: who holds the oldest ones is the one."""
+        numbers = self._unexplained()
+        oldest = {number for number in numbers if self.lives[number][0] <= self.lives[numbers[0]][0] + 1}
+
+        def leads_to_oldest(tensor: torch.Tensor) -> bool:
+            return self._leads_to(tensor, lambda number: number in oldest)
+
+        own = path_to(((self.claim.shown, value) for value in values_of(self.claim.container, frame)), leads_to_oldest)
+        found = f"={own}" if own else path_to(variables(frame, self._probe.sites), leads_to_oldest)
+        self.holder = found or ("" if self.holder.startswith("=") else self.holder)
 
     def _leads_back(self, tensor: torch.Tensor) -> bool:
         """Whether the graph of a tensor holds that of an earlier visit."""
+        return self._leads_to(tensor, self._is_old)
+
+    def _leads_to(self, tensor: torch.Tensor, wanted: Callable[[int], bool]) -> bool:
         if tensor.grad_fn is None:
             return False
-        tags = self._tags(nodes([tensor], _STEPS))
-        return any(tag is not None and self._is_old(tag.number) for tag in tags)
+        return any(tag is not None and wanted(tag.number) for tag in self._tags(nodes([tensor], _STEPS)))
 
     def _tags(self, graph: Iterable[Any]) -> Iterator[Any]:
         return (node.metadata.get(self._key) for node in graph)

@@ -74,6 +74,11 @@ class Ledger:
         return self.owner is None or self.owner() is not None
 
     @property
+    def samples(self) -> list[Slot]:
+        """The parameters whose values are looked at."""
+        return self._samples
+
+    @property
     def looked_at(self) -> int:
         """How many steps were."""
         return sum(self.steps.values())

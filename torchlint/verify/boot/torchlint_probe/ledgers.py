@@ -75,8 +75,13 @@ class Ledgers:
 
     def _manual_of(self, thread: int) -> ManualUpdates:
         if thread not in self._manual:
-            self._manual[thread] = ManualUpdates()
+            self._manual[thread] = ManualUpdates(self._owned)
         return self._manual[thread]
+
+    def _owned(self) -> Iterator[torch.Tensor]:
+        """The parameters of optimizers."""
+        slots = (slot for ledger in self._living for slot in ledger.slots)
+        return (parameter for slot in slots if (parameter := slot.parameter()) is not None)
 
     def of(self, optimizer: Any) -> Ledger:
         """The ledger of an optimizer, with the parameters that it has now."""
@@ -192,6 +197,9 @@ class Ledgers:
             fed = [ledger for ledger in flight.ledgers if self._end(ledger, flight, others, thread, passed)]
             if len(fed) == 1:
                 fed[0].round.fed_alone()
+            for clearing in self.clearings:
+                for ledger in fed:
+                    clearing.feed(ledger)
             if flight.manual is not None and passed:
                 flight.manual.after_backward(flight.site, thread)
 
@@ -253,7 +261,8 @@ class Ledgers:
             for other in self._living:
                 if other is not ledger:
                     other.round.spend(ledger.round)
-            self._forget_clearings(ledger)
+            for clearing in self.clearings:
+                clearing.end(ledger)
             ledger.after_step()
             self._share(ledger)
             return ledger

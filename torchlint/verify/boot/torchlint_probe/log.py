@@ -21,18 +21,36 @@ _exit = os._exit  # which the probe will replace
 class Log:
     """The evidence file, a thread that writes it, and the watch on the launcher's life."""
 
-    def __init__(self, folder: str, key: bytes, deadline: float, snapshot: Callable[[], dict[str, Any] | None]) -> None:
+    def __init__(
+        self,
+        folder: str,
+        key: bytes,
+        deadline: float,
+        snapshot: Callable[[], dict[str, Any] | None],
+        steps: Callable[[], int],
+    ) -> None:
         """Evidence is written at the deadline in any case: soon after it the program is killed."""
         self._folder = folder
         self._deadline = deadline
         self._key = key
         self._snapshot = snapshot
+        self._steps = steps
+        self._waits = False
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to write, if that has not begun in this process."""
+        self._waits = False
+        self._begin()
+
+    def wait(self) -> None:
+        """Write at the deadline only, until something happens."""
+        self._waits = True
+        self._begin()
+
+    def _begin(self) -> None:
         if self._thread is None:
             self._wake = threading.Event()
             self._thread = threading.Thread(target=self._run, args=(self._wake,), name="torchlint", daemon=True)
@@ -41,7 +59,7 @@ class Log:
     @property
     def is_running(self) -> bool:
         """Whether evidence is written every now and then."""
-        return self._thread is not None
+        return self._thread is not None and not self._waits
 
     def pause(self) -> None:
         """End the thread, before a fork: a process is forked with one thread as far as we are concerned."""
@@ -56,13 +74,23 @@ class Log:
         self._thread = None
 
     def _run(self, wake: threading.Event) -> None:
-        interval = _INTERVAL
-        while not wake.wait(min(interval, self._until_deadline())):
-            start = time.thread_time()
-            self.write()
+        due = time.monotonic() + _INTERVAL
+        is_up = False
+        while not wake.wait(min(_INTERVAL, self._until_deadline())):
+            was_up, is_up = is_up, time.monotonic() >= self._deadline
+            if not self._waits:
+                self._count()
+            if (is_up and not was_up) or (time.monotonic() >= due and not self._waits):
+                start = time.thread_time()
+                self.write()
+                due = time.monotonic() + max(_INTERVAL, (time.thread_time() - start) / _SHARE)
             if self._launcher_is_gone():
                 _exit(1)
-            interval = max(_INTERVAL, (time.thread_time() - start) / _SHARE)
+
+    def _count(self) -> None:
+        """Let the launcher know how many steps there were."""
+        with contextlib.suppress(OSError), open(os.path.join(self._folder, f"steps-{os.getpid()}"), "w") as file:
+            file.write(str(self._steps()))
 
     def _until_deadline(self) -> float:
         left = self._deadline - time.monotonic()

@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 _GENERATORS = ("cpu", "cuda")
 """Devices whose random numbers are followed."""
 _BACKWARDS = 60
-"""So many backwards after the flagged line are looked at."""
+"""So many backwards after the flagged line are looked at,"""
+_CALLS = 60
+"""and so many calls of modules with gradients for the parts that are in training mode."""
 
 
 class Modes(LineObserver):
     """In which mode are the modules of the line when a backward and then a step train them?
 
     Steps in `eval` mode are those that trained a layer that behaves otherwise in it; in `harmless` ones there is none.
+    Of the former, `late` ones trained a layer that had been called in training mode before.
     """
+
+    hears_calls = True
 
     def __init__(self, claim: Claim, probe: Probe) -> None:
         super().__init__(claim, probe)
@@ -35,6 +40,14 @@ class Modes(LineObserver):
         """Each with the mode in which the last backward went through it."""
         self._was: list[tuple[nn.Module, bool]] = []
         self._left = _BACKWARDS
+        self._calls = _CALLS
+        self._trained: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        """Modules that were called in training mode, with gradients."""
+
+    def hear(self, module: nn.Module) -> None:
+        if self._calls > 0 and torch.is_grad_enabled():
+            self._calls -= 1
+            self._trained.update(part for part in module.modules() if part.training)
 
     def before(self, frame: FrameType) -> None:
         found = [value for value in values_of(self.claim.names, frame) if isinstance(value, nn.Module)]
@@ -45,7 +58,6 @@ class Modes(LineObserver):
         for module, training in was:
             if training and not module.training:
                 self.counts["switches"] += 1
-                self.counts["late"] += self.probe.passed > 0
                 self._modules.setdefault(module, "")
 
     def before_backward(self, roots: list[torch.Tensor]) -> None:
@@ -60,16 +72,18 @@ class Modes(LineObserver):
     def _mode(self, module: nn.Module) -> str:
         if module.training:
             return "train"
-        layer = next(_depending(module), None)
-        if layer is None:
+        layers = list(_depending(module))
+        if not layers:
             return "harmless"
-        self.shown = type(layer).__name__
-        return "eval"
+        late = next((layer for layer in layers if layer in self._trained), None)
+        self.shown = type(late or layers[0]).__name__
+        return "eval" if late is None else "late"
 
     def before_step(self, optimizer: Any, evaluates: bool) -> None:
         for module, mode in list(self._modules.items()):
             if mode and trains(optimizer, module):
                 self.counts[mode] += 1
+                self.counts["eval"] += mode == "late"
                 self._modules[module] = ""
 
 

@@ -60,6 +60,9 @@ class Observer:
         """The lines that it wants to know of."""
         return ()
 
+    def hear(self, module: torch.nn.Module) -> None:
+        """An outermost call of a module has ended; asked for by `hears_calls`."""
+
     def before_backward(self, roots: list[torch.Tensor]) -> None:
         """A backward is about to run, and is looked at."""
 

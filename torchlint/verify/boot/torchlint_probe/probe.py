@@ -42,6 +42,7 @@ from torchlint_probe.sampling import Sampling
 from torchlint_probe.sites import Sites
 from torchlint_probe.snapshot import evidence
 from torchlint_probe.spans import Spans
+from torchlint_probe.standstill import Standstill
 from torchlint_probe.timeline import Timeline
 from torchlint_probe.upkeep import Anomaly, Caches
 
@@ -74,7 +75,7 @@ class Probe:
         self.rules = {*plan.rules, *(claim.rule for claim in plan.claims)}
         self.sites = Sites(plan.root, plan.files, plan.start)
         self.lines = Lines(self.sites)
-        self.log = Log(plan.folder, plan.key, plan.deadline, self._evidence)
+        self.log = Log(plan.folder, plan.key, plan.deadline, self._evidence, lambda: self.steps)
         self.hooks = Hooks()
         self._reset()
 
@@ -124,6 +125,8 @@ class Probe:
         self.saved_hooks = False
         """Whether saved tensors may be packed: to ask a graph for them would then run code of the program."""
         self.error = self.trouble = ""
+        self.error_site = 0
+        self.standstill = Standstill(plan.deadline, self.sites)
         self.compiling: list[tuple[int, int]] = []
         """The lines that `torch.compile` was at work on when the program died."""
         self.finished = False
@@ -139,6 +142,8 @@ class Probe:
         """This process has forked, and goes on."""
         if self.backwards or self.steps:
             self.log.start()
+        else:
+            self.wait()
 
     def observe_operators(self, on: bool) -> None:
         """Look at the operators that are called from now on, if a check wants to know of any, or let them pass."""
@@ -176,6 +181,7 @@ class Probe:
     @contained
     def _fail(self, error: BaseException) -> None:
         self.error = f"{type(error).__name__}: {error}"[:500]
+        self.error_site = self.sites.of_traceback(error.__traceback__)
         self.checks.tell("died", error)
         if "torch._dynamo" in sys.modules:
             self.compiling = compiled_lines(error.__traceback__, self.sites)
@@ -193,6 +199,11 @@ class Probe:
             stack = self.sites.stacks[site]
             known = self._asking[kind, site] = [item for item in alike if item.is_in(stack)]
         return known
+
+    def wait(self) -> None:
+        """Nothing is trained yet. A watched run tells at its deadline what it waits for."""
+        if self.plan.checks and self.plan.deadline < float("inf"):
+            self.log.wait()
 
     # -- what the hooks tell
 
@@ -264,6 +275,7 @@ class Probe:
             if self.is_measured:
                 self._resolve()
             self.steps += 1
+            self.standstill.move()
             self._record(ledger)
             if not self.ledgers.has_enough(ledger):
                 self._sampling.extend(self.steps)
@@ -274,8 +286,10 @@ class Probe:
     @contained
     def _called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         """An outermost call of a module has ended."""
-        for observer in self.asking(CallObserver):
-            observer.call(module, args, output)
+        for asking in self.asking(CallObserver):
+            asking.call(module, args, output)
+        for observer in self.observers:
+            observer.hear(module)
         self.checks.called(module, args, output)
 
     def _look(self, looks: bool) -> None:

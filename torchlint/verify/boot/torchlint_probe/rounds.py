@@ -8,6 +8,10 @@ class Round:
 
     def __init__(self) -> None:
         self.is_fed = self.has_leftover = False
+        self.backwards = 0
+        """How many have added something;"""
+        self.last = 0
+        """and where the last one was."""
         self.sites: set[int] = set()
         """Where what has not been cleared came from."""
         self.stale_sites: set[int] = set()
@@ -24,15 +28,18 @@ class Round:
     def add(self, site: int, thread: int, stale: bool) -> None:
         """A backward has added to the gradients."""
         self.is_fed = True
+        self.backwards += 1
+        self.last = site
         self.sites.add(site)
         self.feeders.add(thread)
         if stale:
             self.stale_sites.add(site)
 
     def clear(self) -> None:
-        """The gradients have been cleared."""
+        """The gradients have been cleared: nothing is left of what backwards have added."""
         self.sites.clear()
         self._spent.clear()
+        self.has_leftover = False
 
     def fed_alone(self) -> None:
         """The last backward was for this optimizer only. What others had stepped on by then is a leftover."""

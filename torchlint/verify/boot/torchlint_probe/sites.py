@@ -74,7 +74,11 @@ class Sites:
 
     def here(self) -> int:
         """The number of the stack of the user's frames that called; 0 where there are none."""
-        frame: FrameType | None = sys._getframe(1)
+        return self.of_frame(sys._getframe(1))
+
+    def of_frame(self, innermost: FrameType) -> int:
+        """The number of the stack of the user's frames from this one on; 0 where there are none."""
+        frame: FrameType | None = innermost
         codes = self._codes
         stack: list[FrameType] = []
         places: list[int] = []

@@ -18,6 +18,7 @@ FORMAT = 1
 
 def evidence(probe: Probe) -> dict[str, Any]:
     """Everything, with counts by site; a site is a number in `stacks`."""
+    probe.standstill.look()
     probe.meter.settle(probe.finished)
     probe.losses.settle(probe.finished)
     ledgers = [ledger for ledger in probe.ledgers.all if ledger.slots]
@@ -89,6 +90,9 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "replicas": probe.checks.replicas,
         "spans": list(probe.spans.all),
         "observed": [observer.evidence for observer in probe.observers],
+        "error_site": probe.error_site,
+        "idle": probe.standstill.idle,
+        "standing": [{"thread": name, "site": site} for name, site in probe.standstill.threads],
         "stride": probe.timeline.stride,
         "series": [_finite(record) for record in list(probe.timeline.records)],
     }
@@ -178,6 +182,7 @@ def _clearing(clearing: Clearing, ledgers: list[Ledger]) -> dict[str, Any]:
         "robbed": clearing.robbed,
         "parameters": clearing.parameters,
         "starved": clearing.starved,
+        "discards": list(clearing.discards),
         "first": -1 if clearing.first is None else clearing.first,
     }
 

@@ -140,6 +140,7 @@ class Checks:
                 "message": seen.message,
                 "numbers": {name: float(value) for name, value in seen.numbers.items() if abs(value) < float("inf")},
                 "first_step": seen.first_step,
+                "advice": seen.advice,
             }
             for check in list(self.all)
             for seen in check.sightings()

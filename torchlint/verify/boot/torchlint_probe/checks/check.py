@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class Sighting:
-    """Something that went wrong: the number of a site, a sentence, numbers, and the step at which it began."""
+    """Something that went wrong: the number of a site, a sentence, numbers, and the step at which it began.
+
+    With `advice`, which says what to do next, it is a suspicion that this run could not decide.
+    """
 
     site: int
     message: str
     numbers: Mapping[str, float] = field(default_factory=dict)
     first_step: int = -1
     """-1 where no step is known."""
+    advice: str = ""
 
 
 Operated = Callable[[Any, Any, Any, Any], None]

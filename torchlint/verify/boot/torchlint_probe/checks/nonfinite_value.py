@@ -169,7 +169,7 @@ def _first_bad(root: torch.Tensor) -> tuple[Any, str]:
             if not _is_finite(value):
                 return _maker(node, name, value)
     made = next((node for node in _opaque(root.grad_fn) if _makes(node)), None)
-    return (None, "made by the loss itself") if made is None else (made, f"`{made.name()}` made it")
+    return (None, "its origin was not seen") if made is None else (made, f"`{made.name()}` made it")
 
 
 def _opaque(root: Any) -> list[Any]:

@@ -3,7 +3,8 @@
 Each `DataLoader` gives its first batch, as often as it would give batches; nothing else of the program is changed.
 Asks of each backward line for the values that go backward there. Yes if, after twenty of them or more, the median of
 the last five is above a tenth of that of the first three, which was above zero: a model that can be trained learns one
-batch by heart. It is asked with `--one-batch` only.
+batch by heart. If there were fewer than 200 backwards and the loss still fell, that is not decided. It is asked with
+`--one-batch` only.
 
 Source: "A Recipe for Training Neural Networks" (Karpathy, 2019): overfit one batch.
 """
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 _ENOUGH = 20
 _LEARNED = 0.1
 _UNKNOWN_LENGTH = 200
+_MANY = 200
+"""So many backwards are enough, whatever the loss does."""
+_FALLS = 0.98
+"""A loss that fell to this share in the last third of the run still falls."""
+_LONGER = "give it more steps: more epochs, or a loader with more batches"
 _SMALL, _LARGE = 1e-5, 0.1
 """Updates of less than this share of the weights, and of more, are said to be small and large."""
 
@@ -66,7 +72,10 @@ class OneBatch(Check):
             if first > 0 and not last <= _LEARNED * first:
                 numbers = {"first": first, "last": last, "backwards": len(losses)}
                 went = f"the loss went from {first:.4g} to {last:.4g} in {len(losses):,} backwards"
-                yield Sighting(site, f"one batch is not learned: {went}{self._step_size()}", numbers)
+                if len(losses) < _MANY and _still_falls(losses):
+                    yield Sighting(site, f"{went}, and still fell", numbers, advice=_LONGER)
+                else:
+                    yield Sighting(site, f"one batch is not learned: {went}{self._step_size()}", numbers)
 
     def _step_size(self) -> str:
         if not self._ratios:
@@ -74,6 +83,13 @@ class OneBatch(Check):
         ratio = median(self._ratios)
         is_odd = "" if _SMALL <= ratio <= _LARGE else f", which is {'little' if ratio < _SMALL else 'much'}"
         return f"; a step changes the weights by {ratio:.2g} of their size{is_odd}"
+
+
+def _still_falls(losses: list[torch.Tensor]) -> bool:
+    """Whether the last sixth of the losses is below the one a third before the end."""
+    part = len(losses) // 6
+    before, last = median(map(float, losses[-2 * part : -part])), median(map(float, losses[-part:]))
+    return last < _FALLS * before
 
 
 class _Again:

@@ -2,7 +2,8 @@
 
 Asks at each step which of the optimizer's parameters that require gradients have never had one. Yes if there are some
 after ten steps or more, and others of the same optimizer have had theirs. Layers that nothing calls, a part that a
-`detach` cuts off, and branches that are never taken look like this.
+`detach` cuts off, and branches that are never taken look like this. So does a part that is trained later: if the
+program was stopped, that is not decided.
 
 Source: "TrainCheck" (OSDI 2025), silent errors of parameters that are not updated; `find_unused_parameters` in
 PyTorch's documentation of DistributedDataParallel.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 
 _STEPS = 10
+_TO_ITS_END = "run it to its end, with --max-steps 0"
 
 
 class _Held:
@@ -65,4 +68,11 @@ class ParameterWithoutGradient(Check):
             self._seen[held.site] = Sighting(held.site, message, numbers, 0)
 
     def sightings(self) -> Iterator[Sighting]:
-        yield from list(self._seen.values())
+        for seen in list(self._seen.values()):
+            yield self._undecided(seen) if self.probe.budget.reason or not self.probe.finished else seen
+
+    @staticmethod
+    def _undecided(seen: Sighting) -> Sighting:
+        """The program would have gone on: parts may be trained later."""
+        message = f"{seen.message}, until the program was stopped: later ones may give some"
+        return replace(seen, message=message, advice=_TO_ITS_END)

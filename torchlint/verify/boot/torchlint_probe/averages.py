@@ -1,0 +1,49 @@
+"""Is a change of a leaf that no optimizer owns a step by hand, or an average with another parameter?
+
+The weights of a teacher, a target network, or a moving average follow others by `t += share * (s - t)`, whatever
+gradients they have; a copy is a share of one. A step by hand goes against the gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+
+SAMPLE = 64
+"""So many values of a leaf are compared."""
+SHARE = 1.001
+"""The largest share of an average: a copy."""
+_NOISE = 1e-3
+"""By so much of its size a change may differ from one that is computed in another order."""
+_ROUNDING = 8.0
+"""Rounding errors, in units of the last place, that a change may have."""
+_DOWNHILL = 0.2
+"""The cosine of a change with the negative gradient, from which on it may be a step."""
+
+
+def sample(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of the first values."""
+    return tensor.detach().reshape(-1)[:SAMPLE].clone()
+
+
+def is_average(before: torch.Tensor, after: torch.Tensor, sources: list[torch.Tensor], most: float = SHARE) -> bool:
+    """Whether a leaf moved a share of the way to one of these, and `most` of it; of a single value nobody can tell."""
+    if before.numel() < 2 or not sources or not before.is_floating_point():
+        return False
+    change = (after - before).double()
+    ways = torch.stack(sources).double() - before.double()
+    lengths = (ways * ways).sum(1)
+    shares = (ways @ change) / lengths.clamp_min(1e-300)
+    left = (change - shares[:, None] * ways).norm(dim=1)
+    rounding = (
+        torch.finfo(before.dtype).eps * _ROUNDING * float(torch.maximum(before.abs(), after.abs()).double().norm())
+    )
+    fits = (left <= _NOISE * change.norm() + rounding) & (shares > 0) & (shares <= most)
+    is_seen = change.norm() > 4 * rounding  # a change that is all rounding fits everything
+    return bool((fits & is_seen).any())
+
+
+def goes_downhill(changes: list[torch.Tensor], gradients: list[torch.Tensor]) -> bool:
+    """Whether changes go against their gradients, taken together."""
+    change, gradient = torch.cat(changes).double(), torch.cat(gradients).double()
+    size = change.norm() * gradient.norm()
+    return bool(-(change @ gradient) > _DOWNHILL * size)

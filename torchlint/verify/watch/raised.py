@@ -1,0 +1,32 @@
+"""Errors of backwards that the program died of, or ran into again and again, and the rules that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchlint.verify.evidence import Backwards, Evidence
+from torchlint.verify.verdict import Verdict, confirmed, times
+
+RULES = {
+    "second-backward": "backward through the graph a second time",
+    "nonscalar-backward": "can be implicitly created only for scalar outputs",
+}
+"""By rule, a part of PyTorch's message."""
+_OFTEN = 3
+"""An error that is raised and caught so often is no test of one."""
+
+
+def raised(evidence: Evidence) -> Iterator[tuple[str, int, Verdict]]:
+    """Rules, each with the site of the backward that raised, and the verdict."""
+    for item in evidence.backwards:
+        for rule, complaint in RULES.items():
+            errors = {error: count for error, count in item.errors.items() if complaint in error}
+            count = sum(errors.values())
+            if count and (complaint in evidence.error or count >= _OFTEN):
+                yield rule, item.site, _verdict(item, next(iter(errors)), count)
+
+
+def _verdict(item: Backwards, error: str, count: int) -> Verdict:
+    often = "" if count == 1 else f", {times(count, 'time')}"
+    numbers = {"errors": count, "backwards": item.count}
+    return confirmed(f"PyTorch raised at this line{often}: {error.split('. ')[0]}", numbers, item.first_error)
