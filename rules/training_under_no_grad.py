@@ -157,6 +157,8 @@ class TrainingUnderNoGrad(Rule):
                 isinstance(value, values.Unknown) and value.origin in ("attribute", "element")
             ):
                 stack.extend(value.parents)
+            elif isinstance(value, values.Container):
+                stack.extend(value.elements())
         return None
 
     def _untrained_modules(self) -> Iterator[UntrainedModule]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable
 
-from torchlint.model.module_values import called_like_module
+from torchlint.model.module_values import called_like_module, returned_by, returned_parts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Answer,
@@ -17,6 +17,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    inputs_of,
 )
 from torchlint.pytorch import api, losses
 
@@ -99,12 +100,16 @@ def _decided_by(value: Value) -> Collection[Value]:
 
 def _operands(value: Tensor) -> tuple[Value, ...]:
     """The operands of a result that may be a number: of Python's operators and functions, and of methods that numbers
-    and arrays have, too."""
+    and arrays have, too; the numbers that a module returns."""
     how = value.site.written.kind if value.site is not None else ""
     if how in _COMPUTED:
         return value.parents
     if how == "Call" and (value.op in api.OF_NUMBERS_TOO or (value.op == "add" and len(value.parents) == 1)):
         return value.parents[:1]
+    if value.op in ("module", "component"):
+        returned = [returned_by(value)] if value.op == "module" else returned_parts(value)
+        meant = (list(inputs_of(item)) for item in returned if item is not None)
+        return tuple(item for items in meant if all(isinstance(item, Plain) for item in items) for item in items)
     return value.parents[:1] if value.op in _PARTS else ()
 
 

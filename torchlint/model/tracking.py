@@ -12,6 +12,7 @@ from torchlint.model.module_graphs import ModuleGraphs
 from torchlint.model.module_values import GIVEN_TO_FORWARD, is_forward, is_module
 from torchlint.model.parameterless import is_buffer
 from torchlint.model.values import (
+    FILLED,
     Answer,
     Container,
     External,
@@ -96,7 +97,8 @@ class Tracking:
         if isinstance(value, Phi):
             return self._tracked_phi(value)
         if isinstance(value, Container):
-            return Answer.any_of(self.tracked(item) for item in value.elements())
+            others = (Answer.UNKNOWN,) if value.is_open or value.has_use(FILLED) else ()
+            return Answer.any_of((*map(self.tracked, value.elements()), *others))
         if isinstance(value, Unknown):
             return self._tracked_unknown(value)
         if isinstance(value, Parameters):

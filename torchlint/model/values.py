@@ -89,6 +89,8 @@ class Value:
         return self._attributes or {}
 
 
+FILLED = "handed to an unknown function"
+"""A use of a list or dictionary: something that is not known may have put more into it."""
 _NO_CONSTANT = object()
 _DRAWN = "[drawn "
 

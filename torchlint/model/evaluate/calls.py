@@ -9,6 +9,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Branch, Call, Fresh, MayClear
 from torchlint.model.utilities import Kind, RecordClass, is_kind
 from torchlint.model.values import (
+    FILLED,
     Class,
     Container,
     Context,
@@ -234,6 +235,9 @@ class Calls(Part):
         """The result of a call that this module does not define: it may do anything to what it is handed."""
         origin: UnknownOrigin = "object" if naming.is_class_name(name) else "call"
         result = self.state.stamp(Unknown(node, origin, handed, "", callee, self.state.mode))
+        for item in (part for value in handed for part in inputs_of(value)):
+            if isinstance(item, Container) and item.kind not in ("tuple", "generator"):
+                item.used_as(FILLED)
         self.state.emit(Call(site_of(node), result))
         objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
         if objects and not self._is_bystander(handed[0], node):
