@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -94,6 +94,12 @@ class Ledgers:
         if ledger.watch([parameter for group in optimizer.param_groups for parameter in group["params"]]):
             self._shared.clear()
         return ledger
+
+    def slots_of(self, optimizer: Any, leaves: Iterable[torch.Tensor]) -> list[Slot]:
+        """Of some parameters of an optimizer, what is known of their gradients, now and later."""
+        wanted = {id(leaf) for leaf in leaves}
+        with self._lock:
+            return [slot for slot in self.of(optimizer).slots if id(slot.parameter()) in wanted]
 
     def add(self, optimizer: Any) -> None:
         """An optimizer has got parameters."""

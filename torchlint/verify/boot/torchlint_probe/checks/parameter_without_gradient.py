@@ -20,6 +20,7 @@ import torch
 
 from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.slots import Slot
 
 _STEPS = 10
 _TO_ITS_END = "run it to its end, with --max-steps 0"
@@ -50,7 +51,7 @@ class ParameterWithoutGradient(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._held: weakref.WeakKeyDictionary[Any, _Held] = weakref.WeakKeyDictionary()
-        self._seen: dict[int, Sighting] = {}
+        self._seen: dict[int, tuple[Sighting, list[Slot]]] = {}
 
     def before_step(self, optimizer: Any) -> None:
         held = self._held.get(optimizer)
@@ -65,11 +66,13 @@ class ParameterWithoutGradient(Check):
             named = self.models.named(unfed)
             message = f"the optimizer holds {named}, which got no gradient in {held.steps:,} steps"
             numbers = {"parameters": len(unfed), "steps": held.steps}
-            self._seen[held.site] = Sighting(held.site, message, numbers, 0)
+            slots = self.probe.ledgers.slots_of(optimizer, unfed)
+            self._seen[held.site] = Sighting(held.site, message, numbers, 0), slots
 
     def sightings(self) -> Iterator[Sighting]:
-        for seen in list(self._seen.values()):
-            yield self._undecided(seen) if self.probe.budget.reason or not self.probe.finished else seen
+        for seen, slots in list(self._seen.values()):
+            if not any(slot.had_gradient for slot in slots):  # by a step that was not looked at
+                yield self._undecided(seen) if self.probe.budget.reason or not self.probe.finished else seen
 
     @staticmethod
     def _undecided(seen: Sighting) -> Sighting:
