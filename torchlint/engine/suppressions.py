@@ -42,6 +42,7 @@ _NOQA = LazyPattern(r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-
 _NEWLINE = LazyPattern(r"\r\n?|\n")
 _NAME = LazyPattern(r"[^\s,]+")
 _CODE_OF_OURS = LazyPattern(r"TL\d+", re.IGNORECASE)
+_MAY_NAME_RULES = LazyPattern(rb"#\s*(?:torchlint\s*:|(?i:noqa)\s*:[^\r\n]*TL)")
 _WORDS = LazyPattern(r"[\w-]+")
 _LIST = LazyPattern(r"\s*[\w-]+(?:\s*,\s*[\w-]+)*")
 
@@ -124,7 +125,7 @@ class _Malformed:
 
 def may_name_rules(code: bytes) -> bool:
     """Whether a program may hold comments that are meant for torchlint; most do not."""
-    return b"torchlint" in code or (b"noqa" in code and b"TL" in code)
+    return (b"torchlint" in code or b"TL" in code) and _MAY_NAME_RULES.search(code) is not None
 
 
 class Suppressions:
