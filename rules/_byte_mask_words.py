@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from torchlint import prefilter
 from torchlint.lazy_pattern import LazyPattern
 
 CALLS = frozenset({"byte", "ByteTensor"})
 """Calls that make one."""
-_CALLED = prefilter.AnyWord(CALLS)
-_OF_TORCH = LazyPattern(rb"uint8\b(?<!\bnp\.uint8)(?<!\bnumpy\.uint8)")
+_ELSEWHERE = b"".join(rb"(?<!\b%s\.uint8)" % module for module in (b"np", b"numpy", b"tf", b"jnp", b"cp"))
+_MAKES = (
+    LazyPattern(rb"byte\b(?<=[.\s]byte)\s*\("),
+    LazyPattern(rb"ByteTensor\b(?:\s*\(|(?<!: torch\.ByteTensor)\s*\))"),
+    LazyPattern(rb"uint8\b(?<![\"'_]uint8)" + _ELSEWHERE),
+)
+"""A call of `byte` or of `ByteTensor`, or one that is given a type: not an annotation, and no type of others."""
 _STORES_NUMBER = LazyPattern(
     rb"\][\s\\]{0,99}=[\s\\(]{0,99}(?:[-+\d.]|True\b|False\b|float\b|\w{1,99}[\s\\]{0,9}\.[\s\\]{0,9}(?:inf|nan)\b)"
 )
@@ -17,7 +21,7 @@ _INDEXES = LazyPattern(rb"\[[^\]\n]{0,99}[A-Za-z_]")
 
 def may_make_bytes(data: bytes) -> bool:
     """Whether a file may make a tensor of bytes."""
-    return _CALLED.search(data) or _OF_TORCH.search(data) is not None
+    return any(pattern.search(data) for pattern in _MAKES)
 
 
 def may_store_number(data: bytes) -> bool:
