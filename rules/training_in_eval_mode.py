@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
@@ -24,6 +25,8 @@ class TrainedInEvaluation(NamedTuple):
     name: str
     lost: str
     """What a layer of the module does in training only."""
+    others: tuple[TrainedInEvaluation, ...] = ()
+    """What else the same call of `eval()` leaves in its mode, in other loops."""
 
 
 class TrainingInEvalMode(Rule):
@@ -101,12 +104,17 @@ class TrainingInEvalMode(Rule):
         return prefilter.goes_backward(data)
 
     def ask(self) -> Iterator[TrainedInEvaluation]:
+        """One answer for each call of `eval()` and what is lost by it."""
         if self.model.is_test or self._hands_switches_on():
             return
+        found: dict[tuple[python_ast.Site, str], list[TrainedInEvaluation]] = defaultdict(list)
         for trace in self.model.program.traces:
             evaluations = [switch for switch in trace.of(events.ModeSwitch) if switch.training is False]
             if any(events.repeating(switch.loops) for switch in evaluations):
-                yield from self._in(trace)
+                for answer in self._in(trace):
+                    found[answer.switch.site, answer.lost].append(answer)
+        for first, *others in found.values():
+            yield first._replace(others=tuple(others))
 
     def _in(self, trace: program.Trace) -> Iterator[TrainedInEvaluation]:
         passes = self.model.module_modes.by_module(trace)
@@ -219,7 +227,7 @@ class TrainingInEvalMode(Rule):
             f"{name} stays in evaluation mode and is trained in it: without {trained.lost}",
             related=[(trained.forward.site, "this forward pass is trained"), (trained.loop.site, "in this loop")],
             help="call `train()` before it is trained again",
-            fix=repairs.return_to_training(self.model, self.nodes, trained),
+            fix=repairs.return_to_training(self.model, self.nodes, (trained, *trained.others)),
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchlint.model import Model
     from torchlint.model.events import Mutate
     from torchlint.model.queries.changed_api import Use
@@ -34,11 +36,12 @@ def missing_clear(
     return MissingClear(model, nodes, statement, target).change(uncleared) if nodes is not None else None
 
 
-def return_to_training(model: Model, nodes: Nodes | None, trained: TrainedInEvaluation) -> Change | None:
-    """A switch of a module back to training, before it is trained again; None where no place is right on every path."""
-    from torchlint.repairs.training_mode import TrainingMode
+def return_to_training(model: Model, nodes: Nodes | None, trained: Sequence[TrainedInEvaluation]) -> Change | None:
+    """A switch back to training, for all that one switch to evaluation leaves in its mode; None where no place is right
+    on every path."""
+    from torchlint.repairs import training_mode
 
-    return TrainingMode(model, nodes, trained).change() if nodes is not None else None
+    return training_mode.return_to_training(model, nodes, trained) if nodes is not None else None
 
 
 def detach(model: Model, nodes: Nodes | None, kept: KeptTensor) -> Change | None:

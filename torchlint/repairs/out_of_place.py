@@ -13,6 +13,7 @@ from torchlint.model.events import Mutate
 from torchlint.model.queries import names
 from torchlint.model.values import Tensor, Value, resolved
 from torchlint.pytorch.autograd_table import OPERATORS
+from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.edits import Change, Delete, InsertBefore, NodeEdit, Prepend, Replace
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import dotted as dotted_name
@@ -41,8 +42,8 @@ class OutOfPlace:
         self.tree = nodes.tree
 
     def change(self, mutate: Mutate) -> Change | None:
-        """The out-of-place form; None where there is none, or where something else may have to see the change."""
-        return self._form(mutate) if not self._is_for_others(mutate) else None
+        """The out-of-place form; None where it does not exist or has no graph, or where others may need the change."""
+        return self._form(mutate) if self._has_graph(mutate) and not self._is_for_others(mutate) else None
 
     def _form(self, mutate: Mutate) -> Change | None:
         node, target = self.nodes.at(mutate.site), resolved(mutate.target)
@@ -67,6 +68,10 @@ class OutOfPlace:
                 return True
             value = resolved(value.base)
         return False
+
+    def _has_graph(self, mutate: Mutate) -> bool:
+        """Whether a new tensor may have the graph of the changed one: under `no_grad` it has none."""
+        return mutate.mode is not GradMode.OFF
 
     # -- who sees the change ----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from torchlint.model import Model
 from torchlint.model.events import Backward, Branch, Clip, GradRead, Loop, Step
-from torchlint.syntax.python_ast import SCOPES, dotted, walk
+from torchlint.syntax.python_ast import SCOPES, called_name, dotted, walk
 
 _BINDING = (ast.Assign, ast.AnnAssign, ast.NamedExpr)
 
@@ -21,7 +21,7 @@ class Reason(Enum):
     REFUSAL = auto()
     """What the iteration computed is refused, or an error ended it: its gradients are to go."""
     CONSTANT = auto()
-    """Something decides that is the same in all iterations: either all of them step or none does."""
+    """Something decides that is the same in all iterations, or in all but the first: they all step, or none does."""
     UNKNOWN = auto()
 
 
@@ -59,6 +59,8 @@ class SkippedSteps:
         if not isinstance(node, ast.If):
             return Reason.UNKNOWN
         around = self._repeated(node)
+        if _is_all_but_first(node.test, around):
+            return Reason.CONSTANT
         is_computed = self._reads_gradients(node.test) or not _names(node.test).isdisjoint(self._computed(around))
         is_counted = self._counts(node, around)
         if is_computed or is_counted:
@@ -108,6 +110,31 @@ class SkippedSteps:
         if isinstance(around, SCOPES) or any(isinstance(item, (ast.Call, ast.Attribute)) for item in walk(test)):
             return False
         return _names(test).isdisjoint(self._definitions.assigned_names(around))
+
+
+def _is_all_but_first(test: ast.expr, around: ast.AST) -> bool:
+    """Whether a test holds from the second iteration on: `i > 0`, where `i` counts them."""
+    counter = _counter(around)
+    if isinstance(test, ast.Name):
+        return test.id == counter
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or dotted(test.left) != counter or not counter:
+        return False
+    first = test.comparators[0]
+    return isinstance(first, ast.Constant) and (type(test.ops[0]), first.value) in _FROM_THE_SECOND
+
+
+_FROM_THE_SECOND = {(ast.Gt, 0), (ast.NotEq, 0), (ast.GtE, 1)}
+
+
+def _counter(around: ast.AST) -> str:
+    """The name that counts the iterations of a loop over `range(n)` or `enumerate(...)`, from zero."""
+    over = around.iter if isinstance(around, (ast.For, ast.AsyncFor)) else None
+    if not isinstance(around, (ast.For, ast.AsyncFor)) or not isinstance(over, ast.Call):
+        return ""
+    name, target = called_name(over), around.target
+    if name == "enumerate" and len(over.args) == 1 and not over.keywords and isinstance(target, ast.Tuple):
+        return dotted(target.elts[0])
+    return dotted(target) if name == "range" and len(over.args) == 1 else ""
 
 
 def _names(node: ast.AST) -> set[str]:

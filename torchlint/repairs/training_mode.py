@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -48,33 +48,38 @@ class Place(NamedTuple):
     is_head: bool = False
 
 
+def return_to_training(model: Model, nodes: Nodes, trained: Sequence[TrainedInEvaluation]) -> Change | None:
+    """`train()` before all that one switch to evaluation leaves in its mode; None where a place for it is missing."""
+    places = [place for item in trained if (place := TrainingMode(model, item).place()) is not None]
+    statements = {place.statement: nodes.at(site_of(place.statement)) for place in places}
+    written = [node for node in statements.values() if node is not None]
+    if len(places) < len(trained) or len(written) < len(statements):
+        return None
+    switch = f"{trained[0].name}.train()"
+    where = "at the head of the loop" if all(place.is_head for place in places) else "before it is trained"
+    return Change(f"insert `{switch}` {where}", [InsertBefore(node, switch) for node in written])
+
+
 class TrainingMode:
     """Looks for a place from which on all training of a loop runs in training mode, and no evaluation does."""
 
-    def __init__(self, model: Model, nodes: Nodes, trained: TrainedInEvaluation) -> None:
+    def __init__(self, model: Model, trained: TrainedInEvaluation) -> None:
         self._modes = model.module_modes
         self._tree = model.tree
-        self._nodes = nodes
         self._forward, self._loop, self._name = trained.forward, trained.loop, trained.name
         self._trace = next(trace for trace in model.program.traces if self._forward in trace.events)
         self._items = pruned(self._loop.body, (ModeSwitch, Compute, Call))
 
-    def change(self) -> Change | None:
-        """`train()` at the head of the loop, or before a statement that trains; None where the module has another name
-        there than at the switch, or no place is right on every path."""
+    def place(self) -> Place | None:
+        """The head of the loop, or a statement that trains; None where the module has another name there than at the
+        switch, or no place is right on every path."""
         loop, module = self._tree.own_node(self._loop.site), module_of(self._forward)
         if not isinstance(loop, (ast.For, ast.While)) or module is None or not self._is_named(self._forward):
             return None
         before = self._arrivals(module, None)
         trained = [item for item in before if self._is_trained(item) and self._is_named(item)]
-        right = (place for place in self._places(loop, module, trained) if self._is_right(module, before, place))
-        place = next(right, None)
-        first = self._nodes.at(site_of(place.statement)) if place is not None else None
-        if place is None or first is None:
-            return None
-        statement = f"{self._name}.train()"
-        where = "at the head of the loop" if place.is_head else "before it is trained"
-        return Change(f"insert `{statement}` {where}", [InsertBefore(first, statement)])
+        places = self._places(loop, module, trained)
+        return next((place for place in places if self._is_right(module, before, place)), None)
 
     def _is_named(self, forward: Pass) -> bool:
         """Whether a pass stands in the function of the loop, and calls the module as the switch does."""
