@@ -229,7 +229,7 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
             stdin=theirs,
             capture_output=True,
             encoding="utf-8",
-            timeout=300,
+            timeout=600,
         )
     finally:
         os.close(ours)

@@ -27,7 +27,7 @@ EXAMPLE = re.compile(r"^```python\n# (\w+\.py)\n((?:.*\n)*?)```$", re.M)
 
 
 def torchlint(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TORCHLINT, *arguments], cwd=cwd, capture_output=True, encoding="utf-8", timeout=60)
+    return subprocess.run([TORCHLINT, *arguments], cwd=cwd, capture_output=True, encoding="utf-8", timeout=600)
 
 
 def rendered(text: str) -> str:
