@@ -21,6 +21,8 @@ EITHER = [
     "a = max(x, 0.1)",
     "a = x.sum()",
     "a = load(x)",
+    "x = x.to('cuda')\n    a = x.alpha",
+    "x.cuda()\n    a = x.alpha * 2",
     "a = x * 2\n    a *= 3",
     "a = 1.0 if x else x",
     "a = torch.mul(x, y)\n    a = x",

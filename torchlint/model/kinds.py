@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable
 
+from torchlint.model.lineage import result_of_call
 from torchlint.model.module_values import called_like_module, returned_by, returned_parts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
@@ -95,7 +96,10 @@ def _decided_by(value: Value) -> Collection[Value]:
         return value.elements()
     if isinstance(value, Tensor):
         return _operands(value)
-    return value.parents if isinstance(value, Unknown) and value.origin in ("element", "attribute", "iteration") else ()
+    if isinstance(value, Unknown) and value.origin == "attribute":
+        call = result_of_call(value)  # what is moved by `model.to(device)` may be a module, and `model.beta` a number
+        return (call,) if call is not None else ()
+    return value.parents if isinstance(value, Unknown) and value.origin in ("element", "iteration") else ()
 
 
 def _operands(value: Tensor) -> tuple[Value, ...]:
