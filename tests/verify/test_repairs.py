@@ -15,6 +15,7 @@ import importlib.util
 import inspect
 import itertools
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -104,7 +105,7 @@ def _functions(name: str, fixed: bool) -> dict[str, FunctionType]:
 def _cases() -> Iterator[Any]:
     for name in PROPERTIES:
         for function, item in _functions(name, False).items():
-            is_called = _versions(name)[0].count(f"{function}(") > 1
+            is_called = len(re.findall(rf"\b{function}\(", _versions(name)[0])) > 1
             if not is_called and set(inspect.signature(item).parameters) <= SUPPLIES.keys():
                 yield pytest.param(name, function, id=f"{name}-{function}")
 

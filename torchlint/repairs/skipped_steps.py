@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from torchlint.model import Model
 from torchlint.model.events import Backward, Branch, Clip, GradRead, Loop, Step
-from torchlint.syntax.python_ast import SCOPES, called_name, dotted, walk
+from torchlint.syntax.python_ast import SCOPES, TRIES, called_name, dotted, walk
 
 _BINDING = (ast.Assign, ast.AnnAssign, ast.NamedExpr)
 
@@ -42,14 +42,24 @@ class SkippedSteps:
         return {branch for step in steps for branch in self._between(step)}
 
     def reasons(self, steps: Iterable[Step]) -> set[Reason]:
-        """The reasons why a step does not follow the pass.
-
-        Where no condition stands in between, an error is what keeps an iteration from its step.
-        """
+        """The reasons why a step does not follow the pass: conditions, and errors that are caught."""
         between = self.conditions(steps)
         tests = [self._tree.node(branch.site) for branch in between if isinstance(branch, Branch)]
         found = {self._reason(test) for test in tests}
-        return found if len(tests) == len(between) and found else found | {Reason.REFUSAL}
+        if Reason.ACCUMULATION in found and len(tests) == len(between):
+            return found  # a window of several iterations goes on after an error
+        return found | {Reason.REFUSAL} if len(tests) < len(between) or self._is_caught() else found
+
+    def _is_caught(self) -> bool:
+        """Whether an error of the pass ends in a handler of the same iteration."""
+        node = self._tree.node(self._backward.site)
+        around = self._repeated(node)
+        for item in self._tree.ancestors(node):
+            if item is around:
+                break
+            if isinstance(item, TRIES) and item.handlers:
+                return True
+        return False
 
     def _between(self, step: Step) -> Iterator[object]:
         known = {*self._backward.path, *self._backward.passed}
