@@ -36,6 +36,8 @@ TENSOR = "a tensor"
 _PARTS = frozenset({"getitem", "unbind"})
 _COMPUTED = frozenset({"BinOp", "UnaryOp", "AugAssign", "Compare"})
 """Expressions whose value is a number if all operands are."""
+_MOST_DECIDING = 64
+"""Values that are asked for one answer: in a long chain of sums each would ask for all before it."""
 _PERHAPS_SEVERAL = frozenset("module getitem split chunk unbind max min sort topk median mode svd qr".split())
 """Operators whose result may be a tuple."""
 
@@ -50,6 +52,8 @@ def is_number(value: Value) -> Answer:
         item = stack.pop()
         if item in seen:
             continue
+        if len(seen) == _MOST_DECIDING:
+            return Answer.UNKNOWN
         seen.add(item)
         if _is_surely_tensor(item):
             return Answer.NO

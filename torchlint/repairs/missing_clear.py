@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Protocol
 
 import libcst as cst
@@ -167,9 +168,8 @@ class MissingClear:
         is_near = function is self.python.function_around(step)
         if not names or not (is_near or self._is_closure_of(self.python.block(first), step)):
             return False
-        statements = [node for node in walk(function or self.python.module) if isinstance(node, ast.stmt)]
-        until = max(_line(step), stale.backward.site.written.line)
-        between = [node for node in statements if _line(first) <= node.lineno <= until]
+        begin, until = _line(first), max(_line(step), stale.backward.site.written.line)
+        between = [node for node in _statements_in(function or self.python.module) if begin <= node.lineno <= until]
         return names.isdisjoint(self.program.definitions.names_assigned(between))
 
     def _names_of(self, step: Step) -> set[str]:
@@ -213,17 +213,32 @@ class MissingClear:
 
     def _is_read_below(self, update: Step) -> bool:
         """Whether the function reads, below an update by hand, the gradient that was used."""
-        node = self.python.node(update.site)
-        end = update.site.written.end_line
-        around = walk(self.python.function_around(node) or self.python.module)
-        read = (item for item in around if isinstance(item, ast.Attribute) and _line(item) > end)
-        return any(dotted(item) == f"{update.name}.grad" for item in read)
+        function = self.python.function_around(self.python.node(update.site))
+        last = _last_reads_in(function or self.python.module).get(f"{update.name}.grad", 0)
+        return last > update.site.written.end_line
 
 
 _ADDING = {Reason.ACCUMULATION, Reason.CONSTANT}
 """Reasons to leave a step out that let gradients stay until there is one."""
 _REFUSING = {Reason.REFUSAL, Reason.CONSTANT}
 """Reasons to leave a step out after which the gradients are of no use."""
+
+
+@lru_cache(maxsize=4)
+def _last_reads_in(scope: ast.AST) -> dict[str, int]:
+    """The last line in which a function, or the module, names each gradient."""
+    grads = (item for item in walk(scope) if isinstance(item, ast.Attribute) and item.attr == "grad")
+    return dict(sorted(((dotted(item), _line(item)) for item in grads), key=_by_line))
+
+
+@lru_cache(maxsize=4)
+def _statements_in(scope: ast.AST) -> list[ast.stmt]:
+    """The statements in a function, or in the module."""
+    return [node for node in walk(scope) if isinstance(node, ast.stmt)]
+
+
+def _by_line(named: tuple[str, int]) -> int:
+    return named[1]
 
 
 def _line(node: ast.AST) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import libcst as cst
 
@@ -87,8 +88,8 @@ class OutOfPlace:
             return False
         known = self.program.definitions
         around = known.function_around(here)
-        scope = walk(around.node if around is not None else self.python.module)
-        before = [item for item in scope if getattr(item, "lineno", 0) <= getattr(here, "lineno", 0)]
+        bound = _bindings(around.node if around is not None else self.python.module).get(name, [])
+        before = [item for item in bound if getattr(item, "lineno", 0) <= getattr(here, "lineno", 0)]
         alone = not names.is_read_after(name, here, known)
         sources = [source for item in before for source in _sources(item, name, alone=alone)]
         owners = {item.id for source in sources for item in walk(source) if isinstance(item, ast.Name)} - {name}
@@ -172,6 +173,21 @@ def _changed_name(node: ast.AST) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+@lru_cache(maxsize=4)
+def _bindings(scope: ast.AST) -> dict[str, list[ast.AST]]:
+    """The assignments and loops in a function, or in the module, by each name that they bind."""
+    found: dict[str, list[ast.AST]] = {}
+    for node in walk(scope):
+        bound: set[str] = set()
+        if isinstance(node, ast.Assign):
+            bound = {dotted_name(target) for target in node.targets}
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            bound = {item.id for item in walk(node.target) if isinstance(item, ast.Name)}
+        for name in bound:
+            found.setdefault(name, []).append(node)
+    return found
 
 
 def _sources(node: ast.AST, name: str, *, alone: bool) -> Iterator[ast.expr]:

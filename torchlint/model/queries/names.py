@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.scopes import LOCAL
@@ -47,10 +48,20 @@ def is_read_after(name: str, node: ast.AST, definitions: Definitions) -> bool:
     tree, around = definitions.tree, definitions.function_around(node)
     scope = around.node if around is not None else tree.module
     statement, end = tree.statement(node), getattr(tree.statement(node), "end_lineno", 0)
-    own = [item for item in walk(scope) if isinstance(item, ast.Name) and item.id == name]
+    own = _names_in(scope).get(name, [])
     if any(isinstance(item.ctx, ast.Load) and _is_below(item, end, scope, definitions) for item in own):
         return True
     return any(_is_read_again(own, loop, statement, tree) for loop in tree.ancestors(node) if isinstance(loop, LOOPS))
+
+
+@lru_cache(maxsize=4)
+def _names_in(scope: ast.AST) -> dict[str, list[ast.Name]]:
+    """The names in a function, or in the module, by what they are."""
+    found: dict[str, list[ast.Name]] = {}
+    for item in walk(scope):
+        if isinstance(item, ast.Name):
+            found.setdefault(item.id, []).append(item)
+    return found
 
 
 def _is_below(name: ast.Name, line: int, scope: ast.AST, definitions: Definitions) -> bool:
