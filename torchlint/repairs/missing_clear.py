@@ -17,7 +17,7 @@ from torchlint.repairs.skipped_steps import Reason, SkippedSteps
 from torchlint.repairs.tried_clearing import TriedClearing
 from torchlint.syntax.edits import Change, InsertAfter, InsertBefore
 from torchlint.syntax.matching import Nodes
-from torchlint.syntax.python_ast import FUNCTIONS, arguments, dotted, site_of, walk
+from torchlint.syntax.python_ast import FUNCTIONS, arguments, children, dotted, site_of, walk
 
 
 class UnclearedStep(Protocol):
@@ -170,6 +170,8 @@ class MissingClear:
             return False
         begin, until = _line(first), max(_line(step), stale.backward.site.written.line)
         between = [node for node in _statements_in(function or self.python.module) if begin <= node.lineno <= until]
+        inner = {item for node in between for item in children(node)}
+        between = [node for node in between if node not in inner]
         return names.isdisjoint(self.program.definitions.names_assigned(between))
 
     def _names_of(self, step: Step) -> set[str]:

@@ -19,6 +19,7 @@ from torchlint.syntax.edits import Change, Delete, InsertBefore, NodeEdit, Prepe
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import dotted as dotted_name
 from torchlint.syntax.python_ast import walk
+from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.tree import dotted
 
 _BINDS_LOOSELY = (
@@ -143,8 +144,7 @@ class OutOfPlace:
         """Whether the layer that is called here is also called somewhere for its change in place alone."""
         here = self.python.node(mutate.site)
         layer = dotted_name(here.func) if isinstance(here, ast.Call) else ""
-        calls = (item for item in self.python.of_type(ast.Call) if dotted_name(item.func) == layer)
-        return bool(layer) and any(item is not here and self.python.stands_alone(item) for item in calls)
+        return bool(layer) and any(item is not here for item in _calls_alone(self.python).get(layer, ()))
 
     def _without_flag(self, made: cst.CSTNode | None, call: cst.Call, argument: cst.BaseExpression) -> Change | None:
         """`F.relu(y, inplace=True)` -> `F.relu(y)`; a module loses the flag where it is made."""
@@ -173,6 +173,16 @@ def _changed_name(node: ast.AST) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+@lru_cache(maxsize=1)
+def _calls_alone(tree: PythonTree) -> dict[str, list[ast.Call]]:
+    """The calls of a file that are statements, by what they call."""
+    found: dict[str, list[ast.Call]] = {}
+    for call in tree.of_type(ast.Call):
+        if tree.stands_alone(call):
+            found.setdefault(dotted_name(call.func), []).append(call)
+    return found
 
 
 @lru_cache(maxsize=4)
