@@ -58,6 +58,7 @@ EXCEPTIONS = {
         "npm run package",
         "python bundle.py",
         "python bundle.py win32-x64",
+        "python icon.py",
     ],
     "needs Visual Studio Code": ["code --install-extension torchlint-0.2.0.vsix"],
     "needs a GPU": ["TORCHLINT_DEVICE=cuda pytest -rP tests/verify/test_programs.py"],
