@@ -49,7 +49,7 @@ def test_they_change_no_output_and_no_exit_code(folder: Path) -> None:
     assert [item["uri"][-6:] for item in json.loads(result.stdout)] == ["bad.py"]
     assert result.exit_code == 1
     alone = torchlint("clean.py")
-    assert (alone.stdout, alone.exit_code) == ("No findings in 1 file, 0 looked into.\n", 0)
+    assert (alone.stdout, alone.exit_code) == ("No findings in 1 file; no file uses PyTorch.\n", 0)
     assert alone.stderr == NOTICES.splitlines(keepends=True)[1]
 
 

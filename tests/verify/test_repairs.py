@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import gc
+import importlib
 import importlib.util
 import inspect
 import itertools
@@ -30,7 +31,10 @@ from torchlint.engine import registry
 from torchlint.engine.fixer import fix
 from torchlint.engine.registry import Selection
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.needs("torch")
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
+torch = importlib.import_module("torch")
 
 from tests.verify.repairs import PROPERTIES, functions, problems, text_of  # noqa: E402
 

@@ -17,7 +17,7 @@ class Trainer:
         return (self.net(x) - x[:, :1]).pow(2).mean() / self.every
 
     def reset(self):
-        self.optimizer.zero_grad(set_to_none=False)  # verify: cleared-before-step confirmed
+        self.optimizer.zero_grad(set_to_none=False)  # verify: cleared-before-step confirmed, unseen by the linter
 
     def epoch(self, batches):
         for number in range(batches):
@@ -35,7 +35,7 @@ for _ in range(3):
 other = Trainer(2)
 for number in range(30):
     for p in other.net.parameters():
-        p.grad = None  # verify: cleared-before-step confirmed
+        p.grad = None  # verify: cleared-before-step confirmed, unseen by the linter
     other.loss().backward()
     if number % 2:
         other.optimizer.step()

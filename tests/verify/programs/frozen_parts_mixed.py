@@ -51,4 +51,4 @@ for epoch in range(3):
     for _ in range(5):
         step(net, optimizer)
     head = net[1:4]
-    head.eval()  # verify: training-in-eval-mode confirmed
+    head.eval()  # verify: training-in-eval-mode confirmed, unseen by the linter
