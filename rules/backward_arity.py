@@ -119,10 +119,6 @@ class BackwardArity(Rule):
     preview = True
     triggers = ((b"Function",), (b"backward",), (b"autograd",))
 
-    @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return b"class " in data and b"forward" in data
-
     def ask(self) -> Iterator[WrongGradients | WrongOutputs | OldStyle]:
         for function in autograd_functions.autograd_functions(self.model.definitions):
             old = self._old_style(function)

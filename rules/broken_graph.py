@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, prefilter
+from torchlint import Category, Rule
 from torchlint.model import events, held_parameters, lineage, module_values, program, utilities, values
 from torchlint.pytorch import api, naming, triggers
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
 
 from ._leaf_losses import RESCALING, leaf_of
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _CUTS = frozenset({"detach", "data", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE
 
@@ -83,8 +86,8 @@ class BrokenGraph(Rule):
     triggers = (triggers.BACKWARD, (b"requires_grad", b"item", b"numpy", b"detach", b"data", b"arg", b"round"))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[LeafLoss | CutLoss]:
         for trace in self.model.program.traces:

@@ -6,12 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Confidence, Rule, prefilter
+from torchlint import Category, Confidence, Rule
 from torchlint.model import dataflow, definitions, events, program, values
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
     Pending = tuple[events.Backward | None, events.Event | None]
     """The backward whose gradients wait for the step, and what cleared them; no backward but an event: unknown."""
 
@@ -93,8 +95,8 @@ class ClearedBeforeStep(Rule):
     triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[ClearedGradients | ClearingStep]:
         """Steps that every path reaches with the fresh gradients just cleared."""

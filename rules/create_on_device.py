@@ -86,8 +86,8 @@ class CreateOnDevice(Rule):
     triggers = ((b"torch",), (b"zeros", b"ones", b"full", b"eye", b"arange", b"linspace", b"empty"), (b".to", b".cuda"))
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and _COPY.search(data) is not None
+    def may_fire(cls, code: bytes) -> bool:
+        return _COPY.search(code) is not None
 
     def ask(self) -> Iterator[CopiedToDevice]:
         if self.model.is_test:

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits, prefilter, repairs
-from torchlint.lazy_pattern import LazyPattern
+from torchlint import Category, Rule, edits, repairs
+from torchlint.lazy_pattern import AnyWord, LazyPattern
 from torchlint.model import events, utilities, values
 from torchlint.model.queries import byte_masks, changed_api, version_guards
 from torchlint.pytorch import changes, losses
@@ -106,14 +106,12 @@ class DeprecatedApi(Rule):
     calls = CALLS
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        if not super().may_fire(data):
-            return False
-        if any(sign(data) for sign in (_may_use_old_scheduler, _may_lack_argument, _may_be_of_package, may_read)):
+    def may_fire(cls, code: bytes) -> bool:
+        if any(sign(code) for sign in (_may_use_old_scheduler, _may_lack_argument, _may_be_of_package, may_read)):
             return True
-        if any(sign.search(data) for sign in _SIGNS):
+        if any(sign.search(code) for sign in _SIGNS):
             return True
-        return any(one.search(data) and other.search(data) for one, other in _TOGETHER)
+        return any(one.search(code) and other.search(code) for one, other in _TOGETHER)
 
     def ask(self) -> Iterator[changed_api.Use | NumberFirst | OldScheduler | ReadByBytes]:
         counted = [change for change in changes.DEPRECATIONS if self._counts(change)]
@@ -290,7 +288,7 @@ def _may_be_of_package(data: bytes) -> bool:
 
 _IMPORT = rb"\s+import\b(?:\s*\([^()]{0,4000}?|(?:\\\n|[^\n;]){0,400}?)\b(?:%s)\b"
 _SIGNS = (
-    prefilter.AnyWord({*_NAMES, "functorch"}),
+    AnyWord({*_NAMES, "functorch"}),
     LazyPattern(rb"size_average\s*="),
     LazyPattern(rb"gumbel_softmax[^\n]*eps"),
     LazyPattern(rb"ao(?<=\bao)\W{1,9}quantization\b"),
@@ -302,16 +300,16 @@ _SIGNS = (
     _NUMBER_FIRST,
 )
 _TOGETHER = (
-    (LazyPattern(rb"reduce\b(?<=\breduce)\s*="), prefilter.AnyWord({*losses.OLD, *losses.OLD.values()})),
+    (LazyPattern(rb"reduce\b(?<=\breduce)\s*="), AnyWord({*losses.OLD, *losses.OLD.values()})),
     (
-        prefilter.AnyWord(_AMP),
+        AnyWord(_AMP),
         LazyPattern(rb"\b(?:cuda|cpu)[\s.\\]{1,9}(?:amp|as)\b|\b(?:cuda|cpu)\s+import\b[^;=]{0,400}?\bamp\b"),
     ),
-    (prefilter.AnyWord({"verbose"}), LazyPattern(rb"lr_sched|LR")),
-    (prefilter.AnyWord({"torchvision"}), LazyPattern(rb"\bpretrained\w*\s*=")),
-    (prefilter.AnyWord({"ToTensor"}), prefilter.AnyWord({"v2"})),
-    (prefilter.AnyWord({"is_compiling"}), prefilter.AnyWord({"_utils"})),
-    (prefilter.AnyWord({"assert_allclose"}), LazyPattern(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
+    (AnyWord({"verbose"}), LazyPattern(rb"lr_sched|LR")),
+    (AnyWord({"torchvision"}), LazyPattern(rb"\bpretrained\w*\s*=")),
+    (AnyWord({"ToTensor"}), AnyWord({"v2"})),
+    (AnyWord({"is_compiling"}), AnyWord({"_utils"})),
+    (AnyWord({"assert_allclose"}), LazyPattern(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
 )
 """Signs of which one says nothing without the other."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
 from torchlint.model.queries import names
@@ -16,6 +16,7 @@ from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _SEVERAL = LazyPattern(
@@ -100,8 +101,9 @@ class DiscardedResult(Rule):
     triggers = ((b"torch",),)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.calls_for_nothing(data, _calls(), _may_be_of_tensor)
+    def concerns(cls, index: FileIndex) -> bool:
+        calls = (item.value for item in index.tree.of_type(ast.Expr) if isinstance(item.value, ast.Call))
+        return any(isinstance(call.func, ast.Attribute) and _may_be_of_tensor(call.func) for call in calls)
 
     def ask(self) -> Iterator[Discarded]:
         if self.model.is_test:
@@ -315,13 +317,6 @@ def _may_be_of_tensor(method: ast.Attribute) -> bool:
     receiver = python_ast.dotted(method.value)
     is_module = receiver == "self" or naming.MODULE.search(receiver.rpartition(".")[2])
     return method.attr in api.OUT_OF_PLACE or (method.attr in api.MOVING and not is_module)
-
-
-@lru_cache
-def _calls() -> re.Pattern[bytes]:
-    """A call of such a method, at the end of a line or going on."""
-    methods = b"|".join(sorted(map(str.encode, api.OUT_OF_PLACE | api.MOVING)))
-    return re.compile(rb"\.[ \t]*(?:%s)[ \t]*\((?:[^\r\n]*\)[ \t]*(?:[;#\r\n]|\Z)|[^()\r\n]*[\r\n])" % methods)
 
 
 def _tells_more(call: ast.Call) -> bool:

@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
 from torchlint.pytorch import api, binding, table, triggers
 from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _LAYERS = LazyPattern(r"torch\.nn(\.modules\.dropout)?\.Dropout[123]?d?$")
 _MODE = LazyPattern(
@@ -95,12 +98,13 @@ class DropoutIgnoresMode(Rule):
     triggers = ((*triggers.DROPOUT, b"Dropout"), (b"functional", b"Dropout"))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
+    def concerns(cls, index: FileIndex) -> bool:
         """Whether a call of a function lacks the mode, as far as its brackets tell, or a layer is called or local."""
-        if _ALIAS.search(data) or _LOCAL_LAYER.search(data):
+        code = index.code
+        if _ALIAS.search(code) or _LOCAL_LAYER.search(code):
             return True
-        written = [match[1] for match in _WRITTEN_CALL.finditer(data)]
-        return len(written) < len(_ANY_CALL.findall(data)) or any(b"training" not in item for item in written)
+        written = [match[1] for match in _WRITTEN_CALL.finditer(code)]
+        return len(written) < len(_ANY_CALL.findall(code)) or any(b"training" not in item for item in written)
 
     def ask(self) -> Iterator[AlwaysDrops]:
         for call in self.model.tree.of_type(ast.Call):

@@ -74,8 +74,8 @@ class DtypeMismatch(Rule):
     calls = written_sizes.CALLS | {"mean"}
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and (_means_comparison(data) or written_sizes.may_not_fit(data))
+    def may_fire(cls, code: bytes) -> bool:
+        return _means_comparison(code) or written_sizes.may_not_fit(code)
 
     def ask(self) -> Iterator[Misfit]:
         yield from (misfit for misfit in self.model.shapes.misfits if misfit.what == "dtype")

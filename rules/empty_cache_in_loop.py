@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, Safety, edits, prefilter
+from torchlint import Category, Rule, Safety, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, events, program
 from torchlint.pytorch import naming, triggers
@@ -91,10 +91,6 @@ class EmptyCacheInLoop(Rule):
     category = Category.PERFORMANCE
     is_free_unless_run = True
     triggers = (triggers.EMPTY_CACHE,)
-
-    @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.may_empty_cache_in_loop(data)
 
     def ask(self) -> Iterator[CacheEmptied]:
         """Cache emptying whenever something trains or infers; a test has reasons of its own."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, prefilter
+from torchlint import Category, Rule
 from torchlint.model import events, program, values
 from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 
 class EvaluatedInTraining(NamedTuple):
@@ -86,8 +89,8 @@ class EvaluationInTrainingMode(Rule):
     triggers = (triggers.BACKWARD,)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[EvaluatedInTraining]:
         for trace in [] if self.model.is_test else self.model.program.traces:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.model import definitions, events, lineage, module_values, program, values
 from torchlint.model.queries import module_modes
 from torchlint.pytorch import api, naming, triggers
@@ -22,6 +22,9 @@ from ._gradient_users import (
     stands_without_gradients,
 )
 from ._trials import only_tries_out
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatten".split())
 
@@ -102,8 +105,8 @@ class EvaluationWithGrad(Rule):
     calls = frozenset({"eval", "train"})
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.may_evaluate_with_grad(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.computes_while_evaluating
 
     def ask(self) -> Iterator[UnusedGraphs]:
         """The first forward pass of each loop whose graphs are never used, from wherever the pass is called."""

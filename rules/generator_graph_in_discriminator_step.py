@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, Severity, edits, prefilter
+from torchlint import Category, Rule, Severity, edits
 from torchlint.model import dataflow, events, held_parameters, lineage, module_values, program, values
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, dotted, site_of
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _MAX_PASSES = 60
 """Backward passes of one function that are asked about."""
@@ -105,8 +108,8 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[UnusedPass]:
         for trace in self.model.program.traces:

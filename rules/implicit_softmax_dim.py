@@ -70,8 +70,8 @@ class ImplicitSoftmaxDim(Rule):
     triggers = ((b"oftm",), (b"torch",))
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and _CALL.search(data) is not None
+    def may_fire(cls, code: bytes) -> bool:
+        return _CALL.search(code) is not None
 
     def ask(self) -> Iterator[NoDimension]:
         is_test = self.model.is_test

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
 from torchlint.pytorch import api
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.matching import Nodes
 
 _RUN_WITH_GRADIENTS = ("forward", "training_step")
@@ -83,9 +84,8 @@ class InplaceOnLeaf(Rule):
     triggers = ((b"requires_grad", b"Parameter", b"parameters", b"weight", b"bias", b"grad"),)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        """Where something goes backward the model has to be asked anyway."""
-        return prefilter.goes_backward(data) or prefilter.may_change_leaf(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.changes_tensors
 
     def ask(self) -> Iterable[LeafChanged]:
         self._changes = list(self._leaves_changed())

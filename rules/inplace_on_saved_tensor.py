@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
+from torchlint import Category, Confidence, Rule, Severity, repairs
 from torchlint.model import events, program, values
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.model.queries.parameter_updates import ParametersChanged
 
     from ._saved_tensors import SavedTensorChanged
@@ -101,12 +102,11 @@ class InplaceOnSavedTensor(Rule):
     code = "TL301"
     category = Category.CORRECTNESS
 
-    triggers = ((b"torch",),)
+    triggers = ((b"torch",), (*triggers.BACKWARD, b"def forward", b"requires_grad"))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        steps = triggers.holds(data, triggers.STEP)
-        return (steps and prefilter.goes_backward(data)) or prefilter.may_change_saved_tensor(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.changes_tensors
 
     def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:
         from ._saved_tensors import SavedTensors

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -66,11 +65,6 @@ class LateHashSeed(Rule):
     category = Category.SUSPICIOUS
     preview = True
     triggers = ((b"PYTHONHASHSEED",), (b"environ", b"putenv"))
-
-    @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        """Whether something is set, as far as the words around it tell."""
-        return bool(re.search(rb"PYTHONHASHSEED[\"']\s*\]\s*=[^=]|setdefault|putenv|update", data))
 
     def ask(self) -> Iterator[LateSeed]:
         for node in self.model.tree.of_type(ast.Assign, ast.Call):

@@ -14,6 +14,7 @@ from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _ELEMENTS = {"gather", "index_select", "select", "take_along_dim", "masked_select"}
@@ -88,9 +89,8 @@ class LogOfSoftmax(Rule):
     calls = _LOGARITHMS
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        """Whether a logarithm is called that is no logger's."""
-        return any(word in data for word in (b"torch.log", b".log(", b"import log", b".log2", b".log10", b".log ("))
+    def concerns(cls, index: FileIndex) -> bool:
+        return any(True for _ in index.mentions(_LOGARITHMS))
 
     def ask(self) -> Iterator[LogOfZero]:
         """Logarithms of what may be 0; a test computes what it expects, of inputs that it knows."""

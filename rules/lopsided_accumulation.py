@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
 from torchlint.pytorch import api, triggers
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, site_of, walk, written_alike
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_tree import PythonTree
 
 _PROGRESS = {name.rpartition(".")[2] for name in api.PROGRESS} - {"trange"}
@@ -84,8 +85,8 @@ class LopsidedAccumulation(Rule):
     triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR, (b"%",))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[LopsidedWindow]:
         for trace in self.model.program.traces:

@@ -83,12 +83,10 @@ class LossTargetDtype(Rule):
     )
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        if not super().may_fire(data):
-            return False
-        if any(word in data for word in (b"BCE", b"binary_cross_entropy")):
-            return any(word in data for word in _INTEGERS)
-        return any(word in data for word in _NO_INDICES) or _converts_in_loss(data)
+    def may_fire(cls, code: bytes) -> bool:
+        if any(word in code for word in (b"BCE", b"binary_cross_entropy")):
+            return any(word in code for word in _INTEGERS)
+        return any(word in code for word in _NO_INDICES) or _converts_in_loss(code)
 
     def ask(self) -> Iterator[WrongTarget]:
         if self.model.torch.highest < _FULL_OF_INTEGERS:

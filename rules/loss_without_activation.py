@@ -10,6 +10,7 @@ from torchlint.model.queries import losses
 from torchlint.pytorch.losses import FUNCTIONS
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _SCORES = frozenset({"linear", "conv1d", "conv2d", "conv3d"})
@@ -90,12 +91,10 @@ class LossWithoutActivation(Rule):
     calls = frozenset({"NLLLoss", "nll_loss", "BCELoss", "binary_cross_entropy"})
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        """Whether a loss is more than a part of another name, and something may end in what is no logarithm."""
-        without_logits = data.replace(b"binary_cross_entropy_with_logits", b"")
-        if not any(word in without_logits for word in cls.triggers[0]):
-            return False
-        return any(word in data for word in (b"oftmax", b"igmoid", b"Linear", b"Conv", b"linear", b"conv"))
+    def concerns(cls, index: FileIndex) -> bool:
+        """Whether the file calls such a loss, and something that gives scores or probabilities."""
+        words = (b"oftmax", b"igmoid", b"Linear", b"Conv", b"linear", b"conv")
+        return any(True for _ in index.mentions(cls.calls)) and index.has_word(words)
 
     def ask(self) -> Iterator[WrongInput]:
         for event, loss in self.model.endings.losses("nll_loss", "binary_cross_entropy"):

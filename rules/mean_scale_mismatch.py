@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, utilities, values
@@ -16,6 +16,9 @@ from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 from . import _written_sums as written_sums
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 
 class WrongCount(NamedTuple):
@@ -85,9 +88,9 @@ class MeanScaleMismatch(Rule):
     )
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
+    def concerns(cls, index: FileIndex) -> bool:
         """Whether something may be divided by a length that is written there, or kept under a name."""
-        return bool(re.search(rb"/=?\s*\(?\s*len\s*\(|=\s*len\s*\([^\n]*(loader|dataset|dl|data)", data))
+        return bool(re.search(rb"/=?\s*\(?\s*len\s*\(|=\s*len\s*\([^\n]*(loader|dataset|dl|data)", index.code))
 
     def ask(self) -> Iterator[WrongCount]:
         for addition in self.model.tree.of_type(ast.AugAssign):

@@ -15,6 +15,7 @@ from torchlint.pytorch import binding
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _SAMPLER = LazyPattern(r"torch\.utils\.data\.(distributed\.)?DistributedSampler$")
@@ -85,9 +86,9 @@ class MissingSetEpoch(Rule):
     calls = frozenset({"DataLoader", "DistributedSampler"})
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        """Whether nothing in a file tells a sampler the epoch."""
-        return b"set_epoch" not in data
+    def concerns(cls, index: FileIndex) -> bool:
+        """Whether nothing in a file sets the epoch of a sampler."""
+        return b"set_epoch" not in index.code
 
     def ask(self) -> Iterator[SameOrder]:
         imported = self.model.definitions.scopes.anywhere().values()

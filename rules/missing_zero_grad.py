@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, prefilter, repairs
+from torchlint import Category, Rule, repairs
 from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
     from ._stale_gradients import StaleGradients
     from ._stale_parts import StalePart
 
@@ -82,8 +84,8 @@ class MissingZeroGrad(Rule):
     triggers = (triggers.BACKWARD, (*triggers.STEP, b"grad"))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[StaleGradients | StalePart]:
         from . import _handed_clearings as handed_clearings

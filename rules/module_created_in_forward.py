@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, prefilter
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import moved_modules, torch_classes
 from torchlint.pytorch import api, stateful_modules
 from torchlint.syntax import python_ast
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+_FUNCTION = LazyPattern(rb"\bdef ")
 _OF_DATA = frozenset("tensor from_numpy as_tensor load from_dlpack frombuffer asarray".split())
 """Functions that make a tensor of what is there."""
 _SAME_DATA = frozenset("to cuda cpu half float double bfloat16 view reshape unsqueeze".split())
@@ -93,9 +95,11 @@ class ModuleCreatedInForward(Rule):
     )
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        names = (name for name in _NAMES if name.encode() in data)
-        return prefilter.calls_in_method(data, "forward", names)
+    def may_fire(cls, code: bytes) -> bool:
+        """Whether a layer is made anywhere but in `__init__`."""
+        names = [name.encode() for name in _NAMES if name.encode() in code]
+        parts = _FUNCTION.split(code) if names else []
+        return any(name in part for part in parts for name in names if not part.startswith(b"__init__"))
 
     def ask(self) -> Iterator[MadeInForward]:
         definitions = self.model.definitions

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, utilities, values
 from torchlint.pytorch import losses, triggers
 from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
 _PASSING_ERRORS = frozenset("autocast accumulate no_sync no_backward_sync".split())
@@ -78,8 +81,8 @@ class NonscalarBackward(Rule):
     triggers = (triggers.BACKWARD, (b"reduction",))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[UnreducedLoss]:
         if self.model.is_test or self._has_batches_of_one():

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, prefilter
+from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, program, values
 from torchlint.model.queries import moved_modules
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, dotted, walk
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _ADDING = LazyPattern(rb"add_param_group|param_groups\.|\[[\"']params[\"']\]\s*=")
 """What gives an optimizer parameters that it had not."""
@@ -89,8 +92,8 @@ class OptimizerMissesParameters(Rule):
     triggers = (triggers.BACKWARD, triggers.STEP, (b"parameters",))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[ReplacedModule | LateUnfreezing]:
         if self.model.is_test or any(_ADDING.search(tree.source.code) for tree in self.model.program.files):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
@@ -86,10 +86,9 @@ class ParameterLostByMove(Rule):
     triggers = ((b"Parameter", b"requires_grad"), tuple(sorted(name.encode() for name in _MOVES)))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
+    def may_fire(cls, code: bytes) -> bool:
         """Whether brackets in which something requires a gradient close, and a move follows."""
-        plain = prefilter.plain(data)
-        return any(_is_moved(plain, match) for match in _MADE.finditer(plain))
+        return any(_is_moved(code, match) for match in _MADE.finditer(code))
 
     def ask(self) -> Iterator[LostParameter]:
         for statement in self.model.tree.of_type(ast.Assign, ast.AnnAssign):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
 from torchlint.model.queries import version_guards
@@ -15,6 +15,7 @@ from torchlint.pytorch import api, table
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _IMPORT = LazyPattern(
@@ -86,8 +87,8 @@ class ReentrantCheckpoint(Rule):
     calls = frozenset({"checkpoint", "checkpoint_sequential"})
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return _IMPORT.search(prefilter.plain(data)) is not None
+    def concerns(cls, index: FileIndex) -> bool:
+        return _IMPORT.search(index.code) is not None
 
     def ask(self) -> Iterator[Reentrant]:
         releases = self.model.torch

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, Safety, edits, prefilter, repairs
-from torchlint.lazy_pattern import LazyPattern
+from torchlint import Category, Rule, Safety, edits, repairs
+from torchlint.lazy_pattern import AnyWord, LazyPattern
 from torchlint.model import definitions, events, values
 from torchlint.model.queries import byte_masks, changed_api, version_guards
 from torchlint.pytorch import changes, losses
@@ -97,8 +97,8 @@ class RemovedApi(Rule):
     calls = frozenset(losses.FUNCTIONS.values()) | losses.FUNCTIONS.keys() | _MASKING | CALLS
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and any(sign(data) for sign in _MAY)
+    def may_fire(cls, code: bytes) -> bool:
+        return any(sign(code) for sign in _MAY)
 
     def ask(self) -> Iterator[changed_api.Use | ElementOfNumber | MaskOfBytes]:
         known = [change for change in changes.REMOVALS if change.since <= self.model.torch.highest]
@@ -209,7 +209,7 @@ class RemovedApi(Rule):
         )
 
 
-_WORDS = prefilter.AnyWord("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
+_WORDS = AnyWord("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
 _SIGNS = (LazyPattern(rb"volatile"), LazyPattern(rb"torch\W{1,99}_six"), LazyPattern(rb"testing\W{1,99}randn?\b"))
 _ELEMENT = LazyPattern(rb"\.[\s\\]{0,99}(?:data|numpy[\s\\]{0,99}\([\s\\]{0,99}\))[\s\\)]{0,99}\[[\s\\(]{0,99}-?\d")
 

@@ -82,8 +82,8 @@ class RequireGradTypo(Rule):
     calls = api.CREATORS | {"parameters", "named_parameters", "Parameter", "Variable", "Linear"}
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and _WORD.search(data) is not None
+    def may_fire(cls, code: bytes) -> bool:
+        return _WORD.search(code) is not None
 
     def ask(self) -> Iterator[Assigned | Passed]:
         tree, definitions = self.model.tree, self.model.definitions

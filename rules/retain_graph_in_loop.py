@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, prefilter, repairs
+from torchlint import Category, Rule, repairs
 from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.model.events import Backward
     from torchlint.model.queries.retained_graphs import UnusedRetention
     from torchlint.syntax.python_ast import Site
@@ -74,8 +75,8 @@ class RetainGraphInLoop(Rule):
     triggers = (triggers.BACKWARD,)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterable[UnusedRetention]:
         return self.model.retained_graphs.unused()

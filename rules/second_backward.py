@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.model import events, lineage, program, values
 from torchlint.model.queries import losses
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import called_name, dotted
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _TAKING = frozenset({"pop", "popleft", "next", "get"})
 """What takes another element each time."""
@@ -94,8 +97,8 @@ class SecondBackward(Rule):
     triggers = (triggers.BACKWARD,)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[FreedGraph | RepeatedBackward]:
         for trace in [] if self.model.is_test else self.model.program.traces:

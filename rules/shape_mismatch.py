@@ -73,8 +73,8 @@ class ShapeMismatch(Rule):
     calls = written_sizes.CALLS
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and written_sizes.may_not_fit(data)
+    def may_fire(cls, code: bytes) -> bool:
+        return written_sizes.may_not_fit(code)
 
     def ask(self) -> Iterator[Misfit]:
         yield from (misfit for misfit in self.model.shapes.misfits if misfit.what == "shape")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Confidence, Rule, prefilter
+from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import dataflow, events, held_parameters, module_values, ownership, program, values, whole_steps
 from torchlint.pytorch import api, triggers
 
 from ._leaf_losses import leaf_of
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _HOOKS = frozenset({"register_step_pre_hook", "register_optimizer_step_pre_hook"})
 _ASKED = LazyPattern(r"backprop|backward$")
@@ -82,8 +85,8 @@ class StepWithoutBackward(Rule):
     triggers = ((*triggers.BACKWARD, *triggers.CLEAR), triggers.STEP)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return triggers.holds(data, triggers.CLEAR) or prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.has_word(triggers.CLEAR) or index.goes_backward
 
     def ask(self) -> Iterator[EmptyStep]:
         """Steps that no backward precedes: with one below in the same loop (late), or with none at all."""

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, Safety, edits, prefilter
+from torchlint import Category, Rule, Safety, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
 from torchlint.syntax import python_ast
 
@@ -18,6 +19,12 @@ _PLAIN_BASES = frozenset({"object", "builtins.object", "abc.ABC", "typing.Generi
 _REGISTERING = frozenset("register_buffer register_parameter register_module add_module".split())
 """Methods of modules that need them initialized."""
 _OWN_WAYS = frozenset("__setattr__ __getattr__ __getattribute__ __new__ __init_subclass__ __post_init__".split())
+
+_PLAIN_START = LazyPattern(
+    rb"def __init__\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)[^:\n]*:"
+    rb"(?:\s|#[^\n]*\n|\"\"\"(?s:.*?)\"\"\")*super\([^()\n]*\)\.__init__\("
+)
+"""An `__init__` that begins with the one above."""
 
 
 class ChildTooEarly(NamedTuple):
@@ -81,8 +88,9 @@ class SuperInitOrder(Rule):
     triggers = ((b"torch", b"lightning"), (b"class",), (b"__init__",))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return any(map(_may_come_too_early, prefilter.initializers(data)))
+    def may_fire(cls, code: bytes) -> bool:
+        """Whether something stands between the head of an `__init__` and the call of the one above."""
+        return code.count(b"def __init__") > len(_PLAIN_START.findall(code))
 
     def ask(self) -> Iterator[ChildTooEarly | NoInit]:
         for info in self.model.definitions.classes.values():
@@ -185,15 +193,6 @@ class SuperInitOrder(Rule):
                 needed = len(node.args.posonlyargs) + len(node.args.args) - len(node.args.defaults)
                 return needed <= 1 and None not in node.args.kw_defaults
         return False
-
-
-def _may_come_too_early(method: prefilter.Initializer | None) -> bool:
-    """Whether an `__init__` assigns something before it may initialize; one that cannot be read may."""
-    if method is None:
-        return True
-    arguments = [*method.node.args.posonlyargs, *method.node.args.args]
-    child = _first_child(method.node, arguments[0].arg, method.may_make_module)[0] if arguments else None
-    return child is not None
 
 
 def _first_child(

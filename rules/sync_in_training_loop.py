@@ -6,12 +6,14 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, prefilter
+from torchlint import Category, Rule
 from torchlint.model import events, program
 from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
     from ._host_reads import HostRead, HostReads
 
 _OVER_PARAMETERS = frozenset({"parameters", "named_parameters"})
@@ -110,8 +112,8 @@ class SyncInTrainingLoop(Rule):
     )
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[SecondRead | ReadPerParameter]:
         """Reads in training loops, in files in which something moves to a GPU."""

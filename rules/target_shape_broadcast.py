@@ -75,11 +75,9 @@ class TargetShapeBroadcast(Rule):
     calls = frozenset("mse_loss MSELoss l1_loss L1Loss smooth_l1_loss SmoothL1Loss huber_loss HuberLoss".split())
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and (
-            any(name.encode() in data for name in cls.calls)
-            or (b"mean" in data and any(word in data for word in _SQUARES))
-        )
+    def may_fire(cls, code: bytes) -> bool:
+        names_loss = any(name.encode() in code for name in cls.calls)
+        return names_loss or (b"mean" in code and any(word in code for word in _SQUARES))
 
     def ask(self) -> Iterator[BroadcastTarget]:
         for event, loss in self.model.endings.losses(*_LOSSES):

@@ -82,10 +82,6 @@ class TensorOnCtx(Rule):
     preview = True
     triggers = ((b"Function",), (b"backward",), (b"autograd",))
 
-    @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return b"class " in data and b"forward" in data
-
     def ask(self) -> Iterator[TensorOnContext]:
         for function in autograd_functions.autograd_functions(self.model.definitions):
             if function.context:

@@ -7,13 +7,16 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, prefilter, repairs
+from torchlint import Category, Rule, repairs
 from torchlint.model import events, program, values
 from torchlint.model.queries import module_modes
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 
 class TrainedInEvaluation(NamedTuple):
@@ -100,8 +103,8 @@ class TrainingInEvalMode(Rule):
     calls = frozenset({"eval"})
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[TrainedInEvaluation]:
         """One answer for each call of `eval()` and what is lost by it."""

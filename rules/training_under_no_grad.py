@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.model import events, held_parameters, lineage, program, values
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
     from ._untrained_parts import UntrainedPart
 
 
@@ -100,8 +102,8 @@ class TrainingUnderNoGrad(Rule):
     triggers = (triggers.BACKWARD, triggers.NO_GRAD)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterator[LossWithoutGraph | UntrainedModule | UntrainedPart]:
         from ._untrained_parts import UntrainedParts

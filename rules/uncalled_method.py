@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, Safety, edits, prefilter
+from torchlint import Category, Rule, Safety, edits
 from torchlint.model import events, utilities, values
 from torchlint.pytorch import api, naming, table, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.model.definitions import ClassInfo
     from torchlint.syntax.python_ast import Site
 
@@ -100,9 +101,15 @@ class UncalledMethod(Rule):
     triggers = (triggers.ACTING, (b"torch",))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        plain = prefilter.plain(data)
-        return _unentered().search(plain) is not None or prefilter.stands_alone(plain, _uncalled())
+    def may_fire(cls, code: bytes) -> bool:
+        """Whether a line ends in the name of such a method, or a context manager stands without brackets."""
+        return _ends_in_method().search(code) is not None or _unentered().search(code) is not None
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return any(_names_method(item) for item in index.tree.of_type(ast.Expr)) or any(
+            _enters_class(item) for item in index.tree.of_type(ast.With, ast.AsyncWith)
+        )
 
     def ask(self) -> Iterator[Named | Unentered]:
         for trace in self.model.program.traces:
@@ -189,17 +196,31 @@ class UncalledMethod(Rule):
 
 
 @lru_cache
-def _uncalled() -> re.Pattern[bytes]:
-    """The name of such a method at the end of a statement."""
+def _ends_in_method() -> re.Pattern[bytes]:
     methods = b"|".join(sorted(map(str.encode, table.ACTING_METHODS)))
-    return re.compile(rb"\.\s*(?:%s)[ \t)]*(?:[;#\r\n]|\Z)" % methods)
+    return re.compile(rb"\.\s*(?:%s)[ \t)\\]*(?:[;#\r\n]|\Z)" % methods)
 
 
 @lru_cache
 def _unentered() -> re.Pattern[bytes]:
-    """The name of a context manager before what may end an item of a `with`."""
     contexts = b"|".join(sorted({name.rpartition(".")[2].encode() for name in table.CONTEXTS}))
     return re.compile(rb"(?:%s)[ \t]*(?:[:,)\\]|as\b)" % contexts)
+
+
+def _names_method(statement: ast.Expr) -> bool:
+    """Whether a statement names a method that acts, without calling it."""
+    nodes = list(python_ast.walk(statement.value))
+    called = {node.func for node in nodes if isinstance(node, ast.Call)}
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in table.ACTING_METHODS and node not in called for node in nodes
+    )
+
+
+def _enters_class(statement: ast.With | ast.AsyncWith) -> bool:
+    """Whether a `with` enters a context manager's class, by its name."""
+    names = {name.rpartition(".")[2] for name in table.CONTEXTS}
+    entered = (python_ast.dotted(item.context_expr) for item in statement.items)
+    return any(name.rpartition(".")[2] in names for name in entered)
 
 
 def _methods_of(owner: values.Value) -> Collection[str]:

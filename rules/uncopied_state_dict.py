@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from itertools import starmap
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
     from ._kept_state_dicts import KeptReference
 
 
@@ -90,8 +92,8 @@ class UncopiedStateDict(Rule):
     triggers = ((b"state_dict",), triggers.STEP)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data) or prefilter.optimizes(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward or index.optimizes
 
     def ask(self) -> Iterator[KeptReference]:
         from ._kept_state_dicts import KeptReferences

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from torchlint import Category, Confidence, Rule, Severity, prefilter, repairs
+from torchlint import Category, Confidence, Rule, Severity, repairs
 from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
     from ._kept_graphs import KeptGraph
 
 
@@ -89,8 +91,9 @@ class UndetachedAccumulation(Rule):
     )
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.may_keep_graph(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        trains = index.goes_backward or index.has_word((b"training_step",))
+        return trains or index.keeps_while_evaluating
 
     def ask(self) -> Iterable[KeptGraph]:
         from ._kept_graphs import KeptGraphs

@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.model import values
 from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
     from ._carried_graphs import CarriedGraph
 
 
@@ -73,8 +75,8 @@ class UndetachedHiddenState(Rule):
     triggers = (triggers.BACKWARD,)
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        return prefilter.goes_backward(data)
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
 
     def ask(self) -> Iterable[CarriedGraph]:
         from ._carried_graphs import CarriedGraphs

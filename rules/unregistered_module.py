@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits, prefilter
+from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
 from torchlint.pytorch import api, naming, stateful_modules
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _COUNTING = frozenset("len enumerate zip range reversed print iter list tuple sorted isinstance".split())
 _OWN_WAY = "parameters named_parameters modules named_modules state_dict _apply to cuda __setattr__".split()
 """Methods by which a class sees to its parameters itself."""
 _BASE = LazyPattern(r"Base|Abstract|Mixin")
-_MADE = rb"(?:[\w.\x80-\xff]*\b_*[A-Z]\w*\s*\(|\((?=[^\n]{0,200}\b(?:torch|nn)\b))"
-_ITEM = rb"\s*[\[{(](?:\s|#[^\n]*\n)*(?:\"[^\"]*\"\s*:\s*|'[^']*'\s*:\s*|\w+\s*:\s*)?"
-_FIRST = rb"self\s*\.\s*\w+\s*(?::[^=\n]+)?=" + _ITEM
-_FILLED = LazyPattern(_FIRST + _MADE)
-"""A container of what looks like a call of a class becomes an attribute."""
-_BRACKET = LazyPattern(rb"[\[\](){},]")
-_FILLED_BY = LazyPattern(_FIRST + rb"(\w+)\s*\(")
-"""One of what something else makes: a function of the file?"""
-_ADDED = LazyPattern(
-    rb"(?:append\s*\(|extend\s*\(\s*\[|\+=\s*\[)\s*" + _MADE + rb"|self\s*\.\s*\w+\s*\[[^\n=]*\]\s*=\s*" + _MADE
-)
-_EMPTY = LazyPattern(rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=\s*(\[\s*\]|\{\s*\}|list\s*\(\s*\)|dict\s*\(\s*\))")
-_LOCAL = LazyPattern(rb"(?m)^[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)[ \t]*=\s*(?:\[|\{|list\s*\(|dict\s*\()")
-_LOCAL_FILLED = LazyPattern(rb"(?m)^[ \t]+(\w+)[ \t]*=" + _ITEM + _MADE)
-_ADDED_BY = LazyPattern(rb"append\s*\(\s*(\w+)\s*\(")
-_KEPT = LazyPattern(rb"self\s*\.\s*\w+\s*=\s*(\w+)[ \t]*(?=[\r\n#;]|$)")
-_CALLED = LazyPattern(rb"self\s*\.\s*\w+\s*=\s*(?:self\s*\.\s*)?(\w+)\s*\(")
-_DEFINED = LazyPattern(rb"\bdef\s+(\w+)")
-_NAME = LazyPattern(rb"\w+")
-_RETURNED = LazyPattern(rb"return\s*[\[{(]\s*" + _MADE)
-_RETURNED_NAME = LazyPattern(rb"return\s+(\w+)[ \t]*(?=[\r\n#;]|$)")
+_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
+_GROWING = frozenset({"append", "extend", "insert"})
 
 
 _REGISTERING = frozenset({"append", "insert", "Sequential", "add_module", "register_module", "setattr", "extend"})
@@ -116,24 +97,8 @@ class UnregisteredModule(Rule):
     triggers = ((b"class",), (b"__init__",), (b"nn", b"torch"), (b"[", b"{", b"("))
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        """Whether something that is made by a class, as its name tells, gets into a container that is an attribute."""
-        data = prefilter.plain(data)
-        if b"Module" not in data:
-            return False
-        if any(_may_hold(data, found) for found in _FILLED.finditer(data)):
-            return True
-        if prefilter.renames_classes(data) or (_EMPTY.search(data) and _ADDED.search(data)):
-            return True
-        defined = _names(_DEFINED, data)
-        is_called = not _names(_CALLED, data).isdisjoint(defined)
-        if (is_called and _RETURNED.search(data)) or not _names(_FILLED_BY, data).isdisjoint(defined):
-            return True
-        kept = _names(_KEPT, data) | (_names(_RETURNED_NAME, data) if is_called else set())
-        if not kept.isdisjoint(_names(_LOCAL_FILLED, data)):
-            return True
-        is_added = _ADDED.search(data) is not None or not _names(_ADDED_BY, data).isdisjoint(defined)
-        return is_added and not kept.isdisjoint(name for found in _names(_LOCAL, data) for name in _NAME.findall(found))
+    def concerns(cls, index: FileIndex) -> bool:
+        return b"Module" in index.code and _may_hold_layers(index)
 
     def ask(self) -> Iterator[PlainContainer]:
         for info in self.model.definitions.classes.values():
@@ -274,29 +239,45 @@ class UnregisteredModule(Rule):
         return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
 
 
-def _may_hold(data: bytes, filled: re.Match[bytes]) -> bool:
-    """Whether what is assigned is a container: brackets around an expression are none, without a comma inside."""
-    start = data.index(b"=", filled.start()) + 1
-    start += len(data[start:]) - len(data[start:].lstrip())
-    if data[start : start + 1] != b"(":
-        return True
-    depth = 0
-    for found in _BRACKET.finditer(data, start):
-        if found[0] == b"," and depth == 1:
-            return True
-        depth += {b"(": 1, b"[": 1, b"{": 1, b",": 0}.get(found[0], -1)
-        if not depth:
-            return False
-    return True
+def _may_hold_layers(index: FileIndex) -> bool:
+    """Whether a container becomes an attribute, and a class is called in a container or for what grows one."""
+    kept = [item.value for item in index.tree.of_type(ast.Assign, ast.AnnAssign) if _is_attribute(item)]
+    given = [item.value for item in index.tree.of_type(ast.Return)]
+    is_returned = any(isinstance(value, ast.Call) for value in kept) and any(map(_is_container, given))
+    is_kept = any(map(_is_container, kept)) or any(isinstance(value, ast.Name) for value in kept)
+    return (is_kept or is_returned) and any(_makes_object(index, call) for call in _contained_calls(index))
+
+
+def _is_attribute(statement: ast.Assign | ast.AnnAssign) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return any(isinstance(item, ast.Attribute) for target in targets for item in python_ast.walk(target))
+
+
+def _is_container(value: ast.expr | None) -> bool:
+    """Whether an expression makes a list, a tuple or a dict, or is a name that may be bound to one."""
+    is_made = isinstance(value, ast.Call) and python_ast.called_name(value) in ("list", "dict")
+    return is_made or isinstance(value, (*_DISPLAYS, ast.Name))
+
+
+def _contained_calls(index: FileIndex) -> Iterator[ast.Call]:
+    """The calls that give an element of a container: in brackets, appended, or stored in a slot."""
+    growing = (item for call in index.calls(_GROWING) for item in call.args)
+    slots = (item.value for item in index.tree.of_type(ast.Assign) if isinstance(item.targets[0], ast.Subscript))
+    sums = (item.value for item in index.tree.of_type(ast.AugAssign))
+    for node in (*index.tree.of_type(*_DISPLAYS), *growing, *slots, *sums):
+        yield from (item for item in python_ast.walk(node) if isinstance(item, ast.Call))
+
+
+def _makes_object(index: FileIndex, call: ast.Call) -> bool:
+    """Whether a call may make an object: it calls a class by its name, or a function of the file."""
+    name = python_ast.called_name(call)
+    name = index.aliases.get(name, name)
+    return name.lstrip("_")[:1].isupper() or name in index.function_names or not name
 
 
 def _is_base(info: definitions.ClassInfo) -> bool:
     """Whether a class is there for others that inherit from it, which may register what it keeps."""
     return _BASE.search(info.name) is not None or any(method.is_hook for method in info.methods.values())
-
-
-def _names(pattern: LazyPattern[bytes], data: bytes) -> set[bytes]:
-    return {match[1] for match in pattern.finditer(data)}
 
 
 def _beginning(info: definitions.ClassInfo) -> set[str]:

@@ -55,8 +55,8 @@ class ViewOfTransposed(Rule):
     calls = written_sizes.CALLS
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        return super().may_fire(data) and written_sizes.writes_tensor(data)
+    def may_fire(cls, code: bytes) -> bool:
+        return written_sizes.writes_tensor(code)
 
     def ask(self) -> Iterator[Misfit]:
         yield from (misfit for misfit in self.model.shapes.misfits if misfit.what == "view" and not misfit.related)

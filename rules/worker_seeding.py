@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, Severity, edits
 from torchlint.lazy_pattern import LazyPattern
@@ -13,6 +13,9 @@ from torchlint.model import definitions, utilities, values
 from torchlint.model.queries import names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _CHANGES = LazyPattern(r"epoch|step|iter|round|time|rand|rng|info|state", re.IGNORECASE)
 """Names that may stand for another number in each epoch or worker."""
@@ -96,10 +99,11 @@ class WorkerSeeding(Rule):
     calls = frozenset({"DataLoader"})
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
+    def concerns(cls, index: FileIndex) -> bool:
         """Whether a loader's workers get a function, or an object keeps a generator."""
         kept = rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=[^=\n]*\b(default_rng|RandomState|Random|Generator)\s*\("
-        return bool(re.search(rb"worker_init_fn\s*=(?!\s*None\b)", data) or re.search(kept, data))
+        is_told = re.search(rb"worker_init_fn\s*=(?!\s*None\b)", index.code)
+        return bool(is_told or re.search(kept, index.code))
 
     def ask(self) -> Iterator[CalledInit | RepeatedSeed | CopiedGenerator]:
         for call in self.model.tree.of_type(ast.Call):

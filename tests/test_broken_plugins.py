@@ -23,7 +23,7 @@ class Seed(Rule):
 '''
 BROKEN = {
     "import torchlint_no_such_module": "ModuleNotFoundError: No module named 'torchlint_no_such_module'",
-    "from torchlint import triage": "after torchlint 0.1 that is `torchlint.prefilter` (https://",
+    "from torchlint import triage": "after torchlint 0.1 that is `torchlint.index` (https://",
     "import torchlint.hints": "after torchlint 0.1 that is `torchlint.pytorch.naming`",
     "from torchlint.model import upkeep": "after torchlint 0.1 that is asked by the rule that needs it (https://",
     "from torchlint.model.events import Flow": "after torchlint 0.1 that is `torchlint.model.dataflow.Flow` (https://",

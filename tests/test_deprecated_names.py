@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torchlint import SourceFile, lint, select
-from torchlint.engine.looking import looking
+from torchlint.engine.gate import by_words
 
 SELECTION = select(["deprecated-api"])
 
@@ -59,4 +59,4 @@ def test_looked_for(text: str) -> None:
     ],
 )
 def test_not_even_read(text: str) -> None:
-    assert looking(SELECTION.rules, text.encode()) == []
+    assert by_words(SELECTION.rules, text.encode()) == []

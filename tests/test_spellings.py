@@ -1,4 +1,4 @@
-"""How a program is spelled decides nothing: whatever a rule finds, the prefilter lets the rule look for."""
+"""How a program is spelled decides nothing: whatever a rule finds, it is asked for."""
 
 from __future__ import annotations
 

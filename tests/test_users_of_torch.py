@@ -16,7 +16,7 @@ from torchlint import Category, Confidence, Rule, Selection, SourceFile
 from torchlint.cli import cli
 from torchlint.engine import registry
 from torchlint.engine.examination import examine
-from torchlint.engine.looking import looking
+from torchlint.engine.gate import by_words
 from torchlint.outputs import Style, render
 from torchlint.project.config import Configurations
 from torchlint.project.discovery import Discovery
@@ -192,5 +192,5 @@ EVALUATION = b"def evaluate(model, loader):\n    model.eval()\n    return [model
     ],
 )
 def test_no_rule_looks_at_files_of_other_frameworks(imports: bytes, is_of_torch: bool) -> None:
-    rules = looking(registry.select(["evaluation-with-grad"]).rules, imports + EVALUATION)
+    rules = by_words(registry.select(["evaluation-with-grad"]).rules, imports + EVALUATION)
     assert bool(rules) is is_of_torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchlint import prefilter, repairs
+    from torchlint import repairs
     from torchlint.engine.examination import lint
     from torchlint.engine.registry import Selection, select
     from torchlint.files.source import SourceFile
@@ -34,12 +34,11 @@ __all__ = [
     "__version__",
     "edits",
     "lint",
-    "prefilter",
     "repairs",
     "select",
 ]
 
-_MODULES = {"edits": "torchlint.syntax.edits", "prefilter": "torchlint.prefilter", "repairs": "torchlint.repairs"}
+_MODULES = {"edits": "torchlint.syntax.edits", "repairs": "torchlint.repairs"}
 _HOMES = {
     "engine.examination": ("lint",),
     "finding": tuple("Category Confidence Edit Finding Fix Position Related Safety Severity Span".split()),

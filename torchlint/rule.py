@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from torchlint.files.words import holds
 from torchlint.finding import Category, Confidence, Meta, Severity
 
 if TYPE_CHECKING:
     import libcst as cst
 
+    from torchlint.index import FileIndex
     from torchlint.model import Model
     from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes, Written
@@ -115,15 +115,18 @@ class Rule:
         return Meta(name, cls.code, cls.category, documentation, cls.preview, aliases, cls.is_maintenance)
 
     @classmethod
-    def may_fire(cls, data: bytes) -> bool:
-        """Whether a file of these bytes could have a finding; must be cheap, and never wrongly no."""
-        return all(holds(data, group) for group in cls.triggers)
+    def may_fire(cls, code: bytes) -> bool:
+        """Whether a file that holds the rule's triggers may have a finding, by its bytes.
+
+        It decides whether the file is parsed: keep it cheap, and say no only where there can be no finding.
+        """
+        return True
 
     @classmethod
-    def is_worth_a_parse(cls, data: bytes) -> bool:
-        """Whether a file in which this rule may fire has to be parsed for it.
+    def concerns(cls, index: FileIndex) -> bool:
+        """Whether a parsed file may have a finding, by its syntax.
 
-        May take a while, though far less than the parse; must never be wrongly no.
+        It decides whether the file is interpreted: say no only where there can be no finding.
         """
         return True
 

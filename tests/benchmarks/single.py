@@ -18,6 +18,7 @@ from pathlib import Path
 import libcst as cst
 
 from torchlint import SourceFile, lint, select
+from torchlint.engine.gate import by_words
 from torchlint.files.source import SourceError
 
 
@@ -48,7 +49,7 @@ def triage(paths: Iterable[Path]) -> dict[str, object]:
             continue
         lines = code.count(b"\n")
         total = [total[0] + 1, total[1] + lines]
-        if names := [rule.rule_name() for rule in rules if rule.may_fire(code) and rule.is_worth_a_parse(code)]:
+        if names := [rule.rule_name() for rule in rules if rule in by_words((rule,), code)]:
             wanted.append([str(path), lines, names])
     return {"rules": [rule.rule_name() for rule in rules], "files": total[0], "lines": total[1], "wanted": wanted}
 

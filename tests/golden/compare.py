@@ -26,7 +26,7 @@ from tests.benchmarks import corpus
 from tests.golden import traces
 from torchlint import Rule, lint, select
 from torchlint.engine import registry
-from torchlint.engine.looking import looking
+from torchlint.engine.gate import by_words
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.outputs.places import shown_place
 from torchlint.trace import trace
@@ -44,7 +44,7 @@ def digest_of(path: Path, folder: Path, full: Path | None) -> list[str]:
     """The digest and the name of a file that a default rule looks into; `full` is where its trace goes."""
     try:
         source = traces.read(path, folder)
-        if not looking(default_rules(), source.code):
+        if not by_words(default_rules(), source.code):
             return []
         found = trace(source)
     except Exception as error:  # a crash is to be seen among the digests, with its file

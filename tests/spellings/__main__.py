@@ -1,6 +1,6 @@
-"""Compare what rules find with and without the prefilter, in programs by number.
+"""Compare what rules find when each rule is asked first, and when all are, in programs by number.
 
-python -m tests.spellings 10000            # the first 10,000; exits with 1 if the prefilter misses anything
+python -m tests.spellings 10000            # the first 10,000; exits with 1 if a rule misses anything
 python -m tests.spellings 1 --from 17      # the 17th, with its text
 """
 
@@ -30,7 +30,7 @@ def main() -> int:
         if names or options.count == 1:
             print(f"--- {number}: {', '.join(names)}\n{data.decode()}")
         wrong += bool(names)
-    print(f"{options.count} programs, {wrong} with findings that the prefilter misses; programs with findings:")
+    print(f"{options.count} programs, {wrong} with findings that are missed; programs with findings:")
     print("\n".join(f"{count:6} {name}" for name, count in found.most_common()))
     return int(bool(wrong))
 

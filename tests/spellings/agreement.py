@@ -1,4 +1,4 @@
-"""What the rules find without the prefilter and its triggers, and which of those may look at the program."""
+"""What the rules find when nothing is asked of a file first, and which of those may look at the program."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from torchlint.engine.diagnostics import Crashes
 from torchlint.engine.following import Reach
-from torchlint.engine.looking import looking
+from torchlint.engine.gate import by_syntax, by_words
 from torchlint.engine.registry import Selection
 from torchlint.engine.run_rules import walk
 from torchlint.engine.suppressions import Suppressions
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding
+from torchlint.index import FileIndex
 from torchlint.rule import Rule
+from torchlint.syntax.reading import read
 
 
 def findings(data: bytes, rules: tuple[type[Rule], ...]) -> list[Finding]:
@@ -26,5 +28,9 @@ def missed(data: bytes, rules: tuple[type[Rule], ...]) -> Iterator[Finding]:
     code = SourceFile("program.py", data).code
     found = findings(data, rules)
     named = {finding.name for finding in found}
-    blind = {rule.rule_name() for rule in rules if rule.rule_name() in named and not looking([rule], code)}
+    blind = {rule.rule_name() for rule in rules if rule.rule_name() in named and not _looks(rule, code)}
     return (finding for finding in found if finding.name in blind)
+
+
+def _looks(rule: type[Rule], code: bytes) -> bool:
+    return bool(by_syntax(by_words([rule], code), FileIndex(read(SourceFile("program.py", code)))))

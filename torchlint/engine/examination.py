@@ -1,4 +1,4 @@
-"""Lint one file: the prefilter, then a walk over what is parsed, suppress, sort."""
+"""Lint one file: the gate, the rules, suppressions, order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchlint.engine.diagnostics import Crashes, file_finding, internal_finding, is_notice, problem_finding
 from torchlint.engine.fix_check import with_valid_fixes
 from torchlint.engine.following import Reach, imported_training
-from torchlint.engine.looking import looking, uses_torch
+from torchlint.engine.gate import by_words, uses_torch
 from torchlint.engine.registry import (
     ENGINE_CHECKS,
     INTERNAL_ERROR,
@@ -72,7 +72,7 @@ def examine(
         is_user = uses_torch(source.code)
         source.text  # noqa: B018 - raises when the bytes are no text
         imported = imported_training(source.code, search) if search is not None else None
-        active = looking(selection.rules, source.code, imported or b"")
+        active = by_words(selection.rules, source.code, imported or ())
         may_wake = imported is not None and _others_look(selection.rules, source.code, imported)
         reach = Reach(search, imported is not None, may_wake)
         every = _Linting(selection, active, always_parse, reach, notices).lint_valid(source, pieces)
@@ -95,10 +95,10 @@ def examine(
     )
 
 
-def _others_look(selected: Sequence[type[Rule]], code: bytes, imported: bytes) -> bool:
+def _others_look(selected: Sequence[type[Rule]], code: bytes, imported: Sequence[bytes]) -> bool:
     """Whether rules that are on by default, but not selected here, look at a program: what they have followed may give
     one that is selected a reason."""
-    return bool(looking(_others(frozenset(selected)), code, imported))
+    return bool(by_words(_others(frozenset(selected)), code, imported))
 
 
 @lru_cache(maxsize=4)

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from torchlint import prefilter
 from torchlint.files.first_party import Search
+from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.files.sources import Sources, is_below
+from torchlint.files.words import holds
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.pytorch import api, naming
+from torchlint.pytorch import api, naming, triggers
+from torchlint.syntax.reading import read
 
 MAX_SHIPPED = 1_000_000
 """Bytes of other modules that go along with a file to where there is no disk."""
@@ -66,7 +69,7 @@ class Reach(NamedTuple):
     """Whether rules that were not selected have more of it followed, which may give one that was a reason."""
 
 
-def imported_training(code: bytes, search: Search) -> bytes | None:
+def imported_training(code: bytes, search: Search) -> tuple[bytes, ...] | None:
     """The texts of the modules that a program imports, if it trains, or repeats, changes or calls one that does.
 
     None: its imports are not followed. A test is looked into for what it does itself.
@@ -74,8 +77,8 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     if b"import" not in code:
         return None
     is_test = naming.is_test(search.inside_top, code)
-    if prefilter.goes_backward(code) or prefilter.optimizes(code):
-        return b"" if is_test else b"\n".join(search.imported(code).values())
+    if trains(code):
+        return () if is_test else tuple(search.imported(code).values())
     if is_test:
         return None
     modules = search.imported(code)
@@ -85,7 +88,27 @@ def imported_training(code: bytes, search: Search) -> bytes | None:
     if not any(name in code for name in names):
         return None
     mentioned = (_NAME if _REPEATS.search(code) else _CALLED).findall(code)
-    return b"\n".join(modules.values()) if not names.isdisjoint(mentioned) else None
+    return tuple(modules.values()) if not names.isdisjoint(mentioned) else None
+
+
+@lru_cache(maxsize=4096)
+def trains(code: bytes) -> bool:
+    """Whether a file goes backward, or an optimizer steps or is made in it."""
+    index = _index(code) if _may_train(code) else None
+    return index is not None and (index.goes_backward or index.optimizes)
+
+
+def _may_train(code: bytes) -> bool:
+    return holds(code, triggers.BACKWARD) or b"opt" in code
+
+
+@lru_cache(maxsize=2)
+def _index(code: bytes) -> FileIndex | None:
+    """The index of a file; None of one that cannot be parsed."""
+    try:
+        return FileIndex(read(SourceFile("module.py", code)))
+    except (SyntaxProblem, SourceError, RecursionError, MemoryError):
+        return None
 
 
 def _names_that_train(code: bytes, text: bytes, search: Search) -> frozenset[bytes]:
@@ -125,7 +148,8 @@ def _derived(text: bytes) -> tuple[tuple[bytes, list[bytes]], ...]:
 @lru_cache(maxsize=4096)
 def _training_names(text: bytes) -> frozenset[bytes]:
     """The names of functions and classes of a module that train."""
-    return prefilter.training_names(text)
+    index = _index(text) if _may_train(text) else None
+    return frozenset(name.encode() for name in index.training_names) if index is not None else frozenset()
 
 
 @lru_cache(maxsize=4096)

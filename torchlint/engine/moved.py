@@ -41,7 +41,7 @@ _MODULES = dict(
     source         files.source
     suppress       engine.suppressions
     text           files.lines
-    triage         prefilter
+    triage         index
     walk           engine.run_rules
     writing        files.atomic_write
     model.events.Flow model.dataflow.Flow

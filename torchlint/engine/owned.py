@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from torchlint.engine.following import imported_training
-from torchlint.engine.looking import looking
+from torchlint.engine.gate import by_words
 from torchlint.engine.registry import Selection
 from torchlint.files.first_party import MAX_ON_THE_WAY, Search
 from torchlint.files.source import SourceFile
+from torchlint.index import FileIndex
 from torchlint.model import Model
 from torchlint.model.imports import Imports
 from torchlint.rule import Place, Report, Rule
@@ -99,11 +100,14 @@ class Owned:
         return self._reports[key]
 
     def _reported(self, source: SourceFile, rule: type[Rule], search: Search) -> Iterator[Report]:
-        if imported_training(source.code, search) is None and not looking((rule,), source.code):
-            return  # it is not even looked into
+        follows = imported_training(source.code, search) is not None
+        if not follows and not by_words((rule,), source.code):
+            return
         imports = Imports(search)
         with suppress(Exception):  # that is said when the file itself is linted
             tree = read(replace(source, path=search.inside_top))  # which may lie in a folder that is called `tests`
+            if not follows and not rule.concerns(FileIndex(tree)):
+                return
             model = Model(tree, rule.calls, imports, self._selection.torch)
             found = rule(model, lambda: None, self._selection.options.get(rule.rule_name()))
             answer(found)

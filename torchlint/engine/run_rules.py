@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from torchlint.engine.cases import Told, holding, key_of
 from torchlint.engine.diagnostics import Crashes
 from torchlint.engine.following import Reach
-from torchlint.engine.looking import looking
+from torchlint.engine.gate import by_syntax, by_words
 from torchlint.engine.owned import Owned, answer
 from torchlint.engine.registry import Selection
 from torchlint.engine.suppressions import Suppressions
 from torchlint.files.first_party import beside
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import HAPPENS_HERE, Elsewhere, Finding, Meta, Position, Related, Span
+from torchlint.index import FileIndex
 from torchlint.model import Model
 from torchlint.model.cases import Case
 from torchlint.model.imports import Bases, Imports
@@ -73,6 +74,10 @@ class _Walk:
         selection: Selection,
         suppressions: Suppressions,
     ) -> list[Finding]:
+        if not self.reach.follows:
+            active = by_syntax(active, FileIndex(self.python))
+            if not active:
+                return []
         modules = Imports(self.search) if self.search is not None else None
         imports = modules if self.reach.follows else None
         calls = {name for rule in active for name in rule.calls}
@@ -147,9 +152,9 @@ class _Walk:
         """
         if self.reach.may_wake:
             model.program  # noqa: B018 - it may be that none of those that are selected asks for it
-        followed = b"\n".join(module.tree.source.code for module in imports.followed())
+        followed = [module.tree.source.code for module in imports.followed()]
         others = [rule for rule in selection.rules if rule not in active]
-        yield from looking(others, self.source.code, followed) if followed else ()
+        yield from by_words(others, self.source.code, followed) if followed else ()
 
     def _imported_texts(self) -> Iterator[bytes]:
         yield from self.search.imported(self.source.code).values() if self.search is not None else ()

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
+from torchlint.index import changes
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.imports import Imports
 from torchlint.pytorch.api import CREATORS, MOVING, OUT_OF_PLACE, SET_GRAD_MODE, TENSOR_METHODS
-from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES
+from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, Keeps, Steps
 from torchlint.pytorch.table import ACTING_METHODS, last_names_with
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, dotted, is_literal, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, dotted, walk
 
 MAX_MODULES = 3
 """Modules through which a call leads before something trains."""
@@ -39,8 +40,9 @@ class Relevance:
 
     def training(self) -> list[FunctionInfo]:
         """Functions that train or change something in place, here or in a module that is imported."""
-        training = self._calling(_TRAINING | self._imported_training() | self._imported_changing())
-        return self._with_callers([*training, *self._changing(), *self._naming()])
+        training = list(self._calling(_TRAINING | self._imported_training() | self._imported_changing()))
+        changing = self._changing(trains=bool(training) or self._imports is not None)
+        return self._with_callers([*training, *changing, *self._naming()])
 
     def training_names(self) -> set[str]:
         """The names of the functions that train."""
@@ -117,19 +119,17 @@ class Relevance:
             if isinstance(node.value, ast.Attribute) and node.value.attr in passes:
                 yield from self._functions(node)
 
-    def _changing(self) -> Iterator[FunctionInfo]:
-        """Functions that change something in place, or keep something in a loop."""
-        flagged = {call for call in self.tree.of_type(ast.Call) if _is_flagged(call)}
-        for call in self.tree.of_type(ast.Call):
-            name = called_name(call)
-            if name in INPLACE or call in flagged or (name in _KEEPING and self._repeats(call)):
-                yield from self._functions(call)
-        for node in self.tree.of_type(ast.AugAssign):
+    def _changing(self, trains: bool) -> Iterator[FunctionInfo]:
+        """Functions that change something in place, or keep something in a loop.
+
+        Where nothing trains, counters and entries of dictionaries do not matter.
+        """
+        changed = list(changes.written(self.tree) if trains else changes.of_tensors(self.tree))
+        calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) in _KEEPING)
+        kept = [call for call in calls if self._repeats(call)]
+        for node in (*changed, *kept):
             yield from self._functions(node)
-        for node in self.tree.of_type(ast.Assign):
-            if any(isinstance(target, ast.Subscript) for target in node.targets):
-                yield from self._functions(node)
-        if flagged:
+        if any(isinstance(node, ast.Call) and changes.works_in_place(node) for node in changed):
             yield from (info for info in self.definitions.functions.values() if info.name == "forward")
 
     def _naming(self) -> Iterator[FunctionInfo]:
@@ -183,10 +183,3 @@ def _calls_one_of(method: FunctionInfo, names: Collection[str]) -> bool:
     own = method.parameters[0] if method.parameters else ""
     calls = (node for node in walk(method.node) if isinstance(node, ast.Call))
     return any(dotted(call.func) == f"{own}.{called_name(call)}" and called_name(call) in names for call in calls)
-
-
-def _is_flagged(call: ast.Call) -> bool:
-    """Whether a module or an activation is told to work in place."""
-    named = (item.value for item in call.keywords if item.arg == "inplace")
-    by_position = call.args if called_name(call) in INPLACE_MODULES else ()
-    return any(is_literal(item, True) for item in (*named, *by_position))

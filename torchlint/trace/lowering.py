@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchlint.engine.following import Following, imported_training
-from torchlint.engine.looking import looking
+from torchlint.engine.gate import by_syntax, by_words
 from torchlint.files.source import SourceError, SourceFile
+from torchlint.index import FileIndex
 from torchlint.model import Model
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import (
@@ -63,7 +64,9 @@ def trace(source: SourceFile, rules: Iterable[type[Rule]] = (), following: Follo
         with collector_paused():
             search = following.search(source.path) if following is not None else None
             imported = imported_training(source.code, search) if search is not None else None
-            active = looking(rules, source.code, imported or b"")
+            active = by_words(rules, source.code, imported or ())
+            if imported is None:
+                active = by_syntax(active, FileIndex(read(source)))
             imports = Imports(search) if search is not None and imported is not None else None
             return with_deep_stack(lambda: _Lowering(read(source), active, imports).file())
     except (RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""The coarse reading that decides whether a file is parsed for changes in place: never wrongly no, and mostly no."""
+"""The index: never wrongly no about what a rule finds, and mostly no about counters and entries of dictionaries."""
 
 from __future__ import annotations
 
@@ -11,107 +11,119 @@ from typing import NamedTuple
 
 import pytest
 
-from torchlint import Selection, SourceFile, lint, prefilter, select
+from torchlint import Selection, SourceFile, lint, select
+from torchlint.engine.gate import by_syntax, by_words
+from torchlint.index import FileIndex, changes
+from torchlint.syntax.reading import read
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/*.py"))
-WORTH = {rule.code: rule.is_worth_a_parse for rule in select(["ALL"]).rules if "is_worth_a_parse" in vars(rule)}
-MODULE = """\
-import torch
-from torch import nn
-import torch.nn.functional as F
+RULES = select(["ALL"], preview=True).rules
+SYNTAX = {rule.rule_name() for rule in RULES if "concerns" in vars(rule)}
+"""The rules that have a say after the file is parsed."""
 
-class Net(nn.Module):
-    def __init__(self, dim: int):
-        super().__init__()
-        self.fc = nn.Linear(dim, dim)
-        self.act = nn.Sigmoid()
-        self.drop = nn.Dropout(0.5, inplace=True)
-        self.layers = nn.ModuleList([nn.Linear(dim, dim)])
-        self.scale = nn.Parameter(torch.ones(dim))
 
-    def forward(self, x, n: int):
-{}
-        return x
+def index(code: str) -> FileIndex:
+    return FileIndex(read(SourceFile("program.py", code.encode())))
 
-def bump(t):
-    t += 1
+
+def asks(name: str, code: bytes) -> bool:
+    """Whether a rule asks the model about a program."""
+    rules = [rule for rule in RULES if rule.rule_name() == name]
+    return bool(by_syntax(by_words(rules, code), FileIndex(read(SourceFile("program.py", code)))))
+
+
+@pytest.fixture
+def everything_asked(monkeypatch: pytest.MonkeyPatch) -> Selection:
+    """The rules that have a say after the file is parsed, without it."""
+    selection = select(sorted(SYNTAX), preview=True)
+    for rule in selection.rules:
+        monkeypatch.setattr(rule, "concerns", lambda index: True)
+    return selection
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "n = 0\nfor x in xs:\n    n += 1",
+        "total = 0\nfor x in xs:\n    total += x.shape[0] * len(x)",
+        "text = ''\nfor x in xs:\n    text += f'{x}'",
+        "out = {}\nout['a'] = model(x)",
+        "nn.init.normal_(layer.weight)",
+        "names = []\nnames += ['a']",
+    ],
+)
+def test_numbers_texts_and_entries_are_no_tensors(code: str) -> None:
+    program = index(f"def f(xs, model, x, layer):\n{indent(code, '    ')}\n")
+    assert not list(changes.of_tensors(program.tree))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x += 1",
+        "total = 0\nfor y in xs:\n    total += model(y)",
+        "out[0] = x",
+        "x[0], n = 1, 2",
+        "x.add_(1)",
+        "torch.add(x, 1, out=x)",
+        "F.relu(x, inplace=True)",
+        "self.scale += 1",
+    ],
+)
+def test_what_may_be_a_tensor_is_one(code: str) -> None:
+    program = index(f"def f(self, xs, model, x, out):\n{indent(code, '    ')}\n")
+    assert list(changes.of_tensors(program.tree))
+
+
+@pytest.mark.parametrize(
+    ("code", "trains"),
+    [
+        ("loss.backward()", True),
+        ("go = loss.backward\ngo()", True),
+        ("getattr(loss, 'backward')()", True),
+        ("from torch.autograd import backward as go\ngo(loss)", True),
+        ("class F:\n    def backward(ctx, g):\n        return g", False),
+        ("print('backward')", False),
+    ],
+)
+def test_a_backward_is_called_or_passed_on(code: str, trains: bool) -> None:
+    assert index(code).goes_backward is trains
+
+
+def test_names_that_train() -> None:
+    code = """
+class Trainer:
+    def fit(self):
+        step(self.model)
+
+
+def step(model):
+    model.loss().backward()
+
+
+def main():
+    Trainer().fit()
+
+
+def other():
+    pass
 """
-
-
-def in_forward(code: str) -> bytes:
-    return MODULE.format(indent(code, " " * 8)).encode()
+    assert index(code).training_names == {"step", "Trainer", "main"}
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("loop", "computes", "keeps"),
     [
-        "x = self.fc(x).sigmoid()\nx += 1",
-        "x = torch.softmax(self.fc(x), dim=-1)\nx *= 2",
-        "x = self.act(self.fc(x))\nx[0] = 0",
-        "x = self.act(self.fc(x))\nx = self.drop(x)",
-        "y = self.fc(x)\nz = self.fc(y)\ny.add_(z)",
-        "y = self.fc(x)\nz = y * self.scale\ny[..., 0] -= z.sum()",
-        "y = self.fc(x)\nv = y.view(-1)\nx = y**2\nv += 1",
-        "y = self.fc(x)\nx = F.relu(y, inplace=True)\nx = x + y",
-        "for layer in self.layers:\n    y = layer(x)\n    x = y.exp()\n    x.mul_(2)",
-        "x = self.layers[0](x)\ny = torch.exp(x)\nif n:\n    y -= 1\nx = y",
-        "y = torch.exp(self.fc(x))\nbump(y)",
-        "y = self.fc(x)\nz = y.pow(2)\ntorch.add(z, 1, out=y)",
-        "y = self.fc(x)\nx = 1 / y\ny += 1",
-        "y = torch.exp(self.fc(x))\na = y.detach().numpy()\na[0] = 1\nx = y",
+        ("for x in xs:\n        out.append(model(x))", True, True),
+        ("for x in xs:\n        model(x)", True, False),
+        ("with torch.no_grad():\n        for x in xs:\n            out.append(model(x))", False, False),
+        ("[model(x) for x in xs]", True, False),
+        ("out.append(model(xs))", False, False),
     ],
 )
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_what_may_have_been_saved(code: str, newline: str) -> None:
-    assert prefilter.may_change_saved_tensor(in_forward(code).replace(b"\n", newline.encode()))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "x = self.fc(x)\nx += 1",
-        "n += 1\nx = self.fc(x) * n",
-        "out = torch.zeros(3)\nout[0] = 1\nx = self.fc(x)",
-        "counts = {}\ncounts['a'] = self.fc(x)\ncounts['a'] = 2",
-        "parts = [self.fc(x)]\nparts += [x]\nparts[0] = x.exp()",
-        "y = self.fc(x)\ny = y + 1\ny -= 2\nx = y",
-        "mask = x > 0\nmask[0] = False\nx = self.fc(x) * mask",
-        "for layer in self.layers:\n    x = layer(x)\n    x = x.clone()\n    x[0] = 0",
-        "nn.init.normal_(self.fc.weight)",
-        "total = 0\nfor i in range(n):\n    total += i * n",
-    ],
-)
-def test_what_cannot_have_been_saved(code: str) -> None:
-    assert not prefilter.may_change_saved_tensor(in_forward(code))
-
-
-@pytest.mark.parametrize("code", ["self.scale += 1", "self.fc.weight.mul_(2)", "self.scale[0] = 1"])
-def test_leaves(code: str) -> None:
-    assert prefilter.may_change_leaf(in_forward(code))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "with torch.no_grad():\n    self.scale += 1",
-        "self.scale.data += 1",
-        "nn.init.zeros_(self.fc.bias)",
-        "y = self.scale * 2\ny += 1",
-    ],
-)
-def test_no_leaves(code: str) -> None:
-    assert not prefilter.may_change_leaf(in_forward(code))
-
-
-@pytest.mark.parametrize("text", ["", "x += 1", "def f(:\n    x += 1", "import torch\nnn.Linear(\n", "\0"])
-def test_little_and_broken_input(text: str) -> None:
-    prefilter.may_change_saved_tensor(text.encode())
-    prefilter.may_change_leaf(text.encode())
-
-
-def test_what_cannot_be_read_is_parsed() -> None:
-    broken = in_forward("x = (self.fc(x)\nx += 1")
-    assert prefilter.may_change_saved_tensor(broken) and prefilter.may_change_leaf(broken)
+def test_loops_of_an_evaluation(loop: str, computes: bool, keeps: bool) -> None:
+    program = index(f"def evaluate(model, xs, out):\n    model.eval()\n    {loop}\n")
+    assert (program.computes_while_evaluating, program.keeps_while_evaluating) == (computes, keeps)
 
 
 LAYER = """\
@@ -215,10 +227,10 @@ class Net(nn.Module):
         ("self.\u03b8 = nn.Linear(1, 1)", "w = self.c(x)\nz = self.\u03b8(w)\nw += 1"),
     ],
 )
-def test_what_the_model_finds_is_read(made: str, used: str, everything_parsed: Selection) -> None:
+def test_what_the_model_finds_is_read(made: str, used: str, everything_asked: Selection) -> None:
     code = LAYER.format(indent(made, " " * 8).strip(), indent(used, " " * 8).strip()).encode()
-    assert "TL301" in {finding.code for finding in lint(SourceFile("net.py", code), everything_parsed)}
-    assert prefilter.may_change_saved_tensor(code)
+    assert "TL301" in {finding.code for finding in lint(SourceFile("net.py", code), everything_asked)}
+    assert asks("inplace-on-saved-tensor", code)
 
 
 OBJECTS = """\
@@ -277,18 +289,11 @@ def train(model, x):
         "Boxes(x).clip_given(model, x)",
     ],
 )
-def test_what_an_object_holds_is_read(code: str, everything_parsed: Selection) -> None:
+def test_what_an_object_holds_is_read(code: str, everything_asked: Selection) -> None:
     data = OBJECTS.format(indent(code, "    ").strip()).encode()
-    found = "TL301" in {finding.code for finding in lint(SourceFile("boxes.py", data), everything_parsed)}
-    assert prefilter.may_change_saved_tensor(data) or not found
+    found = "TL301" in {finding.code for finding in lint(SourceFile("boxes.py", data), everything_asked)}
+    assert asks("inplace-on-saved-tensor", data) or not found
     assert found
-
-
-def test_what_an_object_counts_is_not_read() -> None:
-    code = "boxes = Boxes(x)\nboxes.count += 1\ny = y + boxes.count"
-    methods = OBJECTS.partition("    def put")[0] + "    def add(self):\n        self.count += 1\n"
-    data = methods + OBJECTS[OBJECTS.index("\ndef train") :].format(indent(code + "\nboxes.add()", "    ").strip())
-    assert not prefilter.may_change_saved_tensor(data.encode())
 
 
 @pytest.mark.parametrize(
@@ -312,30 +317,21 @@ def test_what_an_object_counts_is_not_read() -> None:
         "w = torch.ones(1, requires_grad=True)\nfor i in range(3):\n    (w * 2).sum().backward()\n    w -= w.grad",
     ],
 )
-def test_what_the_model_finds_of_leaves_is_read(code: str, everything_parsed: Selection) -> None:
+def test_what_the_model_finds_of_leaves_is_read(code: str, everything_asked: Selection) -> None:
     for text in (code, f"def main():\n{indent(code, '    ')}"):
         data = f"import torch\nfrom torch import nn\n\n{text}\n".encode()
-        found = "TL302" in {finding.code for finding in lint(SourceFile("leaf.py", data), everything_parsed)}
-        assert prefilter.may_change_leaf(data) or not found
+        found = "TL302" in {finding.code for finding in lint(SourceFile("leaf.py", data), everything_asked)}
+        assert asks("inplace-on-leaf", data) or not found
         assert found or text != code
 
 
-@pytest.fixture
-def everything_parsed(monkeypatch: pytest.MonkeyPatch) -> Selection:
-    """The rules that have a say in what is parsed, without it."""
-    selection = select(list(WORTH))
-    for rule in selection.rules:
-        monkeypatch.setattr(rule, "is_worth_a_parse", lambda data: True)
-    return selection
-
-
 @pytest.mark.slow
-def test_never_wrongly_no(everything_parsed: Selection) -> None:
+def test_never_wrongly_no(everything_asked: Selection) -> None:
     """Whatever the rules find in the fixtures, the coarse reading does not rule out."""
     found = 0
     for path in FIXTURES:
         code = path.read_bytes()
-        found += (verdict := judged(path, code, everything_parsed)).found
+        found += (verdict := judged(path, code, everything_asked)).found
         assert not verdict.missed, path
     assert found > 30
 
@@ -344,7 +340,7 @@ CHANGES = ("{} += 1", "{}.mul_(2)", "{}[0] = 0", "torch.relu_({})", "{}.data.add
 
 
 @pytest.mark.slow
-def test_never_wrongly_no_about_changes_anywhere(everything_parsed: Selection) -> None:
+def test_never_wrongly_no_about_changes_anywhere(everything_asked: Selection) -> None:
     """Wherever the fixtures bind something to what they compute, it is changed in place: what is found, is read."""
     found = 0
     for path in FIXTURES:
@@ -353,7 +349,7 @@ def test_never_wrongly_no_about_changes_anywhere(everything_parsed: Selection) -
         for node in sample(list(bindings(path)), random):
             change = random.choice(CHANGES).format(ast.unparse(node.targets[0]))
             changed = [*lines[: node.end_lineno], " " * node.col_offset + change, *lines[node.end_lineno :]]
-            verdict = judged(path, "\n".join(changed).encode(), everything_parsed)
+            verdict = judged(path, "\n".join(changed).encode(), everything_asked)
             assert not verdict.missed, (path, node.lineno, change)
             found += verdict.found
     assert found > 40
@@ -376,12 +372,12 @@ def bindings(path: Path) -> Iterator[ast.Assign]:
 
 
 class Verdict(NamedTuple):
-    """How many rules find something in a file, and which of them would not have had it parsed."""
+    """How many rules find something in a file, and which of them would not have asked."""
 
     found: int
     missed: list[str]
 
 
-def judged(path: Path, code: bytes, everything_parsed: Selection) -> Verdict:
-    found = {finding.code for finding in lint(SourceFile(str(path), code), everything_parsed)} & WORTH.keys()
-    return Verdict(len(found), [name for name in sorted(found) if not WORTH[name](code)])
+def judged(path: Path, code: bytes, everything_asked: Selection) -> Verdict:
+    found = {finding.name for finding in lint(SourceFile(str(path), code), everything_asked)} & SYNTAX
+    return Verdict(len(found), [name for name in sorted(found) if not asks(name, code)])

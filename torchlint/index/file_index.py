@@ -1,0 +1,184 @@
+"""One index of a file: its calls and mentions by name, its functions, and the functions that lead to them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+
+from torchlint.files.words import holds
+from torchlint.index import changes, evaluation
+from torchlint.pytorch.effects import GoesBackward
+from torchlint.pytorch.table import last_names_with
+from torchlint.syntax.python_ast import FUNCTIONS, called_name, dotted
+from torchlint.syntax.python_tree import PythonTree
+from torchlint.syntax.spelling import with_plain_names
+
+_BACKWARD = last_names_with(GoesBackward)
+
+
+class FileIndex:
+    """Answers about the syntax of one file, each worked out when a rule first asks."""
+
+    def __init__(self, tree: PythonTree) -> None:
+        self.tree = tree
+
+    @cached_property
+    def code(self) -> bytes:
+        """The file with its names as Python reads them."""
+        return with_plain_names(self.tree.source.code)
+
+    @cached_property
+    def goes_backward(self) -> bool:
+        """Whether the file calls a `backward`, or passes one on."""
+        return next(self.mentions(_BACKWARD), None) is not None
+
+    @cached_property
+    def optimizes(self) -> bool:
+        """Whether an optimizer steps or is made, or what makes one by its name is called: `make_optimizer(model)`."""
+        return bool(self._optimizing)
+
+    @cached_property
+    def _optimizing(self) -> list[ast.Call]:
+        return [call for call in self.tree.of_type(ast.Call) if _is_of_optimizer(call)]
+
+    @cached_property
+    def changes_tensors(self) -> bool:
+        """Whether something goes backward, or may change a tensor in place."""
+        return self.goes_backward or next(changes.of_tensors(self.tree), None) is not None
+
+    @cached_property
+    def computes_while_evaluating(self) -> bool:
+        """Whether a loop computes something with gradients on, where a model switches to evaluation."""
+        return evaluation.computes_while_evaluating(self)
+
+    @cached_property
+    def keeps_while_evaluating(self) -> bool:
+        """Whether a loop keeps something that it computes with gradients on, where a model switches to evaluation."""
+        return evaluation.keeps_while_evaluating(self)
+
+    @cached_property
+    def training_names(self) -> frozenset[str]:
+        """Functions and classes that go backward, themselves or through each other; if none does, those that optimize.
+
+        A method counts for its class.
+        """
+        users = self.users(_BACKWARD) or set(map(self.function_around, self._optimizing))
+        found: set[str] = set()
+        while names := {self._owner_or_name(item) for item in users if item is not None} - found:
+            found |= names
+            users = self.users(names)
+        return frozenset(found)
+
+    def _owner_or_name(self, function: ast.AST) -> str:
+        owner = self.tree.parent(function)
+        named = owner if isinstance(owner, ast.ClassDef) else function
+        assert isinstance(named, (ast.ClassDef, *FUNCTIONS))
+        return named.name
+
+    def has_word(self, words: Iterable[bytes]) -> bool:
+        """Whether one of some words is in the file."""
+        return holds(self.code, words)
+
+    def mentions(self, names: Collection[str]) -> Iterator[ast.AST]:
+        """Where the file calls, reads, imports or asks `getattr` for something of these names or of an alias of one."""
+        own = self._with_aliases(names)
+        for name in own:
+            yield from self._by_name.get(name, ())
+        for call in self._calls.get("getattr", ()):
+            if any(not isinstance(item, ast.Constant) or item.value in own for item in call.args[1:2]):
+                yield call
+
+    def calls(self, names: Collection[str]) -> Iterator[ast.Call]:
+        """Where the file calls something of these names, or of an alias of one."""
+        for name in self._with_aliases(names):
+            yield from self._calls.get(name, ())
+
+    def users(self, names: Collection[str]) -> set[ast.AST | None]:
+        """The outermost functions that mention one of these names; None for statements outside of all functions."""
+        return {self.function_around(node) for node in self.mentions(names)}
+
+    def reaching(self, functions: Iterable[ast.AST | None]) -> set[ast.AST | None]:
+        """Functions, those that mention them by name, and so on."""
+        found = set(functions)
+        waiting = list(found)
+        while waiting:
+            function = waiting.pop()
+            users = self.users({function.name}) - found if isinstance(function, FUNCTIONS) else set()
+            found |= users
+            waiting.extend(users)
+        return found
+
+    def function_around(self, node: ast.AST) -> ast.AST | None:
+        """The outermost function that a node stands in, or is; None outside of all functions."""
+        found = node if isinstance(node, FUNCTIONS) else None
+        for item in self.tree.ancestors(node):
+            if isinstance(item, FUNCTIONS):
+                found = item
+        return found
+
+    @cached_property
+    def function_names(self) -> frozenset[str]:
+        """The names of all functions and methods."""
+        return frozenset(item.name for item in self.tree.of_type(*FUNCTIONS))
+
+    @cached_property
+    def class_names(self) -> frozenset[str]:
+        """The names of all classes."""
+        return frozenset(item.name for item in self.tree.of_type(ast.ClassDef))
+
+    @cached_property
+    def imported_names(self) -> frozenset[str]:
+        """The names that imports outside of functions mention."""
+        statements = self.tree.of_type(ast.Import, ast.ImportFrom)
+        outside = (item for item in statements if self.tree.function_around(item) is None)
+        names = (name for item in outside for alias in item.names for name in (alias.name, alias.asname or ""))
+        return frozenset(part for name in names for part in name.split("."))
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """Names that the file gives to something, with the name that this has: `from a import b as c`, `c = a.b`."""
+        found: dict[str, str] = {}
+        for item in self.tree.of_type(ast.Import, ast.ImportFrom):
+            found.update({alias.asname: alias.name.rpartition(".")[2] for alias in item.names if alias.asname})
+        for item in self.tree.of_type(ast.Assign):
+            if isinstance(item.value, ast.Attribute) and dotted(item.value):
+                for target in item.targets:
+                    if isinstance(target, ast.Name):
+                        found.setdefault(target.id, item.value.attr)
+        return found
+
+    def _with_aliases(self, names: Collection[str]) -> set[str]:
+        return {*names, *(alias for alias, name in self.aliases.items() if name in names)}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[ast.AST]]:
+        """Attributes and names that are read, and imports, by their last name."""
+        found: dict[str, list[ast.AST]] = {}
+        for node in self.tree.of_type(ast.Attribute):
+            found.setdefault(node.attr, []).append(node)
+        for node in self.tree.of_type(ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                found.setdefault(node.id, []).append(node)
+        for item in self.tree.of_type(ast.Import, ast.ImportFrom):
+            for alias in item.names:
+                found.setdefault(alias.name, []).append(item)
+        return found
+
+    @cached_property
+    def _calls(self) -> dict[str, list[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.tree.of_type(ast.Call):
+            found.setdefault(called_name(call), []).append(call)
+        return found
+
+
+def _is_of_optimizer(call: ast.Call) -> bool:
+    """`optimizer.step()`, `optim.Adam(...)`, `build_optimizers(...)`."""
+    owner, _, name = dotted(call.func).rpartition(".")
+    last = owner.rpartition(".")[2]
+    return (
+        (name == "step" and "opt" in last)
+        or (last.endswith("optim") and name[:1].isupper())
+        or name.rstrip("s").endswith(("optimizer", "optimiser"))
+    )
