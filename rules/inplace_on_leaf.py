@@ -85,7 +85,7 @@ class InplaceOnLeaf(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        return index.changes_tensors
+        return index.changes_leaves
 
     def ask(self) -> Iterable[LeafChanged]:
         self._changes = list(self._leaves_changed())

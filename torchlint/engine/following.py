@@ -30,6 +30,7 @@ _INHERITS = LazyPattern(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)")
 _CALLED = LazyPattern(rb"\b(\w+)[ \t]*\(")
 _FUNCTION = LazyPattern(rb"\ndef[ \t]+(\w+)[ \t]*\(")
 _MAKES = LazyPattern(rb"make|build|create|get|new|setup|init|load")
+_OPTIMIZES = LazyPattern(rb"opt(?:\w*\.step|im\.[A-Z]\w*|im\w*[sz]ers?)[ \t]*\(")
 _ENTRY = LazyPattern(rb"[\"'][ \t]*:[ \t]*(\w+)[ \t]*[,}\n]")
 
 
@@ -99,7 +100,7 @@ def trains(code: bytes) -> bool:
 
 
 def _may_train(code: bytes) -> bool:
-    return holds(code, triggers.BACKWARD) or b"opt" in code
+    return holds(code, triggers.BACKWARD) or _OPTIMIZES.search(code) is not None
 
 
 @lru_cache(maxsize=2)

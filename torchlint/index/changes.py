@@ -1,15 +1,24 @@
-"""Changes in place that may be of a tensor, by what is written: numbers and containers of Python aside."""
+"""Changes in place that may be of a tensor that autograd has saved, by what is written in the function."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
+from torchlint.pytorch.api import CREATORS
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES
-from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
+from torchlint.syntax.python_ast import LOOPS, called_name, dotted, inside, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
 _COUNTING = frozenset({"len", "int", "round", "range", "enumerate", "count", "time", "perf_counter"})
+_NUMBERS = _COUNTING | {"size", "item", "numel", "dim"}
+_CONTAINERS = frozenset({"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "tolist", "split"})
+_FRESH = CREATORS | _COUNTING | _CONTAINERS | {"clone", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"}
+"""Calls that give a tensor of its own, a number or a container of Python."""
+_FACTS = frozenset({"shape", "device", "dtype", "ndim", "size", "dim", "numel", "is_cuda", "type", "layout"})
+"""Attributes of a tensor that compute nothing with it."""
+_OF_PYTHON = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.ListComp, ast.DictComp)
 
 
 def written(tree: PythonTree) -> Iterator[ast.AST]:
@@ -20,15 +29,14 @@ def written(tree: PythonTree) -> Iterator[ast.AST]:
 
 
 def of_tensors(tree: PythonTree) -> Iterator[ast.AST]:
-    """Those that may change a tensor."""
+    """Those that may change a tensor that something was computed with before."""
+    functions: dict[ast.AST, _Names] = {}
     for node in written(tree):
-        if isinstance(node, ast.AugAssign):
-            is_tensor = not _counts(tree, node)
-        elif isinstance(node, ast.Assign):
-            is_tensor = any(map(_is_slot, node.targets))
-        else:
-            is_tensor = isinstance(node, ast.Call) and "init" not in dotted(node.func).split(".")
-        if is_tensor:
+        function = tree.function_around(node)
+        if function is not None and function not in functions:
+            functions[function] = _Names.of(function)
+        names = functions[function] if function is not None else None
+        if any(_may_be_used_tensor(tree, names, node, target) for target in _changed(node)):
             yield node
 
 
@@ -38,36 +46,129 @@ def works_in_place(call: ast.Call) -> bool:
     return named or (called_name(call) in INPLACE_MODULES and any(is_literal(item, True) for item in call.args))
 
 
-def _holds_slot(target: ast.expr) -> bool:
-    return any(isinstance(item, ast.Subscript) for item in walk(target))
+@dataclass
+class _Names:
+    """The bindings and reads of each name in a function."""
+
+    bound: dict[str, list[ast.AST]] = field(default_factory=dict)
+    read: dict[str, list[ast.Name]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, function: ast.AST) -> _Names:
+        found = cls()
+        for node in inside(function):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found.read.setdefault(node.id, []).append(node)
+            for name in _bound(node):
+                found.bound.setdefault(name, []).append(node)
+        return found
 
 
-def _is_slot(target: ast.expr) -> bool:
-    """Whether a target may be a part of a tensor: no entry of a dictionary under a text."""
-    return any(
-        isinstance(item, ast.Subscript)
-        and not (isinstance(item.slice, ast.Constant) and isinstance(item.slice.value, str))
-        for item in walk(target)
-    )
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names that a node binds: a parameter, an assignment, a loop or a `with`; `x += 1` binds none anew."""
+    if isinstance(node, ast.arg):
+        yield node.arg
+    for target in _targets(node):
+        yield from (item.id for item in walk(target) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))
 
 
-def _counts(tree: PythonTree, change: ast.AugAssign) -> bool:
-    """Whether a sum surely is a number, a text or a list: its name is only ever bound to such in its function."""
-    if isinstance(change.value, (ast.JoinedStr, ast.List, ast.Tuple)) or _is_text(change.value):
+def _targets(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Assign):
+        return node.targets
+    if isinstance(node, (ast.AnnAssign, ast.For, ast.AsyncFor, ast.NamedExpr, ast.comprehension)):
+        return [node.target]
+    return [node.optional_vars] if isinstance(node, ast.withitem) and node.optional_vars is not None else []
+
+
+def _changed(node: ast.AST) -> Iterator[ast.expr]:
+    """The expressions that a change is of: `x[0]` of `x[0] = 1`, `x` of `x.add_(1)`."""
+    if isinstance(node, ast.AugAssign):
+        yield node.target
+    elif isinstance(node, ast.Assign):
+        yield from (item for target in node.targets for item in walk(target) if isinstance(item, ast.Subscript))
+    elif isinstance(node, ast.Call):
+        outs = [item.value for item in node.keywords if item.arg == "out"]
+        if works_in_place(node) and not outs:
+            yield node
+        elif called_name(node) in INPLACE and isinstance(node.func, ast.Attribute):
+            owner = dotted(node.func.value)
+            if owner.rpartition(".")[2] != "init":
+                yield from node.args[:1] if owner in ("torch", "F") else [node.func.value]
+        yield from outs
+
+
+def _may_be_used_tensor(tree: PythonTree, names: _Names | None, node: ast.AST, changed: ast.expr) -> bool:
+    """Whether what a statement changes may be a tensor with which something was computed before."""
+    if isinstance(node, ast.AugAssign) and _is_of_python(node.value):
+        return False
+    if isinstance(node, ast.Assign) and _is_entry(changed):
+        return False
+    owner = _root(changed)
+    if isinstance(owner, ast.Call):
+        return called_name(owner) not in _FRESH
+    if isinstance(owner, ast.Attribute):
+        return not _is_never_tensor(
+            tree, owner.attr, counts=isinstance(node, ast.AugAssign) and _adds_number(node.value)
+        )
+    if not isinstance(owner, ast.Name) or names is None:
         return True
-    if not _adds_number(change.value):
-        return False
-    if isinstance(change.target, ast.Attribute):
-        values = (item.value for item in tree.of_type(ast.Assign) if change.target.attr in _attributes(item.targets))
-        known = list(values)
-        return bool(known) and all(map(_is_number, known))
-    if not isinstance(change.target, ast.Name):
-        return not _is_slot(change.target)
-    function = tree.function_around(change)
-    if function is None:
-        return False
-    bound = [item for item in walk(function) if _binds(item, change.target.id)]
-    return bool(bound) and all(map(_binds_number, bound))
+    bound = names.bound.get(owner.id, [])
+    if not bound or not all(map(_binds_fresh, bound)):
+        return True
+    if isinstance(node, ast.AugAssign) and owner is changed and not _adds_number(node.value):
+        return True  # a number becomes a tensor by the sum
+    return any(_is_before(tree, item, node) and not _is_harmless(tree, item) for item in names.read.get(owner.id, ()))
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """The variable, attribute or call that an expression is a part or a view of: `x` of `x[0].T.view(-1)`."""
+    while True:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and called_name(node) not in _FRESH:
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and not isinstance(node.value, ast.Name):
+            node = node.value
+        else:
+            return node
+
+
+def _is_entry(target: ast.expr) -> bool:
+    """Whether a slot is an entry of a dictionary under a text."""
+    key = target.slice if isinstance(target, ast.Subscript) else None
+    return isinstance(key, ast.JoinedStr) or (isinstance(key, ast.Constant) and isinstance(key.value, str))
+
+
+def _is_never_tensor(tree: PythonTree, name: str, *, counts: bool) -> bool:
+    """Whether an attribute only ever gets containers of Python, or also numbers where it counts."""
+    given = [
+        item.value
+        for item in tree.of_type(ast.Assign, ast.AnnAssign)
+        for target in _targets(item)
+        if isinstance(target, ast.Attribute) and target.attr == name
+    ]
+    return bool(given) and all(_is_container(value) or (counts and _is_of_python(value)) for value in given)
+
+
+def _is_container(value: ast.expr | None) -> bool:
+    is_called = isinstance(value, ast.Call) and called_name(value) in _CONTAINERS
+    return is_called or isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp))
+
+
+def _is_of_python(value: ast.expr | None) -> bool:
+    return isinstance(value, _OF_PYTHON) and not (isinstance(value, ast.Constant) and _is_number(value.value))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, complex)) and not isinstance(value, bool)
+
+
+def _binds_fresh(node: ast.AST) -> bool:
+    """Whether a name is bound to something of its own: a number, a container, or a tensor that was just made."""
+    value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+    if isinstance(value, ast.Call):
+        return called_name(value) in _FRESH
+    return isinstance(value, _OF_PYTHON) and all(isinstance(target, ast.Name) for target in _targets(node))
 
 
 def _adds_number(value: ast.expr) -> bool:
@@ -77,43 +178,28 @@ def _adds_number(value: ast.expr) -> bool:
     if isinstance(value, ast.Subscript):
         return isinstance(value.value, ast.Attribute) and value.value.attr == "shape"
     if isinstance(value, ast.Call):
-        return called_name(value) in _COUNTING | {"size", "item", "numel"}
+        return called_name(value) in _NUMBERS
     return isinstance(value, ast.Constant)
 
 
-def _attributes(targets: list[ast.expr]) -> set[str]:
-    """The names of the attributes among the targets of an assignment."""
-    return {item.attr for item in targets if isinstance(item, ast.Attribute)}
+def _is_before(tree: PythonTree, read: ast.Name, change: ast.AST) -> bool:
+    """Whether a name is read before a change: above it, or in a loop that both stand in."""
+    assert isinstance(change, (ast.expr, ast.stmt))
+    if (read.lineno, read.col_offset) < (change.lineno, change.col_offset):
+        return True
+    around = {item for item in tree.ancestors(change) if isinstance(item, LOOPS)}
+    return any(item in around for item in tree.ancestors(read))
 
 
-def _binds(node: ast.AST, name: str) -> bool:
-    """Whether a node binds a name: as a parameter, by an assignment, a loop or a `with`."""
-    if isinstance(node, ast.arg):
-        return node.arg == name
-    return any(isinstance(item, ast.Name) and item.id == name for to in _targets(node) for item in walk(to))
+def _is_harmless(tree: PythonTree, read: ast.Name) -> bool:
+    """Whether a read computes nothing with a tensor: a fact of it, or what is changed itself."""
+    parent = tree.parent(read)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _FACTS or parent.attr in INPLACE
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "out"
+    return isinstance(parent, ast.Subscript) and parent.value is read and isinstance(parent.ctx, ast.Store)
 
 
-def _targets(node: ast.AST) -> list[ast.expr]:
-    if isinstance(node, ast.Assign):
-        return node.targets
-    if isinstance(node, (ast.AnnAssign, ast.For, ast.AsyncFor, ast.NamedExpr)):
-        return [node.target]
-    return [node.optional_vars] if isinstance(node, ast.withitem) and node.optional_vars is not None else []
-
-
-def _binds_number(node: ast.AST) -> bool:
-    """Whether what a name is bound to is a number that is written or counted, a text, or a container."""
-    value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
-    if isinstance(value, ast.Tuple):
-        return all(map(_is_number, value.elts))
-    return value is not None and _is_number(value)
-
-
-def _is_number(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call):
-        return called_name(value) in _COUNTING
-    return isinstance(value, (ast.Constant, ast.List, ast.Dict, ast.Set, ast.JoinedStr, ast.ListComp))
-
-
-def _is_text(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and isinstance(value.value, (str, bytes))
+def _holds_slot(target: ast.expr) -> bool:
+    return any(isinstance(item, ast.Subscript) for item in walk(target))

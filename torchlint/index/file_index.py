@@ -15,6 +15,9 @@ from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.spelling import with_plain_names
 
 _BACKWARD = last_names_with(GoesBackward)
+_LEAF_MAKERS = frozenset({"Parameter", "requires_grad", "requires_grad_", "ParameterList", "ParameterDict"})
+_PARAMETERS = frozenset({"parameters", "named_parameters", "weight", "bias", "grad"})
+"""Attributes by which a function has parameters of modules."""
 
 
 class FileIndex:
@@ -75,6 +78,19 @@ class FileIndex:
         named = owner if isinstance(owner, ast.ClassDef) else function
         assert isinstance(named, (ast.ClassDef, *FUNCTIONS))
         return named.name
+
+    @cached_property
+    def changes_leaves(self) -> bool:
+        """Whether something may change a tensor in place that asks for gradients, as parameters do."""
+        if self.goes_backward:
+            return True
+        changed = {self.function_around(node) for node in changes.of_tensors(self.tree)}
+        asks = any(item.arg == "requires_grad" for item in self.tree.of_type(ast.keyword))
+        return bool(changed) and (
+            asks
+            or next(self.mentions(_LEAF_MAKERS), None) is not None
+            or not changed.isdisjoint(self.users(_PARAMETERS))
+        )
 
     def has_word(self, words: Iterable[bytes]) -> bool:
         """Whether one of some words is in the file."""

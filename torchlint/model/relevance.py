@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
-from torchlint.index import changes
+from torchlint.index import FileIndex, changes
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.imports import Imports
 from torchlint.pytorch.api import CREATORS, MOVING, OUT_OF_PLACE, SET_GRAD_MODE, TENSOR_METHODS
@@ -122,15 +122,20 @@ class Relevance:
     def _changing(self, trains: bool) -> Iterator[FunctionInfo]:
         """Functions that change something in place, or keep something in a loop.
 
-        Where nothing trains, counters and entries of dictionaries do not matter.
+        Where nothing trains, only tensors that may be in use matter, and what an evaluation keeps.
         """
         changed = list(changes.written(self.tree) if trains else changes.of_tensors(self.tree))
         calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) in _KEEPING)
-        kept = [call for call in calls if self._repeats(call)]
+        kept = [call for call in calls if self._repeats(call)] if trains or self._keeps_tensors else []
         for node in (*changed, *kept):
             yield from self._functions(node)
         if any(isinstance(node, ast.Call) and changes.works_in_place(node) for node in changed):
             yield from (info for info in self.definitions.functions.values() if info.name == "forward")
+
+    @property
+    def _keeps_tensors(self) -> bool:
+        index = FileIndex(self.tree)
+        return index.keeps_while_evaluating or index.has_word((b"training_step",))
 
     def _naming(self) -> Iterator[FunctionInfo]:
         """Functions with a statement that does nothing: it names a method that acts, or calls one that only returns."""

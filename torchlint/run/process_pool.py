@@ -171,9 +171,11 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _prepare() -> None:
+    import gc
     import signal
     import threading
 
+    gc.disable()  # `collect_after` collects in its place
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(RuntimeError):  # no room for another thread
         threading.Thread(target=_end_with_parent, daemon=True).start()

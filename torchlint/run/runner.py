@@ -16,7 +16,7 @@ from torchlint.files.sources import Module
 from torchlint.project.discovery import Target
 from torchlint.results import NO_TALLY, LintedFile, Outcome, Tally
 from torchlint.run.process_pool import are_safe, processes_that_pay
-from torchlint.syntax.gc_pause import collector_paused
+from torchlint.syntax.gc_pause import collect_after, collector_paused
 
 if TYPE_CHECKING:  # what a run in which nothing has changed does not need
     from concurrent.futures import Executor
@@ -207,8 +207,9 @@ def _lint_all(tasks: Sequence[_Task], means: Means, counter: _Counter) -> Genera
     """The results as they come: in the order of `tasks` in this process, or else in any order."""
     crew = _crew(tasks, means, sum(counter.sizes.values()))
     if crew is None:
-        for index, job in tasks:
-            yield index, _lint(job)
+        with collector_paused():
+            for index, job in tasks:
+                yield index, _lint(job)
         return
     from torchlint.run.scheduler import chunks, dispatched
 
@@ -306,6 +307,7 @@ def lint_shipped(expected: Mapping[str, str], jobs: bytes) -> list[Done]:
 def _lint(job: Job) -> Done:
     job = job.read()
     linted = lint_file(job)
+    collect_after(len(linted.source.data))
     is_news = linted.findings or linted.notices or linted.before is not None
     return Done(linted if is_news else None, job.stamp, linted.tally, linted.imports)
 
