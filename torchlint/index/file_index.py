@@ -101,9 +101,10 @@ class FileIndex:
         own = self._with_aliases(names)
         for name in own:
             yield from self._by_name.get(name, ())
-        for call in self._calls.get("getattr", ()):
-            if any(not isinstance(item, ast.Constant) or item.value in own for item in call.args[1:2]):
-                yield call
+        if not own.isdisjoint(self._texts):
+            for call in self._calls.get("getattr", ()):
+                if any(not isinstance(item, ast.Constant) or item.value in own for item in call.args[1:2]):
+                    yield call
 
     def calls(self, names: Collection[str]) -> Iterator[ast.Call]:
         """Where the file calls something of these names, or of an alias of one."""
@@ -180,6 +181,11 @@ class FileIndex:
             for alias in item.names:
                 found.setdefault(alias.name, []).append(item)
         return found
+
+    @cached_property
+    def _texts(self) -> frozenset[object]:
+        """The constants of the file, among them the names that `getattr` may get."""
+        return frozenset(item.value for item in self.tree.of_type(ast.Constant))
 
     @cached_property
     def _calls(self) -> dict[str, list[ast.Call]]:

@@ -181,8 +181,6 @@ class Definitions:
         self.classes: dict[ast.AST, ClassInfo] = {}
         self.class_names: dict[str, ClassInfo] = {}
         self.scopes = Scopes(tree)
-        self._scopes = [node for node in tree.nodes if isinstance(node, SCOPES)]
-        """The functions and classes, the outer before the inner."""
         self._names: dict[ast.expr, str] = {}
         """The qualified name of each expression that was asked for: most rules ask for all that is called."""
         self._bases: dict[ClassInfo, list[ClassInfo | str]] = {}
@@ -201,7 +199,7 @@ class Definitions:
 
     def _collect_definitions(self) -> None:
         owners: dict[ast.AST, FunctionInfo | ClassInfo] = {}
-        for node in self._scopes:
+        for node in self.tree.scopes:
             around = next((owners[item] for item in self.tree.ancestors(node) if item in owners), None)
             if isinstance(node, ast.ClassDef):
                 info = owners[node] = self.classes[node] = ClassInfo(node, self)
@@ -241,7 +239,7 @@ class Definitions:
     def _around(self) -> dict[ast.AST, FunctionInfo | None]:
         """The innermost function that holds each node, as far as one does."""
         found: dict[ast.AST, FunctionInfo | None] = {}
-        for scope in self._scopes:
+        for scope in self.tree.scopes:
             found.update(dict.fromkeys(inside(scope), self.functions.get(scope)))
         return found
 

@@ -13,7 +13,8 @@ from torchlint.syntax.python_tree import PythonTree
 LOCAL = "<local>"
 """What the qualified name of something begins with that a function binds itself."""
 _OWN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
+_OWN_OR_CLASS = frozenset({*_OWN, ast.ClassDef})
+_NAMED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar})
 """What binds the name that it has."""
 
 
@@ -111,7 +112,7 @@ def _within(function: FunctionNode) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if not isinstance(node, (*_OWN, ast.ClassDef)):
+        if type(node) not in _OWN_OR_CLASS:
             stack.extend(children(node))
 
 
@@ -122,7 +123,8 @@ def _declared(function: FunctionNode, *kinds: type[ast.Global] | type[ast.Nonloc
 def _bound_by(node: ast.AST) -> tuple[str, ...]:
     """The name that a node binds by itself."""
     if isinstance(node, ast.Name):
-        return (node.id,) if isinstance(node.ctx, ast.Store) else ()
+        return (node.id,) if type(node.ctx) is ast.Store else ()
     if isinstance(node, ast.arg):
         return (node.arg,)
-    return (str(node.name),) if isinstance(node, _NAMED) and node.name is not None else ()
+    name: str | None = getattr(node, "name", None) if type(node) in _NAMED else None
+    return (name,) if name is not None else ()

@@ -15,6 +15,7 @@ from torchlint.syntax.python_ast import (
     LOOPS,
     SCOPES,
     Elsewhere,
+    FunctionNode,
     Site,
     Visit,
     elsewhere_of,
@@ -23,6 +24,7 @@ from torchlint.syntax.python_ast import (
 )
 from torchlint.syntax.statement_lines import headers
 
+_SCOPES = frozenset(SCOPES)
 _LISTED = frozenset({*SCOPES, *LOOPS})
 """What many rules look through: what is in it is listed once."""
 _COMPOUND_NAMES = frozenset(kind.__name__ for kind in COMPOUND)
@@ -36,6 +38,8 @@ class PythonTree:
         self.source = source
         self.nodes: list[ast.AST] = []
         """Every node, the outer before the inner, the module first."""
+        self.scopes: list[FunctionNode | ast.ClassDef] = []
+        """The functions, lambdas and classes, the outer before the inner."""
         self.by_type: dict[type[ast.AST], list[ast.AST]] = {}
         self._parents: dict[ast.AST, ast.AST] = {}
         self._by_site: dict[str, dict[Site, ast.AST]] = {}
@@ -53,6 +57,8 @@ class PythonTree:
             kind = type(node)
             if kind in _LISTED:
                 stack.append(len(nodes))
+                if kind in _SCOPES:
+                    self.scopes.append(node)  # type: ignore[arg-type]
             nodes.append(node)
             if kind in by_type:
                 by_type[kind].append(node)
