@@ -107,7 +107,7 @@ def _may_train(code: bytes) -> bool:
 def _index(code: bytes) -> FileIndex | None:
     """The index of a file; None of one that cannot be parsed."""
     try:
-        return FileIndex(read(SourceFile("module.py", code)))
+        return FileIndex.of(read(SourceFile("module.py", code)))
     except (SyntaxProblem, SourceError, RecursionError, MemoryError):
         return None
 

@@ -106,7 +106,7 @@ class Owned:
         imports = Imports(search)
         with suppress(Exception):  # that is said when the file itself is linted
             tree = read(replace(source, path=search.inside_top))  # which may lie in a folder that is called `tests`
-            if not follows and not rule.concerns(FileIndex(tree)):
+            if not follows and not rule.concerns(FileIndex.of(tree)):
                 return
             model = Model(tree, rule.calls, imports, self._selection.torch)
             found = rule(model, lambda: None, self._selection.options.get(rule.rule_name()))

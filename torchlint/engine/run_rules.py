@@ -75,7 +75,7 @@ class _Walk:
         suppressions: Suppressions,
     ) -> list[Finding]:
         if not self.reach.follows:
-            active = by_syntax(active, FileIndex(self.python))
+            active = by_syntax(active, FileIndex.of(self.python))
             if not active:
                 return []
         modules = Imports(self.search) if self.search is not None else None

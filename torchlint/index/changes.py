@@ -18,6 +18,10 @@ _FRESH = CREATORS | _COUNTING | _CONTAINERS | {"clone", "new_zeros", "new_ones",
 """Calls that give a tensor of its own, a number or a container of Python."""
 _FACTS = frozenset({"shape", "device", "dtype", "ndim", "size", "dim", "numel", "is_cuda", "type", "layout"})
 """Attributes of a tensor that compute nothing with it."""
+_BINDING = frozenset(
+    {ast.arg, ast.Assign, ast.AnnAssign, ast.For, ast.AsyncFor, ast.NamedExpr, ast.comprehension, ast.withitem}
+)
+"""Nodes that may bind names."""
 _OF_PYTHON = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.ListComp, ast.DictComp)
 
 
@@ -25,7 +29,9 @@ def written(tree: PythonTree) -> Iterator[ast.AST]:
     """The calls and statements that change something in place, whatever it is."""
     yield from (call for call in tree.of_type(ast.Call) if called_name(call) in INPLACE or works_in_place(call))
     yield from tree.of_type(ast.AugAssign)
-    yield from (item for item in tree.of_type(ast.Assign) if any(map(_holds_slot, item.targets)))
+    slots = (item for item in tree.of_type(ast.Subscript) if type(item.ctx) is ast.Store)
+    statements = dict.fromkeys(map(tree.statement, slots))
+    yield from (item for item in statements if isinstance(item, ast.Assign))
 
 
 def of_tensors(tree: PythonTree) -> Iterator[ast.AST]:
@@ -57,10 +63,12 @@ class _Names:
     def of(cls, function: ast.AST) -> _Names:
         found = cls()
         for node in inside(function):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                found.read.setdefault(node.id, []).append(node)
-            for name in _bound(node):
-                found.bound.setdefault(name, []).append(node)
+            if isinstance(node, ast.Name):
+                if type(node.ctx) is ast.Load:
+                    found.read.setdefault(node.id, []).append(node)
+            elif type(node) in _BINDING:
+                for name in _bound(node):
+                    found.bound.setdefault(name, []).append(node)
         return found
 
 
@@ -199,7 +207,3 @@ def _is_harmless(tree: PythonTree, read: ast.Name) -> bool:
     if isinstance(parent, ast.keyword):
         return parent.arg == "out"
     return isinstance(parent, ast.Subscript) and parent.value is read and isinstance(parent.ctx, ast.Store)
-
-
-def _holds_slot(target: ast.expr) -> bool:
-    return any(isinstance(item, ast.Subscript) for item in walk(target))

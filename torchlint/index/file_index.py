@@ -24,7 +24,15 @@ class FileIndex:
     """Answers about the syntax of one file, each worked out when a rule first asks."""
 
     def __init__(self, tree: PythonTree) -> None:
+        """Use `of`, so that a tree has one index."""
         self.tree = tree
+
+    @classmethod
+    def of(cls, tree: PythonTree) -> FileIndex:
+        """The index of a tree."""
+        if not isinstance(tree.index, cls):
+            tree.index = cls(tree)
+        return tree.index
 
     @cached_property
     def code(self) -> bytes:
@@ -48,7 +56,12 @@ class FileIndex:
     @cached_property
     def changes_tensors(self) -> bool:
         """Whether something goes backward, or may change a tensor in place."""
-        return self.goes_backward or next(changes.of_tensors(self.tree), None) is not None
+        return self.goes_backward or bool(self.tensor_changes)
+
+    @cached_property
+    def tensor_changes(self) -> list[ast.AST]:
+        """Calls and statements that may change a tensor in place that something was computed with before."""
+        return list(changes.of_tensors(self.tree))
 
     @cached_property
     def computes_while_evaluating(self) -> bool:
@@ -84,7 +97,7 @@ class FileIndex:
         """Whether something may change a tensor in place that asks for gradients, as parameters do."""
         if self.goes_backward:
             return True
-        changed = {self.function_around(node) for node in changes.of_tensors(self.tree)}
+        changed = {self.function_around(node) for node in self.tensor_changes}
         asks = any(item.arg == "requires_grad" for item in self.tree.of_type(ast.keyword))
         return bool(changed) and (
             asks

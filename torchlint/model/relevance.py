@@ -124,7 +124,7 @@ class Relevance:
 
         Where nothing trains, only tensors that may be in use matter, and what an evaluation keeps.
         """
-        changed = list(changes.written(self.tree) if trains else changes.of_tensors(self.tree))
+        changed = list(changes.written(self.tree)) if trains else FileIndex.of(self.tree).tensor_changes
         calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) in _KEEPING)
         kept = [call for call in calls if self._repeats(call)] if trains or self._keeps_tensors else []
         for node in (*changed, *kept):
@@ -134,7 +134,7 @@ class Relevance:
 
     @property
     def _keeps_tensors(self) -> bool:
-        index = FileIndex(self.tree)
+        index = FileIndex.of(self.tree)
         return index.keeps_while_evaluating or index.has_word((b"training_step",))
 
     def _naming(self) -> Iterator[FunctionInfo]:
@@ -148,7 +148,10 @@ class Relevance:
 
     def _moves_tensor(self, method: ast.Attribute) -> bool:
         """`x.to(device)` in a function that has made `x` by an operator: most others move modules."""
-        name, function = dotted(method.value), self.definitions.function_around(method)
+        owner = method.value
+        while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr in INPLACE:
+            owner = owner.func.value
+        name, function = dotted(owner), self.definitions.function_around(method)
         if method.attr not in MOVING or not name.isidentifier() or function is None:
             return False
         assigned = (node for node in walk(function.node) if isinstance(node, ast.Assign))

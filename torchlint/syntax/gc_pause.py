@@ -8,7 +8,10 @@ from contextlib import contextmanager
 
 _COLLECT_EVERY = 200_000
 """Bytes of analyzed source between two collections; more of them save little time and cost memory."""
+_ALL_EVERY = 16
+"""Of so many collections one visits also what has survived two before."""
 _waiting = 0
+_collections = 0
 
 
 @contextmanager
@@ -28,12 +31,13 @@ def collect_after(size: int) -> None:
 
     What lives at the first collection (modules, rules, tables) is never visited again.
     """
-    global _waiting
+    global _waiting, _collections
     if gc.isenabled():
         return
     _waiting += size
     if _waiting >= _COLLECT_EVERY:
         _waiting = 0
-        gc.collect()
+        gc.collect(1 if _collections % _ALL_EVERY else 2)
+        _collections += 1
         if not gc.get_freeze_count():
             gc.freeze()

@@ -41,6 +41,8 @@ class PythonTree:
         self.scopes: list[FunctionNode | ast.ClassDef] = []
         """The functions, lambdas and classes, the outer before the inner."""
         self.by_type: dict[type[ast.AST], list[ast.AST]] = {}
+        self.index: object = None
+        """The index of the file, once somebody asks it."""
         self._parents: dict[ast.AST, ast.AST] = {}
         self._by_site: dict[str, dict[Site, ast.AST]] = {}
         self._known_functions: dict[ast.AST, ast.FunctionDef | ast.AsyncFunctionDef | None] = {}

@@ -66,7 +66,7 @@ def trace(source: SourceFile, rules: Iterable[type[Rule]] = (), following: Follo
             imported = imported_training(source.code, search) if search is not None else None
             active = by_words(rules, source.code, imported or ())
             if imported is None:
-                active = by_syntax(active, FileIndex(read(source)))
+                active = by_syntax(active, FileIndex.of(read(source)))
             imports = Imports(search) if search is not None and imported is not None else None
             return with_deep_stack(lambda: _Lowering(read(source), active, imports).file())
     except (RecursionError, MemoryError):
