@@ -13,11 +13,12 @@ import pytest
 
 from torchlint import Selection, SourceFile, lint, select
 from torchlint.engine.gate import by_syntax, by_words
+from torchlint.engine.rule_table import loaded
 from torchlint.index import FileIndex, changes
 from torchlint.syntax.reading import read
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/*.py"))
-RULES = select(["ALL"], preview=True).rules
+RULES = tuple(map(loaded, select(["ALL"], preview=True).rules))
 SYNTAX = {rule.rule_name() for rule in RULES if "concerns" in vars(rule)}
 """The rules that have a say after the file is parsed."""
 

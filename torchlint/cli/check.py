@@ -107,9 +107,11 @@ class _Options:
     @property
     def fixing(self) -> Fixing | None:
         """Which fixes are to be made, if any."""
+        if not (self.fix or self.fix_only or self.diff):
+            return None
         from torchlint.engine.fixer import Fixing
 
-        return Fixing(self.unsafe_fixes) if self.fix or self.fix_only or self.diff else None
+        return Fixing(self.unsafe_fixes)
 
     @property
     def adoption(self) -> Adoption:

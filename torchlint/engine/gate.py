@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from torchlint.engine.rule_table import AnyRule, loaded
 from torchlint.files.words import holds
-from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.pytorch import api
+from torchlint.pytorch import packages
 from torchlint.rule import Rule
 from torchlint.syntax.spelling import with_plain_lines, with_plain_names
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _TORCH = LazyPattern(rb"^[ \t]*(?:import|from)[ \t][^\n#]*(?:\btorch|lightning|import[ \t]*\*)", re.MULTILINE)
 _PACKAGES = (b"torch", b"lightning", b"accelerate", b"fastai")
@@ -20,7 +23,7 @@ _USES_TORCH = LazyPattern(
     rb"^[ \t]*(?:import|from)[ \t][^\n#]*\b(?:(?:py|func)?torch|lightning|accelerate\b|fastai\b)", re.MULTILINE
 )
 _OTHERS = LazyPattern(
-    rb"^[ \t]*(?:import|from)[ \t]+(?:%s)\b" % b"|".join(name.encode() for name in sorted(api.OTHER_FRAMEWORKS)),
+    rb"^[ \t]*(?:import|from)[ \t]+(?:%s)\b" % b"|".join(name.encode() for name in sorted(packages.OTHER_FRAMEWORKS)),
     re.MULTILINE,
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pkgutil
 import re
 import sys
 from dataclasses import dataclass
@@ -59,6 +58,8 @@ def rules_in(target: object) -> list[type[Rule]]:
         return [target]
     if not isinstance(target, ModuleType):
         raise RegistryError(f"it is neither a rule nor a module: {target!r}")
+    import pkgutil  # the table of rules spares most runs all this
+
     modules = [target]
     for info in pkgutil.iter_modules(getattr(target, "__path__", [])):
         if not info.name.startswith("_"):

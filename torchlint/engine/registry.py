@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchlint.addresses import SITE, rule_page
 from torchlint.engine.plugins import CORE, Plugin, is_web, plugins, rules_in
 from torchlint.engine.plugins import RegistryError as RegistryError
-from torchlint.engine.rule_table import AnyRule, builtin_rules
+from torchlint.engine.rule_table import AnyRule, ListedRule, builtin_rules
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
 from torchlint.finding import Category, Confidence, Meta, Severity
 from torchlint.lazy_import import late
@@ -152,7 +152,7 @@ def _addresses() -> Mapping[str, str]:
 
 
 def _address(rule: AnyRule, plugin: Plugin) -> str:
-    if plugin == CORE:
+    if plugin == CORE or isinstance(rule, ListedRule):
         return rule_page(rule.rule_name())
     return rule.address if is_web(rule.address) else plugin.address
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from torchlint.files.ipython import SUFFIX as SUFFIX
 from torchlint.files.ipython import masked
 from torchlint.lazy_pattern import LazyPattern
 
-SUFFIX = ".ipynb"
 _SPACE = LazyPattern(r"[ \t\r\n]*")
 _SURROGATE = LazyPattern(r"[\ud800-\udfff]")
 _MAX_VALUES = 5_000_000
