@@ -37,7 +37,7 @@ def asks(name: str, code: bytes) -> bool:
 def everything_asked(monkeypatch: pytest.MonkeyPatch) -> Selection:
     """The rules that have a say after the file is parsed, without it."""
     selection = select(sorted(SYNTAX), preview=True)
-    for rule in selection.rules:
+    for rule in map(loaded, selection.rules):
         monkeypatch.setattr(rule, "concerns", lambda index: True)
     return selection
 
