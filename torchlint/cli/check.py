@@ -33,6 +33,7 @@ from torchlint.cli.showing import showing_options
 from torchlint.cli.speed import Speed, speed_options
 from torchlint.outputs import FORMATS, Style, counted, render
 from torchlint.results import LintedFile
+from torchlint.syntax.gc_pause import collector_paused
 
 if TYPE_CHECKING:
     from torchlint.engine.fixer import Fixing
@@ -214,7 +215,7 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
 
 def _run(paths: tuple[Path, ...], options: _Options) -> int:
     """Lint once, and do what was asked for; the exit code."""
-    with errors_of_the_user():
+    with errors_of_the_user(), collector_paused():
         configurations = options.choosing.configurations()
         if options.show_files or options.show_settings:
             _show(paths, options, configurations)
