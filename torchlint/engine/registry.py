@@ -77,6 +77,7 @@ class Selection:
     """What is to be looked for: rules, the engine's own checks by name, and the rules' options."""
 
     rules: tuple[AnyRule, ...]
+    """Classes, or what the table says of those that may not be imported yet."""
     checks: frozenset[str] = ABOUT_FILES
     options: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict)
     following: Following | None = None

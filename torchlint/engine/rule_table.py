@@ -142,9 +142,9 @@ def written(rules: Iterable[ListedRule], state: object) -> bytes:
 
 def write_built(folder: str, version: str) -> None:
     """Write the table of the package that is being built in a folder, which Python imports it from."""
-    from torchlint.files.atomic_write import write
+    from torchlint.files.atomic_write import overwrite
 
-    write(Path(folder, *CORE.value.split("."), FILE), None, written(_imported(), version))
+    overwrite(Path(folder, *CORE.value.split("."), FILE), written(_imported(), version))
 
 
 def _plain(rule: ListedRule) -> list[Any]:
@@ -156,9 +156,8 @@ def _plain(rule: ListedRule) -> list[Any]:
 
 def _listed(values: list[Any]) -> ListedRule:
     """The rule of which `_plain` made JSON values."""
-    module, class_name, (name, code, category, documentation, preview, aliases, is_maintenance), groups, options = (
-        values
-    )
+    module, class_name, known, groups, options = values
+    name, code, category, documentation, preview, aliases, is_maintenance = known
     return ListedRule(
         module,
         class_name,
