@@ -1,49 +1,51 @@
-"""Dataclasses that take a quarter of the time to make: those of the standard library were a fifth of a start.
+"""Dataclasses that take a third of the time to make: those of the standard library were a fifth of a start.
 
 The library compiles up to six functions for each class. Here that is `__init__` alone; the others are shared.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
-    from dataclasses import dataclass as _whole
-    from dataclasses import fields
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, repr=True, **options):
-        """As in the standard library, but that only type checkers keep others from changing what is frozen."""
+        """As in the standard library, but that it is left to type checkers that nothing frozen is changed."""
 
         def made(cls):
-            own = vars(cls)
-            explicit = {name for name in ("__eq__", "__hash__", "__repr__") if own.get(name) is not None}
-            cls = _whole(cls, eq=False, repr=False, **options)
-            found = {**_representation(cls), **(_comparison(cls, hashes=frozen) if eq else {})}
-            for name in found.keys() - explicit:
-                setattr(cls, name, found[name])
+            own = {name for name, value in vars(cls).items() if value is not None}
+            cls = dataclasses.dataclass(cls, eq=False, repr=False, **options)
+            methods = {**(_comparison(cls, hashes=frozen) if eq else {}), **(_form(cls) if repr else {})}
+            for name in methods.keys() - own:
+                setattr(cls, name, methods[name])
             return cls
 
         return made if cls is None else made(cls)
 
-    def _comparison(cls, *, hashes):
-        names = [field.name for field in fields(cls) if field.compare]
-        key = attrgetter(*names) if names else lambda item: ()
 
-        def __eq__(self, other):
-            return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
+def _comparison(cls: Any, *, hashes: bool) -> dict[str, Any]:
+    """Methods that compare the fields of a class; what may be changed has no hash."""
+    names = [field.name for field in dataclasses.fields(cls) if field.compare]
+    key = attrgetter(*names) if names else lambda item: ()
 
-        def __hash__(self):
-            return hash(key(self))
+    def equals(self: Any, other: object) -> bool:
+        return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
 
-        return {"__eq__": __eq__, "__hash__": __hash__ if hashes else None}
+    def hash_of(self: Any) -> int:
+        return hash(key(self))
 
-    def _representation(cls):
-        names = [field.name for field in fields(cls) if field.repr]
+    return {"__eq__": equals, "__hash__": hash_of if hashes else None}
 
-        def __repr__(self):
-            return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
-        return {"__repr__": __repr__}
+def _form(cls: Any) -> dict[str, Any]:
+    """The method that shows the fields of a class."""
+    names = [field.name for field in dataclasses.fields(cls) if field.repr]
+
+    def form(self: Any) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+    return {"__repr__": form}
