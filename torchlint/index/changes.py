@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from torchlint.light_dataclass import dataclass
 from torchlint.pytorch.api import CREATORS
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES
 from torchlint.syntax.python_ast import LOOPS, called_name, dotted, inside, is_literal, walk
