@@ -13,11 +13,12 @@ import pytest
 
 from torchlint import Selection, SourceFile, lint, select
 from torchlint.engine.gate import by_syntax, by_words
+from torchlint.engine.rule_table import loaded
 from torchlint.index import FileIndex, changes
 from torchlint.syntax.reading import read
 
 FIXTURES = sorted((Path(__file__).parent.parent / "fixtures").glob("*/*.py"))
-RULES = select(["ALL"], preview=True).rules
+RULES = tuple(map(loaded, select(["ALL"], preview=True).rules))
 SYNTAX = {rule.rule_name() for rule in RULES if "concerns" in vars(rule)}
 """The rules that have a say after the file is parsed."""
 
@@ -36,7 +37,7 @@ def asks(name: str, code: bytes) -> bool:
 def everything_asked(monkeypatch: pytest.MonkeyPatch) -> Selection:
     """The rules that have a say after the file is parsed, without it."""
     selection = select(sorted(SYNTAX), preview=True)
-    for rule in selection.rules:
+    for rule in map(loaded, selection.rules):
         monkeypatch.setattr(rule, "concerns", lambda index: True)
     return selection
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ try:
     main()
 except SystemExit as end:
     assert end.code == 0, end.code
-needed_by_few = ("libcst.", "torchlint.model.", "torch.")
+needed_by_few = ("libcst.", "torchlint.model.", "torch.", "torchlint.project.kinds", "torchlint.files.notebook")
 lazy = ("torchlint.model", "torchlint.model.queries")
 loaded = (name for name, module in sys.modules.items() if type(module) is type(sys))
 print("LOADED", *(name for name in loaded if f"{name}.".startswith(needed_by_few) and name not in lazy))
@@ -32,6 +33,39 @@ def test_libcst_is_for_files_that_are_parsed(tmp_path: Path, arguments: list[str
         [sys.executable, "-c", RUN, *arguments], cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=60
     )
     assert done.stdout.splitlines()[-1] == "LOADED", done.stdout + done.stderr
+
+
+RULES = """
+import sys
+from torchlint.cli import main
+try:
+    main()
+except SystemExit as end:
+    print("RULES", *(name for name in sys.modules if name.startswith("torchlint.rules.")))
+"""
+"""What a run says it has imported of the rules; a source tree has a table of them after the first."""
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def rules_imported_for(text: str, folder: Path) -> set[str]:
+    (folder / "a.py").write_text(text)
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", RULES, "--isolated", "--no-cache", "a.py"],
+            cwd=folder, env=ENVIRONMENT, capture_output=True, encoding="utf-8", timeout=60,
+        )  # fmt: skip
+    head, *names = done.stdout.splitlines()[-1].split()
+    assert head == "RULES", done.stdout + done.stderr
+    return {name.removeprefix("torchlint.rules.") for name in names}
+
+
+@pytest.mark.slow
+def test_a_rule_is_imported_where_its_words_are(tmp_path: Path) -> None:
+    assert rules_imported_for("x = 1\n", tmp_path) == set()
+    few = {"retain_graph_in_loop", "second_backward", "undetached_hidden_state"}
+    assert rules_imported_for("class Layer:\n    def backward(self): ...\n", tmp_path) == few
+    freeing = rules_imported_for("import torch\n\ntorch.cuda.empty_cache()\n", tmp_path)
+    assert "empty_cache_in_loop" in freeing and len(freeing) < 15
 
 
 def test_a_late_module_is_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from sarif import loader
 
 from torchlint import Finding, Position, Rule, Selection, Severity, SourceFile, Span, lint
 from torchlint.engine import registry
+from torchlint.engine.rule_table import loaded
 from torchlint.finding import Edit, Fix, Related, Safety
 from torchlint.outputs import Style, render
 from torchlint.results import LintedFile, Outcome
@@ -185,7 +186,7 @@ def test_sarif_describes_the_rules(bad_call: type[Rule]) -> None:
 
 
 def test_sarif_keeps_crashes_apart(bad_call: type[Rule]) -> None:
-    crash = registry.rules()[1]
+    crash = loaded(registry.rules()[1])
     (run,) = sarif(outcome(linted("crash()\n", crash)))["runs"]
     (invocation,) = run["invocations"]
     assert run["results"] == [] and invocation["executionSuccessful"] is False
@@ -198,7 +199,7 @@ def test_sarif_is_valid(bad_call: type[Rule]) -> None:
 
     assert SCHEMA is not None
     validator = Draft7Validator(json.loads(Path(SCHEMA).read_bytes()), format_checker=FormatChecker())
-    crash = registry.rules()[1]
+    crash = loaded(registry.rules()[1])
     unreadable = linted("a\0b", bad_call, "/elsewhere/\udcff.py")
     files = [linted(text, bad_call) for text, *_ in LINES.values()]
     files += [linted("crash()", crash), unreadable, fixable()]

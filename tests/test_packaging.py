@@ -48,7 +48,7 @@ def test_packages_are_the_folders() -> None:
 def test_wheel(built: Path) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert names == modules() | {"torchlint/py.typed"}
+    assert names == modules() | {"torchlint/py.typed", "torchlint/rules/rule_table.json"}
 
 
 def test_sdist(built: Path) -> None:
@@ -95,9 +95,14 @@ def test_installed_wheel(run: Callable[..., str], built: Path, tmp_path: Path) -
     assert script
     assert PROJECT["version"] in run(script, "--version", path=tmp_path)
     code = "from torchlint.engine import registry; print(registry.__file__, len(registry.rules()))"
-    home, count = run(sys.executable, "-c", code, path=tmp_path, cwd=tmp_path).split()
+    imported = "; import sys; print(*(name for name in sys.modules if name.startswith('torchlint.rules.')))"
+    home, count, *rules = run(sys.executable, "-c", code + imported, path=tmp_path, cwd=tmp_path).split()
     assert home == str(tmp_path / "torchlint" / "engine" / "registry.py")
-    assert int(count) == len(list((ROOT / "rules").glob("[!_]*.py")))
+    assert int(count) == len(list((ROOT / "rules").glob("[!_]*.py"))) and rules == []
+    next(tmp_path.glob("*.dist-info")).rename(tmp_path / "torchlint-0.0.1.dist-info")
+    assert (
+        run(sys.executable, "-c", code + imported, path=tmp_path, cwd=tmp_path).split()[2:] != []
+    )  # of another version
 
 
 def test_metadata() -> None:

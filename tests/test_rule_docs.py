@@ -11,6 +11,7 @@ import pytest
 from torchlint import Category, Finding, Rule, Severity, testing
 from torchlint.engine import registry
 from torchlint.engine.documentation import TOPICS, markdown, topic
+from torchlint.engine.rule_table import builtin_rules
 from torchlint.finding import Meta
 from torchlint.verify.verdict import VERIFIABLE
 
@@ -28,7 +29,7 @@ HEADINGS = (
     "References",
 )
 ALWAYS = HEADINGS[:3]
-RULES = [rule for rule in registry.rules() if rule.__module__.startswith("torchlint.rules.")]
+RULES = [rule.load() for rule in builtin_rules()]
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.rule_name())
 

@@ -8,8 +8,9 @@ from tests.spellings.agreement import findings, missed
 from tests.spellings.programs import Program, kernels, plain, program, unusual
 from tests.thinning import thinned
 from torchlint import select
+from torchlint.engine.rule_table import loaded
 
-RULES = select(["ALL"], preview=True).rules
+RULES = tuple(map(loaded, select(["ALL"], preview=True).rules))
 PROGRAMS = 250
 """As many in the tests; `python -m tests.spellings 10000` compares more."""
 

@@ -11,6 +11,7 @@ import pytest
 from torchlint import Category, Finding, Rule, Selection, SourceFile, lint
 from torchlint.engine import registry
 from torchlint.engine.fixer import fix
+from torchlint.engine.rule_table import loaded
 from torchlint.files.lines import comments
 
 CHECKS = frozenset({"unused-suppression", "unknown-suppression"})
@@ -186,7 +187,7 @@ def test_useless_comments_are_reported(bad_call: type[Rule], text: str, name: st
 
 def _others(bad_call: type[Rule]) -> list[type[Rule]]:
     """The other rules there are, so that a bare comment can be known to be unused."""
-    return [rule for rule in registry.rules() if rule is not bad_call]
+    return [loaded(rule) for rule in registry.rules() if rule is not bad_call]
 
 
 @pytest.mark.parametrize(

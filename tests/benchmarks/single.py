@@ -49,7 +49,7 @@ def triage(paths: Iterable[Path]) -> dict[str, object]:
             continue
         lines = code.count(b"\n")
         total = [total[0] + 1, total[1] + lines]
-        if names := [rule.rule_name() for rule in rules if rule in by_words((rule,), code)]:
+        if names := [rule.rule_name() for rule in by_words(rules, code)]:
             wanted.append([str(path), lines, names])
     return {"rules": [rule.rule_name() for rule in rules], "files": total[0], "lines": total[1], "wanted": wanted}
 

@@ -27,6 +27,7 @@ from tests.golden import traces
 from torchlint import Rule, lint, select
 from torchlint.engine import registry
 from torchlint.engine.gate import by_words
+from torchlint.engine.rule_table import loaded
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.outputs.places import shown_place
 from torchlint.trace import trace
@@ -37,7 +38,7 @@ _CHUNK = 16
 
 @cache
 def default_rules() -> tuple[type[Rule], ...]:
-    return select().rules
+    return tuple(map(loaded, select().rules))
 
 
 def digest_of(path: Path, folder: Path, full: Path | None) -> list[str]:

@@ -13,6 +13,7 @@ from collections import Counter
 from tests.spellings.agreement import findings, missed
 from tests.spellings.programs import program
 from torchlint import select
+from torchlint.engine.rule_table import loaded
 
 
 def main() -> int:
@@ -20,7 +21,7 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("--from", type=int, default=0, dest="first")
     options = parser.parse_args()
-    rules = select(["ALL"], preview=True).rules
+    rules = tuple(map(loaded, select(["ALL"], preview=True).rules))
     found: Counter[str] = Counter()
     wrong = 0
     for number in range(options.first, options.first + options.count):

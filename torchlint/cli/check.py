@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,10 @@ from torchlint.cli.options import (
 )
 from torchlint.cli.showing import showing_options
 from torchlint.cli.speed import Speed, speed_options
+from torchlint.light_dataclass import dataclass
 from torchlint.outputs import FORMATS, Style, counted, render
 from torchlint.results import LintedFile
+from torchlint.syntax.gc_pause import collector_paused
 
 if TYPE_CHECKING:
     from torchlint.engine.fixer import Fixing
@@ -107,9 +109,11 @@ class _Options:
     @property
     def fixing(self) -> Fixing | None:
         """Which fixes are to be made, if any."""
+        if not (self.fix or self.fix_only or self.diff):
+            return None
         from torchlint.engine.fixer import Fixing
 
-        return Fixing(self.unsafe_fixes) if self.fix or self.fix_only or self.diff else None
+        return Fixing(self.unsafe_fixes)
 
     @property
     def adoption(self) -> Adoption:
@@ -212,7 +216,7 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
 
 def _run(paths: tuple[Path, ...], options: _Options) -> int:
     """Lint once, and do what was asked for; the exit code."""
-    with errors_of_the_user():
+    with errors_of_the_user(), collector_paused():
         configurations = options.choosing.configurations()
         if options.show_files or options.show_settings:
             _show(paths, options, configurations)

@@ -7,7 +7,6 @@ import click
 from torchlint.addresses import SITE
 from torchlint.cli.errors import UserError
 from torchlint.cli.options import HELP
-from torchlint.server.installation import MISSING, is_installed
 
 
 def _address(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
@@ -32,6 +31,8 @@ def server(stdio: bool, tcp: tuple[str, int] | None) -> None:
     """
     if stdio and tcp:
         raise click.UsageError("--stdio and --tcp exclude each other")
+    from torchlint.server.installation import MISSING, is_installed
+
     if not is_installed():
         raise UserError(MISSING)
     from torchlint.server import features

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,6 +92,8 @@ def _toml(value: Any, field: str = "") -> str:
 
 
 def _rules(path: Path, found: Settings) -> Iterator[str]:
+    from textwrap import wrap
+
     selection = found.selection(path)
     names = [rule.rule_name() for rule in selection.rules]
     listed = f"{len(names)} rule{'s' * (len(names) != 1)}: {', '.join(names)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +21,8 @@ def file_finding(meta: Meta, source: SourceFile, message: str, line: int) -> Fin
 
 def internal_finding(source: SourceFile, who: str, error: Exception) -> Finding:
     """The finding for what `who` raised."""
+    import traceback
+
     place = traceback.extract_tb(error.__traceback__)[-1]
     message = f"{who} crashed: {type(error).__name__}: {error}{hint(error)} ({place.name}, line {place.lineno})"
     return file_finding(INTERNAL_ERROR, source, message, 1)

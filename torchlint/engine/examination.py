@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,12 @@ from torchlint.engine.registry import (
     metas,
     select,
 )
+from torchlint.engine.rule_table import AnyRule
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION, Suppressions, may_name_rules
 from torchlint.files.ipython import without_indent
 from torchlint.files.source import NewerSyntax, SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
+from torchlint.light_dataclass import dataclass
 from torchlint.results import NO_TALLY, Tally
 from torchlint.rule import Rule
 
@@ -95,15 +97,15 @@ def examine(
     )
 
 
-def _others_look(selected: Sequence[type[Rule]], code: bytes, imported: Sequence[bytes]) -> bool:
+def _others_look(selected: Sequence[AnyRule], code: bytes, imported: Sequence[bytes]) -> bool:
     """Whether rules that are on by default, but not selected here, look at a program: what they have followed may give
     one that is selected a reason."""
-    return bool(by_words(_others(frozenset(selected)), code, imported))
+    return bool(by_words(_others(frozenset(rule.rule_name() for rule in selected)), code, imported))
 
 
 @lru_cache(maxsize=4)
-def _others(selected: frozenset[type[Rule]]) -> tuple[type[Rule], ...]:
-    return tuple(rule for rule in select().rules if rule not in selected)
+def _others(selected: frozenset[str]) -> tuple[AnyRule, ...]:
+    return tuple(rule for rule in select().rules if rule.rule_name() not in selected)
 
 
 @dataclass(frozen=True)

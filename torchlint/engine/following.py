@@ -6,24 +6,26 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint.files.first_party import Search
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.files.sources import Sources, is_below
 from torchlint.files.words import holds
-from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.pytorch import api, naming, triggers
-from torchlint.syntax.reading import read
+from torchlint.light_dataclass import dataclass
+from torchlint.pytorch import naming, packages, triggers
+
+if TYPE_CHECKING:  # what takes longer to import than most files take
+    from torchlint.index import FileIndex
 
 MAX_SHIPPED = 1_000_000
 """Bytes of other modules that go along with a file to where there is no disk."""
 MAX_BASES = 3
 """Through how many modules a class that trains is looked for among the bases of another."""
-_LIBRARIES = sys.stdlib_module_names | api.LIBRARIES
+_LIBRARIES = sys.stdlib_module_names | packages.LIBRARIES
 _NAME = LazyPattern(rb"\w+")
 _REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
 _INHERITS = LazyPattern(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)")
@@ -106,6 +108,9 @@ def _may_train(code: bytes) -> bool:
 @lru_cache(maxsize=2)
 def _index(code: bytes) -> FileIndex | None:
     """The index of a file; None of one that cannot be parsed."""
+    from torchlint.index import FileIndex
+    from torchlint.syntax.reading import read
+
     try:
         return FileIndex.of(read(SourceFile("module.py", code)))
     except (SyntaxProblem, SourceError, RecursionError, MemoryError):

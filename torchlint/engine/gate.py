@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from torchlint.engine.rule_table import AnyRule, loaded
 from torchlint.files.words import holds
-from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.pytorch import api
+from torchlint.pytorch import packages
 from torchlint.rule import Rule
 from torchlint.syntax.spelling import with_plain_lines, with_plain_names
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _TORCH = LazyPattern(rb"^[ \t]*(?:import|from)[ \t][^\n#]*(?:\btorch|lightning|import[ \t]*\*)", re.MULTILINE)
 _PACKAGES = (b"torch", b"lightning", b"accelerate", b"fastai")
@@ -19,7 +23,7 @@ _USES_TORCH = LazyPattern(
     rb"^[ \t]*(?:import|from)[ \t][^\n#]*\b(?:(?:py|func)?torch|lightning|accelerate\b|fastai\b)", re.MULTILINE
 )
 _OTHERS = LazyPattern(
-    rb"^[ \t]*(?:import|from)[ \t]+(?:%s)\b" % b"|".join(name.encode() for name in sorted(api.OTHER_FRAMEWORKS)),
+    rb"^[ \t]*(?:import|from)[ \t]+(?:%s)\b" % b"|".join(name.encode() for name in sorted(packages.OTHER_FRAMEWORKS)),
     re.MULTILINE,
 )
 
@@ -29,15 +33,15 @@ def uses_torch(code: bytes) -> bool:
     return holds(code, _PACKAGES) and _USES_TORCH.search(code) is not None
 
 
-def by_words(rules: Iterable[type[Rule]], code: bytes, imported: Sequence[bytes] = ()) -> list[type[Rule]]:
-    """The rules whose words stand in a file, or in the texts of the modules that are followed from it."""
+def by_words(rules: Iterable[AnyRule], code: bytes, imported: Sequence[bytes] = ()) -> list[type[Rule]]:
+    """The rules whose words stand in a file, or in the texts of the modules that are followed from it, imported."""
     code = with_plain_names(code)
     texts = (code, *imported)
     able = [rule for rule in rules if _has_triggers(rule, texts)]
     if able and _OTHERS.search(code) and not _TORCH.search(code):
         return []  # the file uses another framework, whose methods have the same names
     together = with_plain_lines(b"\n".join(texts)) if able else b""
-    return [rule for rule in able if rule.may_fire(together)]
+    return [rule for rule in map(loaded, able) if rule.may_fire(together)]
 
 
 def by_syntax(rules: Iterable[type[Rule]], index: FileIndex) -> list[type[Rule]]:
@@ -45,5 +49,5 @@ def by_syntax(rules: Iterable[type[Rule]], index: FileIndex) -> list[type[Rule]]
     return [rule for rule in rules if rule.concerns(index)]
 
 
-def _has_triggers(rule: type[Rule], texts: Sequence[bytes]) -> bool:
+def _has_triggers(rule: AnyRule, texts: Sequence[bytes]) -> bool:
     return all(any(holds(text, group) for text in texts) for group in rule.triggers)

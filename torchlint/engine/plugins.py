@@ -6,17 +6,23 @@ import importlib
 import os
 import re
 import sys
-from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import PathFinder
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from torchlint.files import regular
+from torchlint.light_dataclass import dataclass
+from torchlint.rule import Rule
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
 
 GROUP = "torchlint.rules"
+
+
+class RegistryError(Exception):
+    """A rule, or the plugin that holds it, is not usable; the message names it."""
 
 
 class NeedsMetadata(Exception):
@@ -44,6 +50,26 @@ class Plugin:
 
 
 CORE = Plugin("core", "torchlint.rules")
+
+
+def rules_in(target: object) -> list[type[Rule]]:
+    """The rules of an entry point: a Rule class, a module, or a package with a module for each rule."""
+    if isinstance(target, type) and issubclass(target, Rule):
+        return [target]
+    if not isinstance(target, ModuleType):
+        raise RegistryError(f"it is neither a rule nor a module: {target!r}")
+    import pkgutil  # the table of rules spares most runs all this
+
+    modules = [target]
+    for info in pkgutil.iter_modules(getattr(target, "__path__", [])):
+        if not info.name.startswith("_"):
+            modules.append(importlib.import_module(f"{target.__name__}.{info.name}"))
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__
+    ]
 
 
 @cache

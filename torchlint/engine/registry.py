@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from torchlint.addresses import SITE, rule_page
-from torchlint.engine.plugins import CORE, Plugin, is_web, plugins
+from torchlint.engine.plugins import CORE, Plugin, is_web, plugins, rules_in
+from torchlint.engine.plugins import RegistryError as RegistryError
+from torchlint.engine.rule_table import AnyRule, ListedRule, builtin_rules
 from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSION
 from torchlint.finding import Category, Confidence, Meta, Severity
 from torchlint.lazy_import import late
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.light_dataclass import dataclass
 from torchlint.pytorch.releases import Releases
-from torchlint.rule import OptionValue, Rule
+from torchlint.rule import OptionValue
 from torchlint.suggest import hint_of_selector
 
 if TYPE_CHECKING:
@@ -62,10 +62,6 @@ _CODE = LazyPattern(r"[A-Z]{2,5}\d{3}")
 _CODE_OF_TORCHFIX = LazyPattern(r"TOR\d{3}", re.IGNORECASE)
 
 
-class RegistryError(Exception):
-    """A rule, or the plugin that holds it, is not usable; the message names it."""
-
-
 class UnknownRule(Exception):
     """A selector that means no rule; the message says which one was probably meant."""
 
@@ -81,7 +77,8 @@ class UnknownRule(Exception):
 class Selection:
     """What is to be looked for: rules, the engine's own checks by name, and the rules' options."""
 
-    rules: tuple[type[Rule], ...]
+    rules: tuple[AnyRule, ...]
+    """Classes, or what the table says of those that may not be imported yet."""
     checks: frozenset[str] = ABOUT_FILES
     options: Mapping[str, Mapping[str, OptionValue]] = field(default_factory=dict)
     following: Following | None = None
@@ -101,21 +98,21 @@ class Selection:
 
 
 @cache
-def rules() -> tuple[type[Rule], ...]:
+def rules() -> tuple[AnyRule, ...]:
     """All installed rules by code; raises `RegistryError`."""
     return tuple(sorted(_declared(), key=lambda rule: rule.code))
 
 
 @cache
-def _declared() -> Mapping[type[Rule], Plugin]:
+def _declared() -> Mapping[AnyRule, Plugin]:
     """All installed rules, each with the plugin that declares it first; raises `RegistryError`."""
     late("libcst")  # rules import it for what they do when a file was parsed
-    found: dict[str, type[Rule]] = {}
+    found: dict[str, AnyRule] = {}
     codes: dict[str, str] = {meta.code: meta.name for meta in ENGINE_CHECKS}
-    declared: dict[type[Rule], Plugin] = {}
+    declared: dict[AnyRule, Plugin] = {}
     for plugin in plugins():
         try:
-            for rule in rules_in(plugin.load()):
+            for rule in builtin_rules() if plugin == CORE else rules_in(plugin.load()):
                 _add(rule, found, codes)
                 declared.setdefault(rule, plugin)
         except (Exception, SystemExit) as error:
@@ -130,7 +127,7 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{hint_of_moved(error)}"
 
 
-def _add(rule: type[Rule], found: dict[str, type[Rule]], codes: dict[str, str]) -> None:
+def _add(rule: AnyRule, found: dict[str, AnyRule], codes: dict[str, str]) -> None:
     """Add a rule to those that were found, by name, and to their codes."""
     name, code = rule.rule_name(), _checked_code(rule)
     if found.get(name) is rule:
@@ -141,7 +138,7 @@ def _add(rule: type[Rule], found: dict[str, type[Rule]], codes: dict[str, str]) 
     codes[code] = name
 
 
-def _checked_code(rule: type[Rule]) -> str:
+def _checked_code(rule: AnyRule) -> str:
     code = getattr(rule, "code", None)
     if not isinstance(code, str) or not _CODE.fullmatch(code):
         raise RegistryError(f"rule {rule.rule_name()} has no valid code: {code!r}")
@@ -150,32 +147,14 @@ def _checked_code(rule: type[Rule]) -> str:
     return code
 
 
-def rules_in(target: object) -> list[type[Rule]]:
-    """The rules of an entry point: a Rule class, a module, or a package with a module for each rule."""
-    if isinstance(target, type) and issubclass(target, Rule):
-        return [target]
-    if not isinstance(target, ModuleType):
-        raise RegistryError(f"it is neither a rule nor a module: {target!r}")
-    modules = [target]
-    for info in pkgutil.iter_modules(getattr(target, "__path__", [])):
-        if not info.name.startswith("_"):
-            modules.append(importlib.import_module(f"{target.__name__}.{info.name}"))
-    return [
-        value
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__
-    ]
-
-
 @cache
 def _addresses() -> Mapping[str, str]:
     own = {check.name: rule_page(check.name) for check in ENGINE_CHECKS}
     return own | {rule.rule_name(): _address(rule, plugin) for rule, plugin in _declared().items()}
 
 
-def _address(rule: type[Rule], plugin: Plugin) -> str:
-    if plugin == CORE:
+def _address(rule: AnyRule, plugin: Plugin) -> str:
+    if plugin == CORE or isinstance(rule, ListedRule):
         return rule_page(rule.rule_name())
     return rule.address if is_web(rule.address) else plugin.address
 
@@ -191,7 +170,7 @@ def metas() -> tuple[Meta, ...]:
 
 
 @cache
-def _metas_of(rules: tuple[type[Rule], ...]) -> tuple[Meta, ...]:
+def _metas_of(rules: tuple[AnyRule, ...]) -> tuple[Meta, ...]:
     return tuple(sorted((*ENGINE_CHECKS, *(rule.meta() for rule in rules)), key=lambda meta: meta.code))
 
 

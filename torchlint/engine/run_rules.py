@@ -153,7 +153,8 @@ class _Walk:
         if self.reach.may_wake:
             model.program  # noqa: B018 - it may be that none of those that are selected asks for it
         followed = [module.tree.source.code for module in imports.followed()]
-        others = [rule for rule in selection.rules if rule not in active]
+        asked = {rule.rule_name() for rule in active}
+        others = [rule for rule in selection.rules if rule.rule_name() not in asked]
         yield from by_words(others, self.source.code, followed) if followed else ()
 
     def _imported_texts(self) -> Iterator[bytes]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from torchlint.light_dataclass import dataclass
 
 Status = tuple[int, ...]
 

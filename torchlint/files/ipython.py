@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from torchlint.files.python import UNREADABLE, python_tree
 from torchlint.lazy_pattern import LazyPattern
 
+SUFFIX = ".ipynb"
+"""How the name of a notebook ends."""
 _CODE_CELLS = frozenset(
     f"%%{name}" for name in "time timeit capture prun memit mprun heat scalene python3 torchlint".split()
 )

@@ -9,16 +9,20 @@ import re
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchlint.files import regular
+from torchlint.files.ipython import SUFFIX as NOTEBOOK_SUFFIX
 from torchlint.files.lines import Text
-from torchlint.files.notebook import SUFFIX as NOTEBOOK_SUFFIX
-from torchlint.files.notebook import Cell, Notebook, NotebookError
 from torchlint.finding import Edit, Position, Span
+from torchlint.light_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from torchlint.files.notebook import Cell, Notebook
 
 MAX_BYTES = 10_000_000
 """A larger file is generated data, not code that someone trains with; it is named and left out."""
@@ -146,6 +150,8 @@ class SourceFile:
         """The notebook, if it is one; raises `SourceError` when it is broken."""
         if not self.is_notebook:
             return None
+        from torchlint.files.notebook import Notebook, NotebookError
+
         try:
             return Notebook(self._decoded)
         except NotebookError as error:
@@ -154,8 +160,12 @@ class SourceFile:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The code cells of a notebook; none of a file that is not one. Raises `SourceError`."""
+        if self.notebook is None:
+            return ()
+        from torchlint.files.notebook import NotebookError
+
         try:
-            return self.notebook.cells if self.notebook is not None else ()
+            return self.notebook.cells
         except NotebookError as error:
             raise SourceError(error.message, error.line) from None
 

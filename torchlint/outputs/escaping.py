@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
-_HASH = re.compile(r"#(?=#\w*\[)")
-_COLON = re.compile(r"^(\s*):(?=:)")
+from torchlint.lazy_pattern import LazyPattern
+
+_HASH = LazyPattern(r"#(?=#\w*\[)")
+_COLON = LazyPattern(r"^(\s*):(?=:)")
 """What begins a command to GitHub, Azure and TeamCity: `##vso[` anywhere, `::error::` at the start of a line."""
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_HIDDEN = LazyPattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """What HTML may not hold, and what makes readers see another text than there is."""
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from torchlint.colours import Paint, painter
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Safety
 from torchlint.outputs import Style, summary
 from torchlint.outputs.escaping import printable
-from torchlint.outputs.excerpt import Note, excerpt
 from torchlint.outputs.folding import folded, lines_of
 from torchlint.outputs.places import shown_elsewhere, shown_place
 from torchlint.results import Outcome
+
+if TYPE_CHECKING:
+    from torchlint.outputs.excerpt import Note
 
 _MARKS = {Safety.SAFE: "[fix]", Safety.UNSAFE: "[unsafe fix]"}
 
@@ -41,6 +44,8 @@ def _shown(outcome: Outcome) -> Iterator[tuple[SourceFile, Sequence[Finding]]]:
 
 def _lines(source: SourceFile, same: Sequence[Finding], paint: Paint) -> Iterator[str]:
     """A finding, with the lines of those that say the same elsewhere in its file."""
+    from torchlint.outputs.excerpt import excerpt  # not worth its time where nothing is found
+
     finding, *others = same
     yield _headline(source, finding, paint)
     yield from excerpt(source, _notes(source, finding), paint)
@@ -64,6 +69,8 @@ def _headline(source: SourceFile, finding: Finding, paint: Paint) -> str:
 def _notes(source: SourceFile, finding: Finding) -> Iterable[Note]:
     if finding.span.start == finding.span.end:
         return
+    from torchlint.outputs.excerpt import Note
+
     yield Note(finding.span, "", "^", finding.severity.value)
     for related in finding.related:
         yield Note(related.span, printable(related.message), "-", "related")

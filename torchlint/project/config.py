@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,16 @@ from typing import Any
 from torchlint.files import regular
 from torchlint.files.checkout import real_path
 from torchlint.files.sources import Sources
+from torchlint.lazy_import import late
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.project.keys import KEYS
-from torchlint.project.kinds import Place, Where, WrongValue, hint_of_key, known_keys
+from torchlint.project import keys, kinds
 from torchlint.project.requirements import Requirements
 from torchlint.project.settings import ROOTED, Layer, Overrides, Settings
 from torchlint.project.toml_lines import MAX_PARTS, line_of, line_of_error, line_of_long_key
 from torchlint.pytorch.releases import Releases
 from torchlint.suggest import nearest
 
-_toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+_toml = late("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 FILES = ("torchlint.toml", "pyproject.toml")
 """Where configuration is looked for, in this order; in pyproject.toml it is `[tool.torchlint]`."""
@@ -190,7 +189,7 @@ class _Reader:
             raise self.error(("tool", "torchlint"), message)
         try:
             layer, extended = self._layer(table)
-        except WrongValue as wrong:
+        except kinds.WrongValue as wrong:
             raise self.error(wrong.where, wrong.message) from None
         below = Settings(self._folder) if extended is None else self._extended(extended, (*extending, self.path))
         settings = replace(below, root=self._folder, roots=_roots(below)).over(layer)
@@ -198,7 +197,7 @@ class _Reader:
 
     def _layer(self, table: object) -> tuple[Layer, Path | None]:
         """What the file sets, and which file it extends."""
-        values = read_values(table, Place((), self._folder))
+        values = read_values(table, kinds.Place((), self._folder))
         values.pop("required-version", None)
         extended = values.pop("extend", None)
         origins = {_field(key): f"{shown_path(self.path)}:{self.line_of((key,))}" for key in values}
@@ -216,31 +215,31 @@ class _Reader:
             raise self.error(("extend",), f"there is no [tool.torchlint] table in {shown_path(path)}")
         return settings
 
-    def line_of(self, key: Where) -> int:
+    def line_of(self, key: kinds.Where) -> int:
         return line_of(self._text, (*self._prefix, *key))
 
-    def error(self, key: Where, message: str) -> ConfigError:
+    def error(self, key: kinds.Where, message: str) -> ConfigError:
         name = ".".join((*self._prefix, *key)) or "file"
         return ConfigError(f"{self.path}:{self.line_of(key)}", f"{name}: {message}")
 
 
-def read_values(table: object, place: Place) -> dict[str, Any]:
+def read_values(table: object, place: kinds.Place) -> dict[str, Any]:
     """The values of a table by key, checked; raises `WrongValue`. That it is for another torchlint is said first."""
     version = table.get("required-version") if isinstance(table, dict) else None
     if version is not None:
-        KEYS["required-version"].kind.read(version, place.at("required-version"))
+        keys.KEYS["required-version"].kind.read(version, place.at("required-version"))
     return {
         name: key.kind.read(value, place.at(name))
-        for name, value, key in known_keys(table, place, KEYS, _hint_of_setting)
+        for name, value, key in kinds.known_keys(table, place, keys.KEYS, _hint_of_setting)
     }
 
 
 def inline(text: str) -> Layer:
     """What `--config KEY=VALUE` sets; a word needs no quotes. Raises `ConfigError`."""
-    place = Place((), Path.cwd(), by_user=True)
+    place = kinds.Place((), Path.cwd(), by_user=True)
     try:
         values = read_values(_parsed_inline(text), place)
-    except WrongValue as wrong:
+    except kinds.WrongValue as wrong:
         raise ConfigError(f"--config {text}", f"{'.'.join(wrong.where)}: {wrong.message}") from None
     if "extend" in values:
         raise ConfigError(f"--config {text}", "extend: only a file extends another: name that by --config FILE")
@@ -285,4 +284,4 @@ def shown_path(path: Path) -> str:
 def _hint_of_setting(key: str, known: Collection[str]) -> str:
     if key.replace("_", "-") in ONLY_OPTIONS:
         return f"; there is only the option --{key.replace('_', '-')} of the command line"
-    return hint_of_key(key, known)
+    return kinds.hint_of_key(key, known)

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
+from torchlint.light_dataclass import dataclass
+
 _SPECIAL = frozenset("*?[\\")
-_NAMED = {
-    "alnum": string.ascii_letters + string.digits,
-    "alpha": string.ascii_letters,
-    "blank": " \t",
-    "cntrl": "".join(map(chr, (*range(32), 127))),
-    "digit": string.digits,
-    "graph": string.ascii_letters + string.digits + string.punctuation,
-    "lower": string.ascii_lowercase,
-    "print": string.ascii_letters + string.digits + string.punctuation + " ",
-    "punct": string.punctuation,
-    "space": string.whitespace,
-    "upper": string.ascii_uppercase,
-    "xdigit": string.hexdigits,
-}
 
 
 class _Invalid(Exception):
@@ -197,7 +184,7 @@ def _class(text: str, position: int) -> tuple[_Class, int]:
             ranges.append((ranges[-1][0], high))
             end_of_range = position + 1
         elif name := _named(text, position):
-            ranges += [(char, char) for char in _NAMED[name]]
+            ranges += [(char, char) for char in _characters()[name]]
             position += len(name) + 3
             end_of_range = position + 1
         else:
@@ -220,7 +207,7 @@ def _named(text: str, position: int) -> str:
     name, colon, rest = text[position + 2 : position + 10].partition(":")
     if not colon or not rest.startswith("]"):
         return ""
-    if name not in _NAMED:
+    if name not in _characters():
         raise _Invalid
     return name
 
@@ -229,3 +216,24 @@ def _char(text: str, position: int) -> str:
     if position >= len(text):
         raise _Invalid
     return text[position]
+
+
+@cache
+def _characters() -> dict[str, str]:
+    """The characters of `[:alnum:]` and its like."""
+    import string  # compiles a pattern; few globs name a class
+
+    return {
+        "alnum": string.ascii_letters + string.digits,
+        "alpha": string.ascii_letters,
+        "blank": " \t",
+        "cntrl": "".join(map(chr, (*range(32), 127))),
+        "digit": string.digits,
+        "graph": string.ascii_letters + string.digits + string.punctuation,
+        "lower": string.ascii_lowercase,
+        "print": string.ascii_letters + string.digits + string.punctuation + " ",
+        "punct": string.punctuation,
+        "space": string.whitespace,
+        "upper": string.ascii_uppercase,
+        "xdigit": string.hexdigits,
+    }

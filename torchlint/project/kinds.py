@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from torchlint.engine import registry
+from torchlint.engine.rule_table import AnyRule
 from torchlint.files.checkout import real_path
 from torchlint.finding import Category, Severity
+from torchlint.light_dataclass import dataclass
 from torchlint.project.inside import LeadsOutside, path_inside
 from torchlint.project.versions import NoRequirement, satisfies
-from torchlint.rule import OptionValue, Rule
+from torchlint.rule import OptionValue
 from torchlint.suggest import hint, hint_of_rule
 
 Where = tuple[str, ...]
@@ -220,7 +221,7 @@ class RuleOptions:
             for name, options, rule in known_keys(value, place, known, _hint_of_rule)
         }
 
-    def _options(self, value: object, rule: type[Rule], place: Place) -> dict[str, OptionValue]:
+    def _options(self, value: object, rule: AnyRule, place: Place) -> dict[str, OptionValue]:
         return {
             name: self._option(option, default, place.at(name))
             for name, option, default in known_keys(value, place, rule.options, hint_of_key)
@@ -241,7 +242,7 @@ class RuleOptions:
     def schema(self) -> Schema:
         return closed({rule.rule_name(): self._of_rule(rule) for rule in registry.rules()})
 
-    def _of_rule(self, rule: type[Rule]) -> Schema:
+    def _of_rule(self, rule: AnyRule) -> Schema:
         options = {name: {**_schema_of(default), "default": default} for name, default in rule.options.items()}
         return {"description": rule.meta().summary, **closed(options)}
 

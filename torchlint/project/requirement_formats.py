@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from importlib import import_module
 
+from torchlint.lazy_import import late
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.project.toml_lines import line_of_long_key
 from torchlint.pytorch.releases import Releases, required, specified, together
 
-_toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+_toml = late("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 _MAX_LINES = 10_000
 _CONDA = LazyPattern(r"""\s*-\s+["']?(?:[\w./-]{1,99}::)?(?:pytorch|torch)(?![\w.-])\s*([^"'#\n]{0,200})""")

@@ -8,6 +8,7 @@ from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MAYBE_VIE
 from torchlint.pytorch.binding import Parameters
 from torchlint.pytorch.effects import DropsElements, Result, SwitchesGradMode
 from torchlint.pytorch.effects import GradMode as GradMode  # rules ask it of values
+from torchlint.pytorch.packages import HARMLESS_PACKAGES as HARMLESS_PACKAGES
 from torchlint.pytorch.table import FUNCTIONS, family, function, functions_with
 
 GRAD_MODES = {
@@ -179,27 +180,8 @@ WITH_INDICES = frozenset(
         "max_pool2d_with_indices",
     }
 )
-# Packages whose functions never clear a gradient.
-HARMLESS_PACKAGES = {"higher"} | frozenset(
-    (
-        "numpy math random time os sys json logging re pathlib PIL cv2 matplotlib wandb tqdm argparse scipy "
-        "sklearn pandas builtins copy collections itertools functools pickle torchvision tensorboardX "
-        "datasets tokenizers torchmetrics torch gc warnings shutil glob csv seaborn networkx imageio skimage "
-        "gym gymnasium typing contextlib string torchaudio torchtext einops mlflow visdom pprint datetime "
-        "threading multiprocessing rich yaml"
-    ).split()
-)
-# Packages that no file of a repository stands for, whatever its name: what matters of them is data here.
-LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
-    (
-        "accelerate apex bitsandbytes deepspeed fairscale functorch ignite jax keras lightning lightning_fabric "
-        "peft pytest pytorch_lightning ray tensorflow timm torch_geometric torch_xla torchdata torchrl transformers"
-    ).split()
-)
 # Packages of potentials, whose modules take gradients of the energy in their `forward`: forces.
 DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet medcam".split())
-OTHER_FRAMEWORKS = frozenset("jax flax objax haiku paddle mxnet mindspore chainer oneflow jittor".split())
-"""What a file trains with that imports one of these, and neither torch nor all that another file has."""
 _PLAIN_PACKAGES = frozenset(
     "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc "
     "onnxruntime tensorflow jax xgboost lightgbm".split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from torchlint.engine.registry import Selection
 from torchlint.files.fingerprint import Stamp, digest_of, status_of
 from torchlint.files.source import SourceError, SourceFile, Unread
 from torchlint.files.sources import Module
+from torchlint.light_dataclass import dataclass
 from torchlint.project.discovery import Target
 from torchlint.results import NO_TALLY, LintedFile, Outcome, Tally
 from torchlint.run.process_pool import are_safe, processes_that_pay
@@ -42,6 +43,9 @@ class Means:
     executor: Executor | None = None
     """Lints instead of processes of our own. It is sent the content of files, and needs no disk."""
     cache: Cache | None = None
+
+
+_ALONE = Means()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ def run(
     targets: Iterable[Target],
     progress: Progress = lambda done, total, share: None,
     fixing: Fixing | None = None,
-    means: Means = Means(),
+    means: Means = _ALONE,
 ) -> Outcome:
     """Lint all targets, in their order; raises `UnknownRule` before the first is read, and `dispatch.Refused`.
 
@@ -230,9 +234,12 @@ def _crew(tasks: Sequence[_Task], means: Means, size: int) -> Crew[_Task, Done] 
     if jobs < 2 or not are_safe():
         return None
     import torchlint.engine.examination  # noqa: F401 - before the processes are copies of this one
+    from torchlint.engine.rule_table import loaded
     from torchlint.run.process_pool import processes
     from torchlint.run.scheduler import Crew
 
+    for rule in registry.rules():  # once, not in each process
+        loaded(rule)
     return Crew(
         start=lambda: processes(jobs),
         submit=lambda executor, chunk: executor.submit(_lint_each, [job for _, job in chunk]),

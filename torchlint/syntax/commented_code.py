@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from textwrap import dedent
 
 from torchlint.files.lines import comments
 from torchlint.files.python import UNREADABLE, python_tree
@@ -41,6 +40,8 @@ def _blocks(text: str) -> Iterator[list[str]]:
 
 def _calls(text: str) -> list[ast.Call]:
     """The calls of some code, but for annotations: `TODO: step()` is Python, too. Empty where it is no code."""
+    from textwrap import dedent  # compiles patterns; few files have code in comments
+
     try:
         tree = python_tree(dedent(text))
     except UNREADABLE:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.light_dataclass import dataclass
 
 MAX_BRACKETS = 200
 """CPython refuses deeper nesting (`MAXLEVEL` in Parser/tokenizer): such a file is no Python."""

@@ -18,7 +18,6 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -26,12 +25,15 @@ from pathlib import Path
 from torchlint.engine import registry
 from torchlint.engine.examination import lint
 from torchlint.engine.fixer import Fixed, fix
+from torchlint.engine.plugins import rules_in
+from torchlint.engine.rule_table import AnyRule
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding
+from torchlint.light_dataclass import dataclass
 from torchlint.rule import Rule
 from torchlint.testing.markers import MalformedMarker, Marker, Problem, described, mismatches, read
 
-Rules = tuple[type[Rule], ...]
+Rules = tuple[AnyRule, ...]
 _FILE_NAME = re.compile(r"[a-z][a-z0-9_]*\.py")
 _EXAMPLES = re.compile(r"^## Example\n+```python\n(.*?)^```\n+Use instead:\n+```python\n(.*?)^```", re.M | re.S)
 
@@ -283,7 +285,7 @@ def cases(root: Path, rules: Rules | None = None) -> list[Case]:
 
 def rules_of(package: str) -> tuple[type[Rule], ...]:
     """The rules that torchlint takes from a package or module of this name, for tests of each."""
-    return tuple(registry.rules_in(importlib.import_module(package)))
+    return tuple(rules_in(importlib.import_module(package)))
 
 
 def known_limits(root: Path, rules: Rules | None = None) -> Counter[tuple[str, str]]:
@@ -292,7 +294,7 @@ def known_limits(root: Path, rules: Rules | None = None) -> Counter[tuple[str, s
     return Counter((marker.kind, marker.rule) for marker in markers if marker.kind.startswith("todo-"))
 
 
-def example_problems(rule: type[Rule], rules: Rules | None = None) -> list[str]:
+def example_problems(rule: AnyRule, rules: Rules | None = None) -> list[str]:
     """What is wrong with the examples in a rule's docstring: the first must fire, the second be silent."""
     name = rule.rule_name()
     found = _EXAMPLES.search(rule.meta().documentation)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchlint.engine.following import Following, imported_training
 from torchlint.engine.gate import by_syntax, by_words
+from torchlint.engine.rule_table import AnyRule
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.index import FileIndex
 from torchlint.model import Model
@@ -53,7 +54,7 @@ _GENERATIONS = 8
 """So many owners of a value tell it from others of its name."""
 
 
-def trace(source: SourceFile, rules: Iterable[type[Rule]] = (), following: Following | None = None) -> FileTrace:
+def trace(source: SourceFile, rules: Iterable[AnyRule] = (), following: Following | None = None) -> FileTrace:
     """What the model sees in a file, and which of these rules look into it.
 
     With `following` what it imports of its repository is seen, too.

@@ -1,0 +1,23 @@
+"""Names of packages: those that never clear a gradient, libraries, other frameworks."""
+
+from __future__ import annotations
+
+# Packages whose functions never clear a gradient.
+HARMLESS_PACKAGES = {"higher"} | frozenset(
+    (
+        "numpy math random time os sys json logging re pathlib PIL cv2 matplotlib wandb tqdm argparse scipy "
+        "sklearn pandas builtins copy collections itertools functools pickle torchvision tensorboardX "
+        "datasets tokenizers torchmetrics torch gc warnings shutil glob csv seaborn networkx imageio skimage "
+        "gym gymnasium typing contextlib string torchaudio torchtext einops mlflow visdom pprint datetime "
+        "threading multiprocessing rich yaml"
+    ).split()
+)
+# Packages that no file of a repository stands for, whatever its name: what matters of them is data here.
+LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
+    (
+        "accelerate apex bitsandbytes deepspeed fairscale functorch ignite jax keras lightning lightning_fabric "
+        "peft pytest pytorch_lightning ray tensorflow timm torch_geometric torch_xla torchdata torchrl transformers"
+    ).split()
+)
+OTHER_FRAMEWORKS = frozenset("jax flax objax haiku paddle mxnet mindspore chainer oneflow jittor".split())
+"""What a file trains with that imports one of these, and neither torch nor all that another file has."""
