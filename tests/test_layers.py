@@ -19,7 +19,7 @@ from torchlint.syntax.python_tree import PythonTree
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"addresses", "finding", "lazy_import", "lazy_pattern", "light_dataclass", "colours", "suggest"},
+    {"addresses", "finding", "lazy_import", "lazy_pattern", "colours", "suggest"},
     {"files"},
     {"syntax", "pytorch", "results"},
     {"index"},
@@ -158,11 +158,6 @@ def test_only_few_open_files(path: Path) -> None:
             called = ast.unparse(node.func)
             is_opener = called.rpartition(".")[2] in OPENERS and called not in OF_AN_EDITOR
             assert not is_opener, f"line {node.lineno}: {called} opens a file: take `regular.read`, or `atomic_write`"
-
-
-@for_each([path for path in PACKAGE if unit(path) not in ("index", "light_dataclass", "model", "server", "verify")])
-def test_dataclasses_of_a_start_are_light(path: Path) -> None:
-    assert ("dataclasses", "dataclass") not in imports(path), "write `from torchlint.light_dataclass import dataclass`"
 
 
 @for_each([*PACKAGE, *TESTS])

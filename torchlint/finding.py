@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
-
-from torchlint.light_dataclass import dataclass
 
 
 class Severity(str, Enum):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from torchlint.files.source import SourceFile
 from torchlint.files.sources import Module
 from torchlint.finding import Finding, Meta
-from torchlint.light_dataclass import dataclass
 
 
 class Tally(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from torchlint.finding import Category, Confidence, Meta, Severity
-from torchlint.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -6,6 +6,7 @@ import io
 import re
 import tokenize
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import libcst as cst
@@ -17,7 +18,6 @@ from torchlint.files.atomic_write import write
 from torchlint.files.lines import Text
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import Edit, Finding, Position, Span
-from torchlint.light_dataclass import dataclass
 from torchlint.results import LintedFile
 from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.tree import parse

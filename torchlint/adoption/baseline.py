@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from torchlint.files import regular
 from torchlint.files.atomic_write import write
 from torchlint.files.checkout import is_within, real_path, top_around
 from torchlint.finding import Finding
-from torchlint.light_dataclass import dataclass
 from torchlint.project.discovery import Target
 from torchlint.results import Outcome
 
@@ -27,7 +26,7 @@ class BaselineError(Exception):
     """A baseline that cannot be used: which file and line, and why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Entry:
     """One finding: its file relative to the baseline, with forward slashes; the message is for readers."""
 
@@ -95,7 +94,7 @@ class Baseline:
             if finding.name != INTERNAL_ERROR.name:
                 entry = self._entry(finding)
                 entries[entry.key] = entry
-        return replace(self, entries=tuple(sorted(entries.values(), key=lambda entry: entry.key)))
+        return replace(self, entries=tuple(sorted(entries.values())))
 
     def write(self) -> None:
         """Raises `WriteError`."""

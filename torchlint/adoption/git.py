@@ -10,10 +10,10 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint.files import regular
-from torchlint.light_dataclass import dataclass
 
 PATIENCE = 120.0
 """Seconds that a command may take: a pipe in the place of a file would stop it for ever."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint.adoption.git import GitError, Store, View, ask
 from torchlint.files import regular
-from torchlint.light_dataclass import dataclass
 
 EVERYTHING = range(1, 1 << 62)
 """All lines of a file, however many they are."""

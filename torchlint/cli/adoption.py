@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ import click
 
 from torchlint.cli.errors import UserError, complain
 from torchlint.cli.options import PathType, all_of, check_folder_of, say, variable
-from torchlint.light_dataclass import dataclass
 from torchlint.outputs import counted
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,6 @@ from torchlint.cli.options import (
 )
 from torchlint.cli.showing import showing_options
 from torchlint.cli.speed import Speed, speed_options
-from torchlint.light_dataclass import dataclass
 from torchlint.outputs import FORMATS, Style, counted, render
 from torchlint.results import LintedFile
 from torchlint.syntax.gc_pause import collector_paused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ import click
 from click.core import ParameterSource
 
 from torchlint.cli.options import PathType, all_of, list_option, variable
-from torchlint.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from torchlint.project.config import Configurations

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from torchlint.cli.options import PathType, all_of, say, variable
-from torchlint.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

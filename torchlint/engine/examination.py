@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,6 @@ from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSIO
 from torchlint.files.ipython import without_indent
 from torchlint.files.source import NewerSyntax, SourceError, SourceFile, SyntaxProblem, Unread
 from torchlint.finding import Finding, fingerprint
-from torchlint.light_dataclass import dataclass
 from torchlint.results import NO_TALLY, Tally
 from torchlint.rule import Rule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from torchlint.engine.examination import Examination, examine
 from torchlint.engine.fix_check import with_valid_fixes
@@ -12,7 +12,6 @@ from torchlint.engine.registry import INTERNAL_ERROR, SYNTAX_ERROR, Selection
 from torchlint.files.first_party import Search
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding, Safety, Span
-from torchlint.light_dataclass import dataclass
 
 MAX_ROUNDS = 50
 """A file that is still not stable has a fix that undoes or repeats another."""

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,6 @@ from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.files.sources import Sources, is_below
 from torchlint.files.words import holds
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.light_dataclass import dataclass
 from torchlint.pytorch import naming, packages, triggers
 
 if TYPE_CHECKING:  # what takes longer to import than most files take

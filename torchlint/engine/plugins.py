@@ -6,13 +6,13 @@ import importlib
 import os
 import re
 import sys
+from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from torchlint.files import regular
-from torchlint.light_dataclass import dataclass
 from torchlint.rule import Rule
 
 if TYPE_CHECKING:

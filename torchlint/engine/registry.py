@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from torchlint.engine.suppressions import UNKNOWN_SUPPRESSION, UNUSED_SUPPRESSIO
 from torchlint.finding import Category, Confidence, Meta, Severity
 from torchlint.lazy_import import late
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.light_dataclass import dataclass
 from torchlint.pytorch.releases import Releases
 from torchlint.rule import OptionValue
 from torchlint.suggest import hint_of_selector

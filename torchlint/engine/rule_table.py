@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +20,6 @@ from torchlint.engine.plugins import CORE, rules_in, version_of
 from torchlint.files import regular
 from torchlint.finding import Category, Meta
 from torchlint.lazy_import import late
-from torchlint.light_dataclass import dataclass
 from torchlint.rule import OptionValue, Rule
 
 FILE = "rule_table.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
@@ -11,7 +12,6 @@ from torchlint.files.lines import comments
 from torchlint.files.source import SourceFile
 from torchlint.finding import Category, Edit, Finding, Fix, Meta, Safety, Span
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.light_dataclass import dataclass
 from torchlint.suggest import hint_of_selector, nearest
 
 UNUSED_SUPPRESSION = Meta(

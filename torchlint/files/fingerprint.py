@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-
-from torchlint.light_dataclass import dataclass
+from dataclasses import dataclass
 
 Status = tuple[int, ...]
 

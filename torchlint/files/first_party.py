@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from torchlint.files.sources import PACKAGE, Handing, Import, Module, Reached, Sources, imports_in, is_below, upward
-from torchlint.light_dataclass import dataclass
 
 MAX_FILES = 2_000
 """Modules that are looked for at most where all are wanted that a file leads to."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from torchlint.files.ipython import SUFFIX as SUFFIX
 from torchlint.files.ipython import masked
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.light_dataclass import dataclass
 
 _SPACE = LazyPattern(r"[ \t\r\n]*")
 _SURROGATE = LazyPattern(r"[\ud800-\udfff]")

@@ -9,7 +9,7 @@ import re
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -19,7 +19,6 @@ from torchlint.files import regular
 from torchlint.files.ipython import SUFFIX as NOTEBOOK_SUFFIX
 from torchlint.files.lines import Text
 from torchlint.finding import Edit, Position, Span
-from torchlint.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from torchlint.files.notebook import Cell, Notebook

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -12,7 +13,6 @@ from typing import Any, NamedTuple
 from torchlint.files import regular
 from torchlint.files.fingerprint import Status, digest_of, status_of
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.light_dataclass import dataclass
 
 MAX_BYTES = 1_000_000
 """A larger file is generated data: what it defines is unknown."""

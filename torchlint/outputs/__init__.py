@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
 from torchlint.finding import Finding, Severity
-from torchlint.light_dataclass import dataclass
 from torchlint.project.formats import FORMATS
 from torchlint.results import LintedFile, Outcome
 

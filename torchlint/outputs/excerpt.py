@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 
 from torchlint.colours import Paint
 from torchlint.files.source import Place, SourceError, SourceFile
 from torchlint.finding import Position, Span
-from torchlint.light_dataclass import dataclass
 from torchlint.outputs.escaping import without_commands
 
 _WIDTH = 100

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from torchlint.files.checkout import real_path
 from torchlint.files.source import Unread
-from torchlint.light_dataclass import dataclass
 from torchlint.project import gitignore
 from torchlint.project.config import Configurations, shown_path
 from torchlint.project.gitignore import Folder

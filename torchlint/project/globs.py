@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
-
-from torchlint.light_dataclass import dataclass
 
 _SPECIAL = frozenset("*?[\\")
 

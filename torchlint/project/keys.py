@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torchlint.engine.plugins import version_of
-from torchlint.light_dataclass import dataclass
 from torchlint.project.formats import FORMATS
 from torchlint.project.kinds import (
     Choice,

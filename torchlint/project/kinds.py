@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,7 +12,6 @@ from torchlint.engine import registry
 from torchlint.engine.rule_table import AnyRule
 from torchlint.files.checkout import real_path
 from torchlint.finding import Category, Severity
-from torchlint.light_dataclass import dataclass
 from torchlint.project.inside import LeadsOutside, path_inside
 from torchlint.project.versions import NoRequirement, satisfies
 from torchlint.rule import OptionValue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from torchlint.engine import registry
 from torchlint.engine.registry import Selection
 from torchlint.files.sources import Sources
-from torchlint.light_dataclass import dataclass
 from torchlint.project.patterns import Patterns
 from torchlint.pytorch.releases import Releases
 from torchlint.rule import OptionValue

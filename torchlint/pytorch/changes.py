@@ -6,9 +6,9 @@ minor release that does so, as the wheels of all of them from 1.0 on show: docs/
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-from torchlint.light_dataclass import dataclass
 from torchlint.pytorch.losses import OLD
 from torchlint.pytorch.releases import CURRENT, Release
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.light_dataclass import dataclass
 
 Release = tuple[int, int]
 """Major and minor version; nothing that counts here changes between patches."""

@@ -6,9 +6,9 @@ PyTorch 2.13 documentation; `tests/test_shapes.py` runs random programs of these
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
-from torchlint.light_dataclass import dataclass
 from torchlint.pytorch.binding import OTHER_NAMES, Parameters
 
 

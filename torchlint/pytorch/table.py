@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
-from torchlint.light_dataclass import dataclass
 from torchlint.pytorch.binding import Parameters
 from torchlint.pytorch.effects import (
     AdjustsRates,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from torchlint.light_dataclass import dataclass
 from torchlint.model.dataflow import Flow
 from torchlint.model.events import Backward, Event, GradRead, Item, Loop, Step
 from torchlint.model.ownership import Ownership

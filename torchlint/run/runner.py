@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ from torchlint.engine.registry import Selection
 from torchlint.files.fingerprint import Stamp, digest_of, status_of
 from torchlint.files.source import SourceError, SourceFile, Unread
 from torchlint.files.sources import Module
-from torchlint.light_dataclass import dataclass
 from torchlint.project.discovery import Target
 from torchlint.results import NO_TALLY, LintedFile, Outcome, Tally
 from torchlint.run.process_pool import are_safe, processes_that_pay
@@ -43,9 +42,6 @@ class Means:
     executor: Executor | None = None
     """Lints instead of processes of our own. It is sent the content of files, and needs no disk."""
     cache: Cache | None = None
-
-
-_ALONE = Means()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +89,7 @@ def run(
     targets: Iterable[Target],
     progress: Progress = lambda done, total, share: None,
     fixing: Fixing | None = None,
-    means: Means = _ALONE,
+    means: Means = Means(),
 ) -> Outcome:
     """Lint all targets, in their order; raises `UnknownRule` before the first is read, and `dispatch.Refused`.
 

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from torchlint.light_dataclass import dataclass
 from torchlint.run.process_pool import NoProcesses
 
 Task = TypeVar("Task")

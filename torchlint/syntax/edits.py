@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 
 from torchlint.files.lines import comments
 from torchlint.finding import Edit, Fix, Position, Safety, Span
-from torchlint.light_dataclass import dataclass
 from torchlint.syntax.tree import Tree, children, walk
 
 _STRINGS = (cst.SimpleString, cst.FormattedString)

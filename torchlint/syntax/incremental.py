@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -10,7 +11,6 @@ import libcst as cst
 
 from torchlint.files.lines import Text
 from torchlint.files.python import python_tree
-from torchlint.light_dataclass import dataclass
 
 _INDENTED = re.compile(r"^[ \t]+[^ \t\r\n#]", re.MULTILINE)
 _PECULIAR = re.compile(r"\f|^[ \t]*\\", re.MULTILINE)

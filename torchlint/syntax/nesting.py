@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.light_dataclass import dataclass
 
 MAX_BRACKETS = 200
 """CPython refuses deeper nesting (`MAXLEVEL` in Parser/tokenizer): such a file is no Python."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from torchlint.files.lines import blank_literals
-from torchlint.light_dataclass import dataclass
 
 _START = r"(?:^|[:;\r])[ \t]*"
 _OPERAND = r"[ \t]+(?!(?:and|or|in|is|if|else|for|not[ \t]+in)\b)[\w'\"]"

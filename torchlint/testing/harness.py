@@ -18,6 +18,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -29,7 +30,6 @@ from torchlint.engine.plugins import rules_in
 from torchlint.engine.rule_table import AnyRule
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding
-from torchlint.light_dataclass import dataclass
 from torchlint.rule import Rule
 from torchlint.testing.markers import MalformedMarker, Marker, Problem, described, mismatches, read
 

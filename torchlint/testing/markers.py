@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from torchlint.finding import Finding
-from torchlint.light_dataclass import dataclass
 
 Problem = tuple[int, str]
 """A line and what is wrong there."""

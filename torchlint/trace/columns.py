@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from torchlint.colours import Paint
 from torchlint.files.source import Place
-from torchlint.light_dataclass import dataclass
 from torchlint.outputs.escaping import without_commands
 from torchlint.outputs.excerpt import display_cells
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torchlint.files.source import SourceFile
 from torchlint.finding import Span
-from torchlint.light_dataclass import dataclass
 
 Facts = dict[str, Any]
 """What is known of something, as JSON; what goes without saying is left out."""

@@ -8,11 +8,11 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint.files import regular
 from torchlint.files.checkout import real_path
-from torchlint.light_dataclass import dataclass
 from torchlint.run.cache.index import MAX_DAYS
 
 VARIABLE = "TORCHLINT_CACHE_DIR"

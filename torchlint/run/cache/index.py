@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from hmac import compare_digest
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from torchlint.files import regular
 from torchlint.files.fingerprint import Status, digest_of
 from torchlint.files.sources import Module
-from torchlint.light_dataclass import dataclass
 from torchlint.results import NO_TALLY, Tally
 
 MAX_FILES = 100_000
