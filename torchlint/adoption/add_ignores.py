@@ -54,9 +54,13 @@ def excused(
     """
     found = [finding for finding in findings if finding.name not in ABOUT_FILES]
     try:
-        return _excused(source, found, lambda edited: examination.lint(edited, selection), reason.strip())
+        return _excused(source, found, lambda edited: _lint(edited, selection), reason.strip())
     except (SourceError, SyntaxProblem, SyntaxError, tokenize.TokenError):
         return 0, source
+
+
+def _lint(source: SourceFile, selection: Selection) -> list[Finding]:
+    return examination.lint(source, examination.without_fixes(selection))
 
 
 def _excused(

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
+from torchlint.engine.document_cache import DocumentCache
 from torchlint.engine.examination import lint
 from torchlint.engine.following import Following
 from torchlint.engine.registry import select
@@ -28,11 +29,11 @@ from torchlint.server.editor import EditorSettings, pulls, refreshes
 from torchlint.server.linter import Linter
 from torchlint.server.positions import Columns
 from torchlint.server.publisher import Publisher
-from torchlint.syntax.incremental import Pieces
 
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(
     [types.NotebookDocumentFilterWithCells([types.NotebookCellLanguage(PYTHON)], "*")], save=True
 )
+Answer = TypeVar("Answer")
 _WARM_UP = b"import torch\nfor x in y:\n    loss.backward()\n    optimizer.step()\n"
 
 
@@ -45,7 +46,7 @@ class TorchlintServer(LanguageServer):
         self.configuration = Configuration(self.complain)
         self.settings = EditorSettings()
         self.publisher = Publisher(self.text_document_publish_diagnostics)
-        self._pieces: dict[str, Pieces] = {}
+        self._caches: dict[str, DocumentCache] = {}
         self._imports: dict[str, frozenset[str]] = {}
         """The modules that were looked for when a document was linted last."""
         self.linter = Linter(self._work, self._publish, self.log)
@@ -115,8 +116,17 @@ class TorchlintServer(LanguageServer):
             self.refresh()
         self.linter.forget(uri)
         self.publisher.clear(uri)
-        self._pieces.pop(uri, None)
+        self._caches.pop(uri, None)
         self._imports.pop(uri, None)
+
+    async def ask(self, analysis: Analysis, question: Callable[[], Answer]) -> Answer | None:
+        """What takes linting to answer; None if the document is closed or changed before that is done."""
+
+        def is_current() -> bool:
+            return self.documents.get(analysis.document.uri) is analysis.document
+
+        answer = await self.linter.run(lambda: question() if is_current() else None)
+        return answer if is_current() else None
 
     async def latest(self, uri: str) -> Analysis | None:
         """What there is to say of a document, or of a cell, as it is now; None if it is not linted."""
@@ -133,8 +143,15 @@ class TorchlintServer(LanguageServer):
             return None
         if selection.following is not None:
             selection = replace(selection, following=self._with_open(selection.following, uri))
-        columns, pieces = self.documents.columns, self._pieces.setdefault(uri, Pieces())
-        return lambda: Analysis.of(document, str(path), selection, columns, pieces)
+        cached = self._caches.setdefault(uri, DocumentCache())
+        columns = self.documents.columns
+
+        def work() -> Analysis:
+            for other in list(self._caches.values()):
+                other.walk = None  # a model takes memory, so that of one document is kept
+            return Analysis.of(document, str(path), selection, columns, cached)
+
+        return work
 
     def _with_open(self, following: Following, uri: str) -> Following:
         """Imports lead to what the editor shows, saved or not."""
