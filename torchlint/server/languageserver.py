@@ -184,6 +184,10 @@ class TorchlintServer(LanguageServer):
 
 
 def _warm_up() -> None:
-    """Import and compile; what is there then stays, so that the collector need not look at it again."""
+    """Import and compile; what is there then stays, so that the collector need not look at it again.
+
+    From then on garbage is collected after diagnostics were published, and not while code is analyzed.
+    """
     lint(SourceFile("warm_up.py", _WARM_UP), select(["all"]))
     gc.freeze()
+    gc.disable()

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from torchlint.server.analysis import Analysis
+from torchlint.syntax.gc_pause import collect_after
 
 Result = TypeVar("Result")
 
@@ -75,6 +76,8 @@ class Linter:
             work = self._prepare(uri)
             analysis = await self.run(work) if work is not None else None
             self._publish(uri, analysis)
+            if analysis is not None:
+                self._thread.submit(collect_after, len(analysis.source.data))
         except Exception as error:
             self._fail(error)
             return None
