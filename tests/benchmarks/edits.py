@@ -28,6 +28,11 @@ GOALS = {1000: 45.0, 5000: 120.0}
 """CPU milliseconds of an edit, by lines of the file."""
 LINE = "        seen += images.size(0)"
 URI = "untitled:train.py"
+_ACTIONS = types.CodeActionClientCapabilities(
+    data_support=True, resolve_support=types.ClientCodeActionResolveOptions(["edit"])
+)
+CAPABILITIES = types.ClientCapabilities(text_document=types.TextDocumentClientCapabilities(code_action=_ACTIONS))
+"""Those of Visual Studio Code and Neovim, which ask for the edits of an action once it is chosen."""
 
 
 class Client:
@@ -56,9 +61,8 @@ async def costs(text: str) -> tuple[list[float], list[float]]:
     """CPU milliseconds of each edit, and of each request for the quick fixes of the last function."""
     client, lints = Client(), server()
     lints.protocol.set_writer(client, include_headers=False)
-    capabilities = types.ClientCapabilities()
     lints.protocol.handle_message(
-        types.InitializeRequest(1, types.InitializeParams(capabilities, initialization_options={"debounce": 0}))
+        types.InitializeRequest(1, types.InitializeParams(CAPABILITIES, initialization_options={"debounce": 0}))
     )
     await initialized(lints, types.InitializedParams())
     item = types.TextDocumentItem(URI, "python", 1, text)

@@ -125,9 +125,7 @@ class Walk:
             modules.close()
         return found
 
-    def findings_with_fixes(
-        self, selection: Selection, suppressions: Suppressions, crashes: Crashes
-    ) -> list[Finding]:
+    def findings_with_fixes(self, selection: Selection, suppressions: Suppressions, crashes: Crashes) -> list[Finding]:
         """What was found, once more: the rules that found it are asked again, of the same model, with nodes."""
         self.crashes = crashes
         for module in self.modules.followed() if self.modules is not None else ():
@@ -139,7 +137,9 @@ class Walk:
                 assert self.model is not None, "it was asked for what is told"
                 self._ask(rule, self.model, selection, asked)
             fixes |= {key_of(rule, report): report.fix for made in asked for report in made.reports}
-        told = [(rule, replace(report, fix=report.fix or fixes.get(key_of(rule, report)))) for rule, report in self.told]
+        told = [
+            (rule, replace(report, fix=report.fix or fixes.get(key_of(rule, report)))) for rule, report in self.told
+        ]
         found = self._located(told, suppressions)
         if self.modules is not None:
             self.modules.close()

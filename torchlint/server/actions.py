@@ -11,7 +11,7 @@ from lsprotocol import types
 from torchlint.adoption.add_ignores import excused
 from torchlint.engine.fixer import fix
 from torchlint.engine.registry import ABOUT_FILES
-from torchlint.files.source import SourceError, SourceFile
+from torchlint.files.source import SourceError
 from torchlint.finding import Fix, Safety
 from torchlint.server.analysis import Analysis, Shown
 from torchlint.server.rewriting import workspace_edit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -45,6 +45,8 @@ class Analysis:
     imports: frozenset[str] = frozenset()
     """The modules that were looked for: their paths without a suffix."""
     cached: DocumentCache | None = None
+    failures: list[str] = field(default_factory=list)
+    """What rules raised when they were asked for their fixes, as long as that is not logged."""
 
     @classmethod
     def of(
@@ -60,19 +62,12 @@ class Analysis:
     @cached_property
     def fixes(self) -> dict[Finding, Fix]:
         """The valid fixes of the findings. It takes linting, and so belongs to the thread for that."""
-        return {replace(found, fix=None): found.fix for found in self._with_fixes if found.fix is not None}
-
-    @property
-    def failures(self) -> list[Finding]:
-        """What rules raised when they were asked for their fixes."""
-        return [found for found in self._with_fixes if found.name == INTERNAL_ERROR.name and found not in self.findings]
-
-    @cached_property
-    def _with_fixes(self) -> list[Finding]:
         found = examine(self.source, self.selection, self.cached, always_parse=True).findings
         if self.cached is not None:
             self.cached.walk = None  # the model takes memory, and nothing more is asked of it
-        return found
+        new = (item for item in found if item.name == INTERNAL_ERROR.name and item not in self.findings)
+        self.failures.extend(item.message for item in new)
+        return {replace(item, fix=None): item.fix for item in found if item.fix is not None}
 
     @cached_property
     def shown(self) -> tuple[Shown, ...]:

@@ -59,7 +59,9 @@ class TorchlintServer(LanguageServer):
 
     def log(self, error: BaseException) -> None:
         """Write down what went wrong inside; the server lives on."""
-        text = "".join(traceback.format_exception(error))
+        self._log("".join(traceback.format_exception(error)))
+
+    def _log(self, text: str) -> None:
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, text))
 
     def report_server_error(self, error: Exception, source: Any) -> None:
@@ -126,6 +128,8 @@ class TorchlintServer(LanguageServer):
             return self.documents.get(analysis.document.uri) is analysis.document
 
         answer = await self.linter.run(lambda: question() if is_current() else None)
+        while analysis.failures:
+            self._log(analysis.failures.pop())
         return answer if is_current() else None
 
     async def latest(self, uri: str) -> Analysis | None:
