@@ -13,8 +13,9 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from lsprotocol import types
 
@@ -27,6 +28,7 @@ WARM_UP = 3
 GOALS = {1000: 45.0, 5000: 120.0}
 """CPU milliseconds of an edit, by lines of the file."""
 LINE = "        seen += images.size(0)"
+SETTINGS = {"debounce": 0}
 URI = "untitled:train.py"
 _ACTIONS = types.CodeActionClientCapabilities(
     data_support=True, resolve_support=types.ClientCodeActionResolveOptions(["edit"])
@@ -36,64 +38,71 @@ CAPABILITIES = types.ClientCapabilities(text_document=types.TextDocumentClientCa
 
 
 class Client:
-    """What the server writes to: it keeps the version of the latest diagnostics."""
+    """An editor in the process of its server; it knows the version of the latest diagnostics."""
 
     def __init__(self) -> None:
-        self.version = 0
-        self.published = asyncio.Event()
+        self.server = server()
+        self.server.protocol.set_writer(self, include_headers=False)
+        self._version = 0
+        self._published = asyncio.Event()
 
     def write(self, data: bytes) -> None:
+        """Take what the server sends."""
         message = json.loads(data)
         if message.get("method") == types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS:
-            self.version = message["params"]["version"]
-            self.published.set()
+            self._version = message["params"]["version"]
+            self._published.set()
 
     def close(self) -> None:
         """A writer can be closed."""
 
+    def send(self, message: Any) -> None:
+        self.server.protocol.handle_message(message)
+
     async def until(self, version: int) -> None:
-        while self.version < version:
-            self.published.clear()
-            await self.published.wait()
+        """Wait until this version's diagnostics are published, and the thread that lints is idle."""
+        while self._version < version:
+            self._published.clear()
+            await self._published.wait()
+        await self.server.linter.run(lambda: None)
+
+    async def open(self, text: str) -> None:
+        self.send(types.InitializeRequest(1, types.InitializeParams(CAPABILITIES, initialization_options=SETTINGS)))
+        await initialized(self.server, types.InitializedParams())
+        item = types.TextDocumentItem(URI, "python", 1, text)
+        self.send(types.DidOpenTextDocumentNotification(types.DidOpenTextDocumentParams(item)))
+        await self.until(1)
+
+    async def edit(self, version: int, place: types.Position, typed: str) -> None:
+        change = types.TextDocumentContentChangePartial(types.Range(place, place), typed)
+        document = types.VersionedTextDocumentIdentifier(version, URI)
+        params = types.DidChangeTextDocumentParams(document, [change])
+        self.send(types.DidChangeTextDocumentNotification(params))
+        await self.until(version)
+
+    async def ask_for_fixes(self, place: types.Range) -> None:
+        context = types.CodeActionContext([], [types.CodeActionKind.QuickFix])
+        await code_action(self.server, types.CodeActionParams(types.TextDocumentIdentifier(URI), place, context))
 
 
 async def costs(text: str) -> tuple[list[float], list[float]]:
-    """CPU milliseconds of each edit, and of each request for the quick fixes of the last function."""
-    client, lints = Client(), server()
-    lints.protocol.set_writer(client, include_headers=False)
-    lints.protocol.handle_message(
-        types.InitializeRequest(1, types.InitializeParams(CAPABILITIES, initialization_options={"debounce": 0}))
-    )
-    await initialized(lints, types.InitializedParams())
-    item = types.TextDocumentItem(URI, "python", 1, text)
-    lints.protocol.handle_message(types.DidOpenTextDocumentNotification(types.DidOpenTextDocumentParams(item)))
-    await client.until(1)
-    lines = text.split("\n")
-    own = [number for number, line in enumerate(lines) if line == LINE]
-    end = types.Position(own[len(own) // 2], len(LINE))
+    """CPU milliseconds of each edit, and of each request for the quick fixes in the last function."""
+    client, lines = Client(), text.split("\n")
+    await client.open(text)
+    numbers = [number for number, line in enumerate(lines) if line == LINE]
+    number, column = numbers[len(numbers) // 2], len(LINE)
     last = types.Range(types.Position(len(lines) - 20, 0), types.Position(len(lines), 0))
     edits, fixes = [], []
-    for version, typed in enumerate(_typed(), 2):
-        change = types.TextDocumentContentChangePartial(types.Range(end, end), typed)
-        end = types.Position(end.line, end.character + len(typed))
+    for version, typed in enumerate([" + 1", *"0" * (EDITS + WARM_UP - 1)], 2):
         start = time.process_time()
-        document = types.VersionedTextDocumentIdentifier(version, URI)
-        params = types.DidChangeTextDocumentParams(document, [change])
-        lints.protocol.handle_message(types.DidChangeTextDocumentNotification(params))
-        await client.until(version)
-        await lints.linter.run(lambda: None)
-        published = time.process_time()
-        context = types.CodeActionContext([], [types.CodeActionKind.QuickFix])
-        await code_action(lints, types.CodeActionParams(types.TextDocumentIdentifier(URI), last, context))
-        edits.append((published - start) * 1000)
-        fixes.append((time.process_time() - published) * 1000)
-    lints.linter.close()
+        await client.edit(version, types.Position(number, column), typed)
+        edited = time.process_time()
+        await client.ask_for_fixes(last)
+        edits.append((edited - start) * 1000)
+        fixes.append((time.process_time() - edited) * 1000)
+        column += len(typed)
+    client.server.linter.close()
     return edits[WARM_UP:], fixes[WARM_UP:]
-
-
-def _typed() -> Iterator[str]:
-    yield " + 1"
-    yield from "0" * (EDITS + WARM_UP - 1)
 
 
 def _shown(name: str, milliseconds: Sequence[float]) -> str:
