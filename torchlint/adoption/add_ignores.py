@@ -20,6 +20,7 @@ from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import Edit, Finding, Position, Span
 from torchlint.results import LintedFile
 from torchlint.syntax.deep_stack import with_deep_stack
+from torchlint.syntax.gc_pause import collect_after
 from torchlint.syntax.tree import parse
 
 _OTHER_COMMENT = re.compile(r"#(?!\d)")
@@ -60,7 +61,9 @@ def excused(
 
 
 def _lint(source: SourceFile, selection: Selection) -> list[Finding]:
-    return examination.lint(source, examination.without_fixes(selection))
+    found = examination.lint(source, examination.without_fixes(selection))
+    collect_after(len(source.data))
+    return found
 
 
 def _excused(

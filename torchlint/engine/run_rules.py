@@ -119,7 +119,8 @@ class Walk:
             again = partial(self._again, calls, selection, follows=self.reach.follows)
             told = holding(told, Options(model.program), again)
             told = told if self.reach.follows else self._confirmed(told, calls, selection)
-        self.model, self.modules, self.told = model, modules, told
+        if told:  # else nobody asks the model for fixes
+            self.model, self.modules, self.told = model, modules, told
         found = self._located(told, suppressions)
         if modules is not None:
             modules.close()

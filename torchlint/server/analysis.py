@@ -62,6 +62,8 @@ class Analysis:
     @cached_property
     def fixes(self) -> dict[Finding, Fix]:
         """The valid fixes of the findings. It takes linting, and so belongs to the thread for that."""
+        if not self.findings:
+            return {}
         found = examine(self.source, self.selection, self.cached, always_parse=True).findings
         if self.cached is not None:
             self.cached.walk = None  # the model takes memory, and nothing more is asked of it

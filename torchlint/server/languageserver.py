@@ -47,6 +47,10 @@ class TorchlintServer(LanguageServer):
         self.settings = EditorSettings()
         self.publisher = Publisher(self.text_document_publish_diagnostics)
         self._caches: dict[str, DocumentCache] = {}
+        self._has_garbage = False
+        """Whether something was linted since garbage was collected."""
+        self._is_settled = False
+        """Whether garbage was collected after all that linting imports was imported."""
         self._imports: dict[str, frozenset[str]] = {}
         """The modules that were looked for when a document was linted last."""
         self.linter = Linter(self._work, self._publish, self.log)
@@ -98,6 +102,7 @@ class TorchlintServer(LanguageServer):
 
     def edited(self, uri: str) -> None:
         """Lint a document, and those that import it, when its user pauses."""
+        self.linter.begin(self._release)
         importers = self._importers(uri)
         for changed in (uri, *importers):
             self.linter.lint(changed, self.settings.debounce / 1000)
@@ -127,7 +132,11 @@ class TorchlintServer(LanguageServer):
         def is_current() -> bool:
             return self.documents.get(analysis.document.uri) is analysis.document
 
-        answer = await self.linter.run(lambda: question() if is_current() else None)
+        def answered() -> Answer | None:
+            self._has_garbage = True
+            return question() if is_current() else None
+
+        answer = await self.linter.run(answered)
         while analysis.failures:
             self._log(analysis.failures.pop())
         return answer if is_current() else None
@@ -151,11 +160,25 @@ class TorchlintServer(LanguageServer):
         columns = self.documents.columns
 
         def work() -> Analysis:
-            for other in list(self._caches.values()):
-                other.walk = None  # a model takes memory, so that of one document is kept
+            self._release()
+            self._has_garbage = True
             return Analysis.of(document, str(path), selection, columns, cached)
 
         return work
+
+    def _release(self) -> None:
+        """Drop the model that is kept for fixes, and collect garbage. It belongs to the thread that lints.
+
+        That happens as soon as a document is edited, in the pause before it is linted: least lives then.
+        """
+        for cached in list(self._caches.values()):
+            cached.walk = None
+        if self._has_garbage:
+            self._has_garbage = False
+            gc.collect()
+            if not self._is_settled:
+                self._is_settled = True
+                gc.freeze()
 
     def _with_open(self, following: Following, uri: str) -> Following:
         """Imports lead to what the editor shows, saved or not."""
@@ -190,7 +213,7 @@ class TorchlintServer(LanguageServer):
 def _warm_up() -> None:
     """Import and compile; what is there then stays, so that the collector need not look at it again.
 
-    From then on garbage is collected after diagnostics were published, and not while code is analyzed.
+    From then on garbage is collected when a document is edited, and not while it is linted.
     """
     lint(SourceFile("warm_up.py", _WARM_UP), select(["all"]))
     gc.freeze()

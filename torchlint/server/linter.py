@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from torchlint.server.analysis import Analysis
-from torchlint.syntax.gc_pause import collect_after
 
 Result = TypeVar("Result")
 
@@ -61,6 +60,10 @@ class Linter:
         """Do other work that lints, in the thread for it."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
+    def begin(self, work: Callable[[], None]) -> None:
+        """Have work done in that thread, and do not wait for it."""
+        self._thread.submit(work)
+
     def close(self) -> None:
         """Start nothing more."""
         for uri in {*self._timers, *self._tasks}:
@@ -76,8 +79,6 @@ class Linter:
             work = self._prepare(uri)
             analysis = await self.run(work) if work is not None else None
             self._publish(uri, analysis)
-            if analysis is not None:
-                self._thread.submit(collect_after, len(analysis.source.data))
         except Exception as error:
             self._fail(error)
             return None
