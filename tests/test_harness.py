@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pytest
 
 from torchlint import Category, Edit, Rule, testing
 from torchlint.syntax import edits
+from torchlint.syntax.python_ast import site_of
 
 
 class AskedForHelp(Rule):
@@ -91,7 +93,21 @@ class Lowered(edits.NodeEdit):
         yield Edit(span, re.sub("#.*", "", layout.text(span)).lower())
 
 
-RULES = (AskedForHelp, TabbedBlock, CrashingRule, Shouting)
+class OnlyWithNodes(Rule):
+    """A call, found only where the fix is wanted, too."""
+
+    code = "TST005"
+    category = Category.PEDANTIC
+
+    def ask(self) -> Iterator[ast.Call]:
+        yield from self.model.tree.of_type(ast.Call)
+
+    def report_Call(self, call: ast.Call) -> None:
+        if self.written(site_of(call)) is not None:
+            self.report(site_of(call), "called")
+
+
+RULES = (AskedForHelp, TabbedBlock, CrashingRule, Shouting, OnlyWithNodes)
 
 
 def problems(tmp_path: Path, text: str, name: str = "topic.py", folder: str = "asked_for_help") -> list[str]:
@@ -205,6 +221,11 @@ def test_variants_of_the_layout(tmp_path: Path) -> None:
         "1: tabbed-block fires only with tabs",
         "3: tabbed-block fires only with tabs",
     ]
+
+
+def test_a_rule_that_is_silent_without_nodes(tmp_path: Path) -> None:
+    found = problems(tmp_path, "print()  # expect: only-with-nodes\n", folder="only_with_nodes")
+    assert found == ["1: only-with-nodes is lost without fixes"]
 
 
 def test_pedantic_rules_look_at_their_own_fixtures_only(tmp_path: Path) -> None:

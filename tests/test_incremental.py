@@ -10,6 +10,7 @@ import pytest
 
 from tests.thinning import thinned
 from torchlint import SourceFile, lint, select
+from torchlint.engine.document_cache import DocumentCache
 from torchlint.engine.examination import examine
 from torchlint.syntax.incremental import Pieces
 from torchlint.syntax.tree import walk
@@ -50,12 +51,12 @@ def edited(text: str, choice: random.Random) -> str:
 def test_edits_of_fixtures(path: Path) -> None:
     """Each form of a file has the findings that it would have alone."""
     choice = random.Random(path.name)
-    pieces, selection = Pieces(), select(["all"])
+    cached, selection = DocumentCache(), select(["all"])
     text = path.read_text("utf-8")
     for _ in range(3):
         source = SourceFile.of_text("a.py", text)
-        assert examine(source, selection, pieces).findings == lint(source, selection)
-        assert_same(pieces, text)
+        assert examine(source, selection, cached).findings == lint(source, selection)
+        assert_same(cached.pieces, text)
         text = edited(text, choice)
 
 

@@ -24,7 +24,7 @@ OptionValue = bool | int | str | tuple[str, ...]
 Place: TypeAlias = "Site | cst.CSTNode"
 """Where a finding is: a site of the model's, or a node of LibCST's."""
 NodesOf: TypeAlias = "Callable[[], Nodes | None]"
-"""Parses the file as it is written, once somebody asks."""
+"""Parses the file as it is written, once a fix needs it; None where no fixes are computed."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,15 @@ class Rule:
 
     @property
     def nodes(self) -> Nodes | None:
-        """The file as it is written, by the sites of answers; None where LibCST cannot parse it."""
+        """The file as it is written, by the sites of answers, for fixes.
+
+        None where LibCST cannot parse it, and where no fixes are computed: report the same then.
+        """
         return self._nodes_of()
 
     def written(self, site: Site | None) -> Written | None:
-        """What is written at a site, for a fix; None where that is in another file, or LibCST reads something else."""
+        """What is written at a site, for a fix; None where that is in another file, LibCST reads something else, or no
+        fixes are computed."""
         return self.nodes.at(site) if self.nodes is not None else None
 
     @property

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 collect_ignore_glob = [] if find_spec("pygls") else ["test_*.py"]  # needs the extra `lsp`
 
 PLUGIN = '''
+import ast
+
 import libcst as cst
 
 from torchlint import Category, Rule, Safety
 
-from torchlint.syntax import edits
+from torchlint.syntax import edits, python_ast
 
 
 class BadCall(Rule):
@@ -58,6 +60,21 @@ class Crash(Rule):
     def visit_Call(self, node: cst.Call) -> None:
         print("what a rule prints is not for the client")
         raise ValueError("no reason")
+
+
+class BrokenFix(Rule):
+    """A call of `broken` crashes the fix of this rule."""
+
+    code = "XX003"
+    category = Category.SUSPICIOUS
+    triggers = ((b"broken",),)
+
+    def ask(self):
+        yield from (call for call in self.model.tree.of_type(ast.Call) if python_ast.called_name(call) == "broken")
+
+    def report_Call(self, call: ast.Call) -> None:
+        written = self.written(python_ast.site_of(call))
+        self.report(python_ast.site_of(call), "`broken` is bad", fix=written.no_such_field if written else None)
 '''
 ENTRY_POINT = "[torchlint.rules]\nserver-tests = server_tests_rules\n"
 

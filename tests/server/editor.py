@@ -161,10 +161,18 @@ class Editor:
         """The diagnostics of a version as `code line:column-line:column`, from 0 as they are sent."""
         return [f"{item.code} {_shown(item.range)}" for item in self.diagnostics(uri, version)]
 
-    def actions(self, uri: str, place: types.Range, *only: str) -> list[types.CodeAction]:
-        context = types.CodeActionContext([], list(only) or None)
+    def actions(
+        self, uri: str, place: types.Range, *only: str, trigger: types.CodeActionTriggerKind | None = None
+    ) -> list[types.CodeAction]:
+        context = types.CodeActionContext([], list(only) or None, trigger)
         params = types.CodeActionParams(types.TextDocumentIdentifier(uri), place, context)
         return list(self.request(types.TEXT_DOCUMENT_CODE_ACTION, params) or ())
+
+    def resolved(self, action: types.CodeAction) -> types.CodeAction:
+        """An action once it is chosen."""
+        answer = self.request(types.CODE_ACTION_RESOLVE, action)
+        assert isinstance(answer, types.CodeAction)
+        return answer
 
     def pulled(self, uri: str, previous: str | None = None) -> tuple[str, list[str], str]:
         """The kind of answer, what it holds as `found` shows it, and its name."""

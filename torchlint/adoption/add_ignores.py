@@ -20,6 +20,7 @@ from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.finding import Edit, Finding, Position, Span
 from torchlint.results import LintedFile
 from torchlint.syntax.deep_stack import with_deep_stack
+from torchlint.syntax.gc_pause import collect_after
 from torchlint.syntax.tree import parse
 
 _OTHER_COMMENT = re.compile(r"#(?!\d)")
@@ -54,9 +55,15 @@ def excused(
     """
     found = [finding for finding in findings if finding.name not in ABOUT_FILES]
     try:
-        return _excused(source, found, lambda edited: examination.lint(edited, selection), reason.strip())
+        return _excused(source, found, lambda edited: _lint(edited, selection), reason.strip())
     except (SourceError, SyntaxProblem, SyntaxError, tokenize.TokenError):
         return 0, source
+
+
+def _lint(source: SourceFile, selection: Selection) -> list[Finding]:
+    found = examination.lint(source, examination.without_fixes(selection))
+    collect_after(len(source.data))
+    return found
 
 
 def _excused(

@@ -29,8 +29,8 @@ from torchlint.results import NO_TALLY, Tally
 from torchlint.rule import Rule
 
 if TYPE_CHECKING:
+    from torchlint.engine.document_cache import DocumentCache
     from torchlint.files.first_party import Search
-    from torchlint.syntax.incremental import Pieces
 
 _OWN_CHECKS = {meta.name for meta in ENGINE_CHECKS}
 _SUPPRESSION_CHECKS = {UNUSED_SUPPRESSION.name, UNKNOWN_SUPPRESSION.name}
@@ -53,17 +53,22 @@ def lint(source: SourceFile, selection: Selection) -> list[Finding]:
     return examine(source, selection).findings
 
 
+def without_fixes(selection: Selection) -> Selection:
+    """The selection for findings alone, for which LibCST parses nothing."""
+    return replace(selection, unfixable=frozenset(rule.rule_name() for rule in selection.rules) | selection.checks)
+
+
 def examine(
     source: SourceFile,
     selection: Selection,
-    pieces: Pieces | None = None,
+    cached: DocumentCache | None = None,
     *,
     always_parse: bool = False,
     checked: bool = True,
 ) -> Examination:
     """Lint one file. Never raises.
 
-    `pieces` remember what was parsed, for whoever lints a file each time that it is edited. With `always_parse` a file
+    `cached` is what is kept of a document that is linted each time that it is edited. With `always_parse` a file
     in which no rule can fire is still parsed for syntax errors. Fixes give valid Python, unless they are not `checked`.
     """
     is_user, unstable = False, 0
@@ -76,7 +81,7 @@ def examine(
         active = by_words(selection.rules, source.code, imported or ())
         may_wake = imported is not None and _others_look(selection.rules, source.code, imported)
         reach = Reach(search, imported is not None, may_wake)
-        every = _Linting(selection, active, always_parse, reach, notices).lint_valid(source, pieces)
+        every = _Linting(selection, active, always_parse, reach, notices).lint_valid(source, cached)
         findings = [finding for finding in every if selection.reports(finding.name, finding.confidence)]
         unstable = len(every) - len(findings)
         if checked:
@@ -118,10 +123,10 @@ class _Linting:
     notices: list[Finding]
     """What is to be said beside the findings is added here."""
 
-    def lint_valid(self, source: SourceFile, pieces: Pieces | None) -> list[Finding]:
+    def lint_valid(self, source: SourceFile, cached: DocumentCache | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
         try:
-            return self._lint_text(source, pieces)
+            return self._lint_text(source, cached)
         except (SyntaxProblem, SourceError) as problem:
             findings, rest = without_broken_cells(source, problem)
         try:
@@ -131,14 +136,14 @@ class _Linting:
         self.notices.extend(filter(is_notice, findings))
         return [finding for finding in findings if not is_notice(finding)]
 
-    def _lint_text(self, source: SourceFile, pieces: Pieces | None = None) -> list[Finding]:
+    def _lint_text(self, source: SourceFile, cached: DocumentCache | None = None) -> list[Finding]:
         suppressions = Suppressions(source)
         crashes = Crashes(source)
         found: list[Finding] = []
         if self.active or self.reach.may_wake:
             from torchlint.engine.run_rules import walk  # LibCST takes longer to import than most runs take
 
-            found = walk(source, self.active, self.selection, suppressions, crashes, pieces, self.reach)
+            found = walk(source, self.active, self.selection, suppressions, crashes, cached, self.reach)
         elif self.always_parse:
             from torchlint.syntax.reading import check
 

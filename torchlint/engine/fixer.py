@@ -12,6 +12,7 @@ from torchlint.engine.registry import INTERNAL_ERROR, SYNTAX_ERROR, Selection
 from torchlint.files.first_party import Search
 from torchlint.files.source import SourceError, SourceFile
 from torchlint.finding import Finding, Safety, Span
+from torchlint.syntax.gc_pause import collect_after
 
 MAX_ROUNDS = 50
 """A file that is still not stable has a fix that undoes or repeats another."""
@@ -99,6 +100,7 @@ class _Fixing:
 
     def _examine(self, source: SourceFile) -> Examination:
         found = examine(source, self.selection, checked=False)
+        collect_after(len(source.data))
         if found.search is not None:
             self.searches.append(found.search)
         return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import PurePath
@@ -32,7 +34,8 @@ from torchlint.syntax.reading import read
 if TYPE_CHECKING:  # LibCST takes longer to import than most files take
     import libcst as cst
 
-    from torchlint.syntax.incremental import Pieces
+    from torchlint.engine.document_cache import DocumentCache
+    from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes
     from torchlint.syntax.tree import Tree
 
@@ -45,28 +48,46 @@ def walk(
     selection: Selection,
     suppressions: Suppressions,
     crashes: Crashes,
-    pieces: Pieces | None,
+    cached: DocumentCache | None,
     reach: Reach,
 ) -> list[Finding]:
-    """What the rules find that no comment suppresses, of any confidence; raises `SyntaxProblem` and `SourceError`."""
+    """What the rules find that no comment suppresses, of any confidence; raises `SyntaxProblem` and `SourceError`.
+
+    The same source once more, with the same cache, is only asked for the fixes of what was found.
+    """
 
     def work() -> list[Finding]:
-        return _Walk(source, pieces, crashes, reach).findings(active, selection, suppressions)
+        latest = cached.walk if cached is not None else None
+        if latest is not None and latest.is_of(source, active):
+            return latest.findings_with_fixes(selection, suppressions, crashes)
+        walk = Walk(source, cached, crashes, reach)
+        found = walk.findings(active, selection, suppressions)
+        if cached is not None:
+            cached.walk = walk
+        return found
 
     with collector_paused():
         return with_deep_stack(work)
 
 
-class _Walk:
+class Walk:
     """One file under the eyes of all rules."""
 
-    def __init__(self, source: SourceFile, pieces: Pieces | None, crashes: Crashes, reach: Reach) -> None:
+    def __init__(self, source: SourceFile, cached: DocumentCache | None, crashes: Crashes, reach: Reach) -> None:
         self.source = source
         self.reach = reach
         self.search = reach.search
-        self.pieces = pieces
+        self.cached = cached
         self.crashes = crashes
         self.python = read(source)
+        self.active: Sequence[type[Rule]] = ()
+        self.model: Model | None = None
+        self.modules: Imports | None = None
+        self.told: list[Told] = []
+
+    def is_of(self, source: SourceFile, active: Sequence[type[Rule]]) -> bool:
+        """Whether this very source was linted, with these rules."""
+        return self.source is source and self.active == active
 
     def findings(
         self,
@@ -74,6 +95,7 @@ class _Walk:
         selection: Selection,
         suppressions: Suppressions,
     ) -> list[Finding]:
+        self.active = active
         if not self.reach.follows:
             active = by_syntax(active, FileIndex.of(self.python))
             if not active:
@@ -86,9 +108,8 @@ class _Walk:
         asking = chain(active, self._called_for(active, selection, model, imports) if imports is not None else ())
         for rule in asking:
             with self.crashes.of(rule):
-                rules.append(self._made(rule, model, selection))
-                answer(rules[-1])
-        visitors = [rule for rule in rules if _handlers([rule], "visit") or _handlers([rule], "leave")]
+                self._ask(rule, model, selection, rules)
+        visitors = [rule for rule in rules if _visits(type(rule))]
         if visitors:
             _dispatch(self.tree, visitors, self.crashes)
         owned = Owned(self.python, modules, selection)
@@ -98,9 +119,31 @@ class _Walk:
             again = partial(self._again, calls, selection, follows=self.reach.follows)
             told = holding(told, Options(model.program), again)
             told = told if self.reach.follows else self._confirmed(told, calls, selection)
+        if told:  # else nobody asks the model for fixes
+            self.model, self.modules, self.told = model, modules, told
         found = self._located(told, suppressions)
         if modules is not None:
             modules.close()
+        return found
+
+    def findings_with_fixes(self, selection: Selection, suppressions: Suppressions, crashes: Crashes) -> list[Finding]:
+        """What was found, once more: the rules that found it are asked again, of the same model, with nodes."""
+        self.crashes = crashes
+        for module in self.modules.followed() if self.modules is not None else ():
+            module.follow(self.modules)
+        fixes: dict[object, Change | None] = {}
+        for rule in dict.fromkeys(rule for rule, _ in self.told):
+            asked: list[Rule] = []
+            with crashes.of(rule):
+                assert self.model is not None, "it was asked for what is told"
+                self._ask(rule, self.model, selection, asked)
+            fixes |= {key_of(rule, report): report.fix for made in asked for report in made.reports}
+        told = [
+            (rule, replace(report, fix=report.fix or fixes.get(key_of(rule, report)))) for rule, report in self.told
+        ]
+        found = self._located(told, suppressions)
+        if self.modules is not None:
+            self.modules.close()
         return found
 
     def _model(
@@ -120,8 +163,20 @@ class _Walk:
         found = {key_of(*item) for item in again}
         return [item for item in told if key_of(*item) in found]
 
-    def _made(self, rule: type[Rule], model: Model, selection: Selection) -> Rule:
-        return rule(model, lambda: self.nodes, selection.options.get(rule.rule_name()))
+    def _ask(self, rule: type[Rule], model: Model, selection: Selection, asked: list[Rule]) -> None:
+        """Add a rule that has reported to those that were asked; if it raises, with what it reported before.
+
+        One whose fixes are not made gets no nodes, so that LibCST need not parse the file, unless it fails for that.
+        """
+        options = selection.options.get(rule.rule_name())
+        if rule.rule_name() in selection.unfixable and not _visits(rule):
+            with suppress(Exception):
+                without_nodes = rule(model, lambda: None, options)
+                answer(without_nodes)
+                asked.append(without_nodes)
+                return
+        asked.append(rule(model, lambda: self.nodes, options))
+        answer(asked[-1])
 
     def _again(
         self,
@@ -136,10 +191,10 @@ class _Walk:
         modules = Imports(self.search) if self.search is not None else None
         model = self._model(calls, modules, selection, follows=follows, case=case)
         for rule in rules:
+            asked: list[Rule] = []
             with self.crashes.of(rule):
-                asked = self._made(rule, model, selection)
-                answer(asked)
-                yield from ((rule, report) for report in asked.reports)
+                self._ask(rule, model, selection, asked)
+                yield from ((rule, report) for made in asked for report in made.reports)
         if modules is not None:
             modules.close()
 
@@ -165,7 +220,7 @@ class _Walk:
         """The file as it is written."""
         from torchlint.syntax.tree import parse
 
-        return parse(self.source, self.pieces)
+        return parse(self.source, self.cached.pieces if self.cached is not None else None)
 
     @cached_property
     def nodes(self) -> Nodes | None:
@@ -296,6 +351,11 @@ def _dispatch_nested(
             crashes.call(type(rule), handler, node)
         open_nodes.append(node)
     close_until(None)
+
+
+def _visits(rule: type[Rule]) -> bool:
+    """Whether a rule is about how code is written, so that it needs the nodes for more than its fixes."""
+    return any(name.startswith(("visit_", "leave_")) for kind in rule.__mro__ for name in vars(kind))
 
 
 def _handlers(rules: Sequence[Rule], verb: str) -> dict[str, list[tuple[Rule, Handler]]]:

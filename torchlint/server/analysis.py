@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -11,16 +11,16 @@ from cattrs import Converter
 from lsprotocol import types
 from lsprotocol.converters import get_converter
 
-from torchlint.engine.examination import examine
-from torchlint.engine.registry import Selection
+from torchlint.engine.document_cache import DocumentCache
+from torchlint.engine.examination import examine, without_fixes
+from torchlint.engine.registry import INTERNAL_ERROR, Selection
 from torchlint.files.lines import Text
 from torchlint.files.source import SourceFile
-from torchlint.finding import Finding, Position, Span
+from torchlint.finding import Finding, Fix, Position, Span
 from torchlint.outputs.escaping import printable
 from torchlint.outputs.json import Location, diagnostic
 from torchlint.server.documents import Buffer, Document
 from torchlint.server.positions import Columns
-from torchlint.syntax.incremental import Pieces
 
 
 @dataclass(frozen=True)
@@ -34,25 +34,42 @@ class Shown:
 
 @dataclass(frozen=True)
 class Analysis:
-    """One form of a document, and what was found in it."""
+    """One form of a document, and what was found in it. Its fixes are computed when they are asked for."""
 
     document: Document
     source: SourceFile
     selection: Selection
     columns: Columns
     findings: tuple[Finding, ...]
-    """With the notices, which are hints and information."""
+    """With the notices, which are hints and information; without fixes."""
     imports: frozenset[str] = frozenset()
     """The modules that were looked for: their paths without a suffix."""
+    cached: DocumentCache | None = None
+    failures: list[str] = field(default_factory=list)
+    """What rules raised when they were asked for their fixes, as long as that is not logged."""
 
     @classmethod
-    def of(cls, document: Document, name: str, selection: Selection, columns: Columns, pieces: Pieces) -> Analysis:
-        """Lint a document; `pieces` are what is left of its earlier forms."""
+    def of(
+        cls, document: Document, name: str, selection: Selection, columns: Columns, cached: DocumentCache
+    ) -> Analysis:
+        """Lint a document; what is kept of its earlier forms makes that quick."""
         source = document.source(name)
-        found = examine(source, selection, pieces, always_parse=True)
+        found = examine(source, without_fixes(selection), cached, always_parse=True, checked=False)
         imports = found.search.asked if found.search is not None else frozenset()
         shown = sorted([*found.findings, *found.notices], key=lambda finding: finding.sort_key)
-        return cls(document, source, selection, columns, tuple(shown), imports)
+        return cls(document, source, selection, columns, tuple(shown), imports, cached)
+
+    @cached_property
+    def fixes(self) -> dict[Finding, Fix]:
+        """The valid fixes of the findings. It takes linting, and so belongs to the thread for that."""
+        if not self.findings:
+            return {}
+        found = examine(self.source, self.selection, self.cached, always_parse=True).findings
+        if self.cached is not None:
+            self.cached.walk = None  # the model takes memory, and nothing more is asked of it
+        new = (item for item in found if item.name == INTERNAL_ERROR.name and item not in self.findings)
+        self.failures.extend(item.message for item in new)
+        return {replace(item, fix=None): item.fix for item in found if item.fix is not None}
 
     @cached_property
     def shown(self) -> tuple[Shown, ...]:

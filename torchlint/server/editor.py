@@ -90,6 +90,13 @@ def versions_edits(client: types.ClientCapabilities) -> bool:
     return bool(edits and edits.document_changes)
 
 
+def resolves_edits(client: types.ClientCapabilities) -> bool:
+    """Whether the client asks for the edits of an action once it is chosen."""
+    actions = client.text_document.code_action if client.text_document else None
+    resolved = actions.resolve_support if actions and actions.data_support else None
+    return bool(resolved and "edit" in resolved.properties)
+
+
 def pulls(client: types.ClientCapabilities) -> bool:
     """Whether the client asks for diagnostics, so that it must not be sent them as well."""
     return bool(client.text_document and client.text_document.diagnostic)

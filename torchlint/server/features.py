@@ -10,9 +10,19 @@ from typing import Any
 from lsprotocol import types
 
 from torchlint.server import pulling
-from torchlint.server.actions import FIX_ALL, KINDS, Offer, fix_all, ignores, is_wanted, quick_fixes
+from torchlint.server.actions import (
+    FIX_ALL,
+    KINDS,
+    Offer,
+    document_of,
+    edit_of,
+    fix_all,
+    ignores,
+    is_wanted,
+    quick_fixes,
+)
 from torchlint.server.analysis import Analysis, Shown
-from torchlint.server.editor import reads_markdown, versions_edits, watches_files
+from torchlint.server.editor import reads_markdown, resolves_edits, versions_edits, watches_files
 from torchlint.server.hover import hover
 from torchlint.server.languageserver import TorchlintServer
 from torchlint.server.positions import Columns
@@ -102,12 +112,13 @@ def did_change_watched_files(ls: TorchlintServer, params: types.DidChangeWatched
 
 
 async def code_action(ls: TorchlintServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    """Nothing of a document that changes meanwhile: the client asks again."""
     analysis = await ls.latest(params.text_document.uri)
     if analysis is None:
         return []
-    offer = Offer(ls.settings.unsafe_fixes, versions_edits(ls.client_capabilities))
     found = analysis.at(params.text_document.uri, params.range)
-    return await ls.linter.run(lambda: _offered(analysis, found, offer, params.context))
+    offered = await ls.ask(analysis, lambda: _offered(analysis, found, _offer(ls), params.context))
+    return offered or []
 
 
 def _offered(
@@ -117,9 +128,23 @@ def _offered(
     actions: list[types.CodeAction] = []
     if is_wanted(types.CodeActionKind.QuickFix.value, context):
         actions += (*quick_fixes(analysis, found, offer), *ignores(analysis, found, offer))
-    if is_wanted(FIX_ALL, context) and (every := fix_all(analysis, offer)):
-        actions.append(every)
+    if is_wanted(FIX_ALL, context):
+        actions += fix_all(analysis, offer)
     return actions
+
+
+async def resolve(ls: TorchlintServer, action: types.CodeAction) -> types.CodeAction:
+    """The action with its edits for the document as it is now; without, if it changed so that there are none."""
+    uri = document_of(action)
+    analysis = await ls.latest(uri) if uri is not None else None
+    if analysis is not None:
+        action.edit = await ls.ask(analysis, lambda: edit_of(action, analysis, _offer(ls)))
+    return action
+
+
+def _offer(ls: TorchlintServer) -> Offer:
+    client = ls.client_capabilities
+    return Offer(ls.settings.unsafe_fixes, versions_edits(client), resolves_edits(client))
 
 
 async def diagnose(ls: TorchlintServer, params: types.DocumentDiagnosticParams) -> pulling.Report:
@@ -159,7 +184,8 @@ _OTHERS: dict[str, tuple[Handler, object]] = {
     types.NOTEBOOK_DOCUMENT_DID_SAVE: (did_save_notebook, None),
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: (did_change_configuration, None),
     types.WORKSPACE_DID_CHANGE_WATCHED_FILES: (did_change_watched_files, None),
-    types.TEXT_DOCUMENT_CODE_ACTION: (code_action, types.CodeActionOptions(KINDS)),
+    types.TEXT_DOCUMENT_CODE_ACTION: (code_action, types.CodeActionOptions(KINDS, resolve_provider=True)),
+    types.CODE_ACTION_RESOLVE: (resolve, None),
     types.TEXT_DOCUMENT_DIAGNOSTIC: (diagnose, pulling.OPTIONS),
     types.TEXT_DOCUMENT_HOVER: (show_documentation, None),
 }

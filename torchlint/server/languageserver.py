@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
+from torchlint.engine.document_cache import DocumentCache
 from torchlint.engine.examination import lint
 from torchlint.engine.following import Following
 from torchlint.engine.registry import select
@@ -28,11 +29,11 @@ from torchlint.server.editor import EditorSettings, pulls, refreshes
 from torchlint.server.linter import Linter
 from torchlint.server.positions import Columns
 from torchlint.server.publisher import Publisher
-from torchlint.syntax.incremental import Pieces
 
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(
     [types.NotebookDocumentFilterWithCells([types.NotebookCellLanguage(PYTHON)], "*")], save=True
 )
+Answer = TypeVar("Answer")
 _WARM_UP = b"import torch\nfor x in y:\n    loss.backward()\n    optimizer.step()\n"
 
 
@@ -45,7 +46,11 @@ class TorchlintServer(LanguageServer):
         self.configuration = Configuration(self.complain)
         self.settings = EditorSettings()
         self.publisher = Publisher(self.text_document_publish_diagnostics)
-        self._pieces: dict[str, Pieces] = {}
+        self._caches: dict[str, DocumentCache] = {}
+        self._has_garbage = False
+        """Whether something was linted since garbage was collected."""
+        self._is_settled = False
+        """Whether garbage was collected after all that linting imports was imported."""
         self._imports: dict[str, frozenset[str]] = {}
         """The modules that were looked for when a document was linted last."""
         self.linter = Linter(self._work, self._publish, self.log)
@@ -58,7 +63,9 @@ class TorchlintServer(LanguageServer):
 
     def log(self, error: BaseException) -> None:
         """Write down what went wrong inside; the server lives on."""
-        text = "".join(traceback.format_exception(error))
+        self._log("".join(traceback.format_exception(error)))
+
+    def _log(self, text: str) -> None:
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, text))
 
     def report_server_error(self, error: Exception, source: Any) -> None:
@@ -95,6 +102,7 @@ class TorchlintServer(LanguageServer):
 
     def edited(self, uri: str) -> None:
         """Lint a document, and those that import it, when its user pauses."""
+        self.linter.begin(self._release)
         importers = self._importers(uri)
         for changed in (uri, *importers):
             self.linter.lint(changed, self.settings.debounce / 1000)
@@ -115,8 +123,23 @@ class TorchlintServer(LanguageServer):
             self.refresh()
         self.linter.forget(uri)
         self.publisher.clear(uri)
-        self._pieces.pop(uri, None)
+        self._caches.pop(uri, None)
         self._imports.pop(uri, None)
+
+    async def ask(self, analysis: Analysis, question: Callable[[], Answer]) -> Answer | None:
+        """What takes linting to answer; None if the document is closed or changed before that is done."""
+
+        def is_current() -> bool:
+            return self.documents.get(analysis.document.uri) is analysis.document
+
+        def answered() -> Answer | None:
+            self._has_garbage = True
+            return question() if is_current() else None
+
+        answer = await self.linter.run(answered)
+        while analysis.failures:
+            self._log(analysis.failures.pop())
+        return answer if is_current() else None
 
     async def latest(self, uri: str) -> Analysis | None:
         """What there is to say of a document, or of a cell, as it is now; None if it is not linted."""
@@ -133,8 +156,29 @@ class TorchlintServer(LanguageServer):
             return None
         if selection.following is not None:
             selection = replace(selection, following=self._with_open(selection.following, uri))
-        columns, pieces = self.documents.columns, self._pieces.setdefault(uri, Pieces())
-        return lambda: Analysis.of(document, str(path), selection, columns, pieces)
+        cached = self._caches.setdefault(uri, DocumentCache())
+        columns = self.documents.columns
+
+        def work() -> Analysis:
+            self._release()
+            self._has_garbage = True
+            return Analysis.of(document, str(path), selection, columns, cached)
+
+        return work
+
+    def _release(self) -> None:
+        """Drop the model that is kept for fixes, and collect garbage. It belongs to the thread that lints.
+
+        That happens as soon as a document is edited, in the pause before it is linted: least lives then.
+        """
+        for cached in list(self._caches.values()):
+            cached.walk = None
+        if self._has_garbage:
+            self._has_garbage = False
+            gc.collect()
+            if not self._is_settled:
+                self._is_settled = True
+                gc.freeze()
 
     def _with_open(self, following: Following, uri: str) -> Following:
         """Imports lead to what the editor shows, saved or not."""
@@ -167,6 +211,10 @@ class TorchlintServer(LanguageServer):
 
 
 def _warm_up() -> None:
-    """Import and compile; what is there then stays, so that the collector need not look at it again."""
+    """Import and compile; what is there then stays, so that the collector need not look at it again.
+
+    From then on garbage is collected when a document is edited, and not while it is linted.
+    """
     lint(SourceFile("warm_up.py", _WARM_UP), select(["all"]))
     gc.freeze()
+    gc.disable()

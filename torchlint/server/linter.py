@@ -60,6 +60,10 @@ class Linter:
         """Do other work that lints, in the thread for it."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
+    def begin(self, work: Callable[[], None]) -> None:
+        """Have work done in that thread, and do not wait for it."""
+        self._thread.submit(work)
+
     def close(self) -> None:
         """Start nothing more."""
         for uri in {*self._timers, *self._tasks}:

@@ -24,7 +24,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from torchlint.engine import registry
-from torchlint.engine.examination import lint
+from torchlint.engine.examination import lint, without_fixes
 from torchlint.engine.fixer import Fixed, fix
 from torchlint.engine.plugins import rules_in
 from torchlint.engine.rule_table import AnyRule
@@ -187,17 +187,26 @@ Variant = Callable[[str], str]
 def _same_findings(title: str, variant: Variant) -> Callable[[Fixture], Iterator[Problem]]:
     def check(fixture: Fixture) -> Iterator[Problem]:
         varied_text = variant(fixture.text)
-        usual, varied = (
-            Counter((finding.span.start.line, finding.name) for finding in fixture.findings(text))
-            for text in (None, varied_text)
-        )
-        for line, name in usual - varied:
-            yield line, f"{name} is lost with {title}"
-        for line, name in varied - usual:
-            yield line, f"{name} fires only with {title}"
+        yield from _changed(fixture.findings(), fixture.findings(varied_text), f"with {title}")
         yield from _same_fixes(title, fixture.fixed().source.text, fixture.fixed(varied_text).source.text)
 
     return check
+
+
+def _changed(usual: Iterable[Finding], varied: Iterable[Finding], how: str) -> Iterator[Problem]:
+    """Findings that are lost, and new ones, where something is not as usual."""
+    before, after = (Counter((finding.span.start.line, finding.name) for finding in found) for found in (usual, varied))
+    for line, name in before - after:
+        yield line, f"{name} is lost {how}"
+    for line, name in after - before:
+        yield line, f"{name} fires only {how}"
+
+
+def _check_without_fixes(fixture: Fixture) -> Iterator[Problem]:
+    """The findings are the same when no fixes are computed, as in an editor while somebody types."""
+    source = SourceFile(fixture.shown, fixture.text.encode())
+    alone = lint(source, without_fixes(_selection(fixture.rule, fixture.rules)))
+    yield from _changed(fixture.findings(), alone, "without fixes")
 
 
 def _same_fixes(title: str, usual: str, varied: str) -> Iterator[Problem]:
@@ -235,6 +244,7 @@ _CHECKS: dict[str, Callable[[Fixture], Iterator[Problem]]] = {
     "markers": _check_markers,
     "suppressed": _check_suppressed,
     "fixed": _check_fixed,
+    "without-fixes": _check_without_fixes,
     "crlf": _same_findings("CRLF newlines", _with_crlf),
     "tabs": _same_findings("tabs", lambda text: _reindented(text, "\t")),
     "two-spaces": _same_findings("two-space indentation", lambda text: _reindented(text, "  ")),
