@@ -21,7 +21,7 @@ def cases() -> list[Any]:
 
     A quick run compares the markers of all fixtures, and makes some of the other checks.
     """
-    every = testing.cases(FIXTURES)
+    every = [case for case in testing.cases(FIXTURES) if case.check != "without-fixes"]  # in test_fixes_on_demand.py
     number = {fixture: count for count, fixture in enumerate(dict.fromkeys(case.fixture for case in every))}
     made = [case for case in every if case.check not in LAYOUTS or case.check == LAYOUTS[number[case.fixture] % 3]]
     others = thinned((case for case in made if case.check != "markers"), every=60)
