@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from torchlint import Model
-from torchlint.model.events import Backward, Grad, Keep, Loop, Returned
+from torchlint.model.events import Backward, Grad, Keep, Keeping, Loop, Returned
 from torchlint.model.program import Trace
 from torchlint.model.values import Answer, Container, Module, Phi, Tensor, Unknown, Value, drawn_from, inputs_of
 from torchlint.syntax.python_ast import Site, site_of
@@ -73,7 +73,7 @@ class KeptGraphUses:
             graph = self.tracking.pass_through(event.outputs)
             if container in graph and not self._piles_up(keep, container, loop, event):
                 return True
-            if keep.how == "add" and self._continues(keep, event.outputs):
+            if keep.how is Keeping.ADD and self._continues(keep, event.outputs):
                 return True
             if _is_made_of_what_was_kept(graph, keep.value, container):
                 return True
@@ -88,7 +88,7 @@ class KeptGraphUses:
         """Whether a list that each iteration goes backward through keeps what it holds: nothing ever empties it."""
         if container not in self.tracking.pass_through(used.outputs):
             return False
-        if loop is None or loop not in used.loops or keep.how != "append":
+        if loop is None or loop not in used.loops or keep.how is not Keeping.APPEND:
             return False
         is_list = isinstance(container, Container) and container.kind == "list"
         node = self.program.tree.node(keep.site)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model.events import Backward, Call, Grad, Keep, Loop, MayClear, Returned, Step
+from torchlint.model.events import Backward, Call, Grad, Keep, Keeping, Loop, MayClear, Returned, Step
 from torchlint.model.lineage import graph_inputs
 from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
@@ -93,7 +93,7 @@ class KeptGraphs:
             told: set[tuple[object, ...]] = set()
             for event in trace.of(Keep):
                 place = (*event.site.start, event.site.inner)
-                kept = self._kept(trace, event) if event.how != "clear" and place not in told else None
+                kept = self._kept(trace, event) if event.how is not Keeping.CLEAR and place not in told else None
                 if kept is not None and not self._is_needed_elsewhere(trace, event):
                     told.add(place)
                     yield kept
@@ -197,7 +197,7 @@ class KeptGraphs:
             is_beside_loss=backward is not None and self._uses.is_beside(keep, backward),
             is_drawn_from=self._uses.fills(keep, container, loop, trace) and backward is not None,
             is_sure=not _is_kept_by_object_elsewhere(keep)
-            and (backward is not None or keep.how == "add" or self._is_evaluated(trace, keep)),
+            and (backward is not None or keep.how is Keeping.ADD or self._is_evaluated(trace, keep)),
         )
 
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
@@ -213,7 +213,9 @@ class KeptGraphs:
         """Without a backward in sight: grad mode is surely on, and the container goes nowhere else."""
         if trace.root is not None and not self._decides_itself(trace, keep):
             return False
-        if isinstance(trace.receiver, Module) or (not isinstance(container, (Container, Phi)) and keep.how != "add"):
+        if isinstance(trace.receiver, Module) or (
+            not isinstance(container, (Container, Phi)) and keep.how is not Keeping.ADD
+        ):
             return False
         for event in trace.of_kinds(Returned, MayClear):
             if isinstance(event, Returned) and not self._absent(event.value, keep, container):

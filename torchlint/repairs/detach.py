@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.finding import Safety
 from torchlint.model import Model
-from torchlint.model.events import Backward, Keep, apart
+from torchlint.model.events import Backward, Keep, Keeping, apart
 from torchlint.model.values import Answer, Container, Plain, Tensor, Value, inputs_of, resolved
 from torchlint.syntax.edits import Append, Change
 from torchlint.syntax.matching import Nodes
@@ -68,7 +68,7 @@ class Detach:
         expression, value = self._operand(_listed(written), kept.keep.value)
         if any(isinstance(item, (Container, Plain)) for item in inputs_of(value)):
             return None  # a list or dictionary by its name has no `detach`, nor has a number
-        if kept.keep.how == "add" and self._is_scalar(value, kept) and self._is_only_shown(node):
+        if kept.keep.how is Keeping.ADD and self._is_scalar(value, kept) and self._is_only_shown(node):
             return Change("use `.item()`, a number", [Append(expression, ".item()")])
         return _detached(expression, kept, is_tensor=self._is_tensor(value))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 
 from torchlint.engine.following import Following, imported_training
 from torchlint.engine.gate import by_syntax, by_words
@@ -183,6 +184,8 @@ class _Lowering:
     def _plain(self, fact: object) -> object:
         if isinstance(fact, Value):
             return self.values.id_of(fact)
+        if isinstance(fact, Enum):
+            return fact.value
         return [self._plain(item) for item in fact] if isinstance(fact, tuple) else fact
 
     # -- answers ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.sums import changed_first
 from torchlint.model.evaluate.tensors import operator_of, overloads
-from torchlint.model.events import Clear, Keep, MayClear, Mutate, Step
+from torchlint.model.events import Clear, Keep, Keeping, MayClear, Mutate, Step
 from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import ancestry
 from torchlint.model.values import (
@@ -66,7 +66,7 @@ class Assignments(Part):
             added = inner.elements() if isinstance(inner, Container) else [self.elements.iterate(inner, node)]
             for item in added:
                 plain_old.add(item)
-                self.state.emit(Keep(site_of(node), plain_old, item, "append", dotted(node.target)))
+                self.state.emit(Keep(site_of(node), plain_old, item, Keeping.APPEND, dotted(node.target)))
             return
         if overloads(plain_old, op):
             self.assign_target(node.target, plain_old)
@@ -191,7 +191,7 @@ class Assignments(Part):
                 old = owner.part(key)
                 owner.set_part(key, value)
                 if is_empty and isinstance(old, Container):
-                    self.state.emit(Keep(site_of(target), old, Plain(target), "clear", dotted(target.value)))
+                    self.state.emit(Keep(site_of(target), old, Plain(target), Keeping.CLEAR, dotted(target.value)))
             elif self._overwrites_all(target):
                 owner.parents = (value,)
                 for name in owner.known_parts:
@@ -199,8 +199,8 @@ class Assignments(Part):
             else:
                 owner.add(value)
                 name = dotted(target.value)
-                emptied = Keep(site_of(target), owner, Plain(target), "clear", name)
-                self.state.emit(emptied if is_empty else Keep(site_of(target), owner, value, "slot", name))
+                emptied = Keep(site_of(target), owner, Plain(target), Keeping.CLEAR, name)
+                self.state.emit(emptied if is_empty else Keep(site_of(target), owner, value, Keeping.SLOT, name))
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
             self.state.heap[owner, f"[{key!r}]"] = value
         elif self.tensors.is_gradient(owner) and _is_all(target):

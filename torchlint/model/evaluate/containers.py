@@ -7,7 +7,7 @@ import ast
 from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Keep
+from torchlint.model.events import Keep, Keeping
 from torchlint.model.utilities import RecordClass
 from torchlint.model.values import (
     Container,
@@ -53,7 +53,9 @@ class Containers(Part):
             return found
         if name == "update" and receiver.kind == "meter" and arguments.positional:
             assert isinstance(node.func, ast.Attribute)
-            self.state.emit(Keep(site_of(node), receiver, arguments.positional[0], "add", dotted(node.func.value)))
+            self.state.emit(
+                Keep(site_of(node), receiver, arguments.positional[0], Keeping.ADD, dotted(node.func.value))
+            )
         if name == "update" and receiver.kind == "dict":
             self._update(receiver, arguments, node)
         return Plain(node)
@@ -128,7 +130,7 @@ class Containers(Part):
         if known and isinstance(receiver, (Container, Unknown, Phi)):
             assert isinstance(node.func, ast.Attribute)
             kept = self._contents(value, node)
-            self.state.emit(Keep(site_of(node), receiver, kept, "append", _name(node.func.value)))
+            self.state.emit(Keep(site_of(node), receiver, kept, Keeping.APPEND, _name(node.func.value)))
         return Plain(node, None)
 
     def _clear(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
@@ -137,7 +139,7 @@ class Containers(Part):
         if isinstance(receiver, Phi) and receiver.source is not None:
             emptied.append(receiver.source)
         for container in emptied:
-            self.state.emit(Keep(site_of(node), container, Plain(node), "clear", ""))
+            self.state.emit(Keep(site_of(node), container, Plain(node), Keeping.CLEAR, ""))
         return Plain(node) if isinstance(receiver, Container) else None
 
     def _contents(self, value: Value, node: ast.Call) -> Value:

@@ -10,7 +10,7 @@ from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Exit, Keep, Returned, Uncalled
+from torchlint.model.events import Exit, Keep, Keeping, Returned, Uncalled
 from torchlint.model.scopes import imported_by
 from torchlint.model.values import (
     Class,
@@ -192,7 +192,7 @@ class Statements(Part):
         if isinstance(container, Container):
             self.containers.take_out(container, key_of(self.elements.index(target)), target)
         container.used_as("pop")
-        self.state.emit(Keep(site_of(target), container, Plain(target), "clear", ""))
+        self.state.emit(Keep(site_of(target), container, Plain(target), Keeping.CLEAR, ""))
 
     def _assert(self, node: ast.Assert) -> None:
         self.expressions.value(node.test)
