@@ -8,7 +8,7 @@ from torchlint import Model
 from torchlint.model.events import Loop
 from torchlint.model.lineage import ancestry, made_of
 from torchlint.model.module_values import given_to, is_forward, is_module_like
-from torchlint.model.values import Container, Instance, Module, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import Container, Generator, Instance, Module, Tensor, Unknown, Value, inputs_of, resolved
 from torchlint.syntax.python_ast import dotted
 
 
@@ -75,6 +75,6 @@ def repeats(loop: Loop, loops: tuple[object, ...]) -> bool:
 def loops_of_generator(loop: Loop) -> set[object]:
     """The loops of a generator of this program that yield what a loop goes over."""
     over = resolved(loop.over) if loop.over is not None else None
-    if not isinstance(over, Container) or over.kind != "generator":
+    if not isinstance(over, Generator):
         return set()
     return {inner for item in over.elements() for inner in item.loops} - set(over.loops)

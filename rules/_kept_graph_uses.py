@@ -9,7 +9,7 @@ from functools import cached_property
 from torchlint import Model
 from torchlint.model.events import Backward, Grad, Keep, Keeping, Loop, Returned
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Container, Module, Phi, Tensor, Unknown, Value, drawn_from, inputs_of
+from torchlint.model.values import Answer, Container, List, Module, Phi, Tensor, Unknown, Value, drawn_from, inputs_of
 from torchlint.syntax.python_ast import Site, site_of
 
 from ._batches import repeats
@@ -90,7 +90,7 @@ class KeptGraphUses:
             return False
         if loop is None or loop not in used.loops or keep.how is not Keeping.APPEND:
             return False
-        is_list = isinstance(container, Container) and container.kind == "list"
+        is_list = isinstance(container, List)
         node = self.program.tree.node(keep.site)
         return is_list and not any(
             self._cut_lists.is_cut(name, node) for name in (keep.name, *self._holders(container))

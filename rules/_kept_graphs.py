@@ -14,6 +14,8 @@ from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
     Container,
+    Dict,
+    List,
     Module,
     Parameters,
     Phi,
@@ -118,7 +120,7 @@ class KeptGraphs:
             return False
         if not isinstance(value, Container):
             return True
-        return (all if value.kind == "list" else any)(map(self._has_graph, value.elements()))
+        return (all if isinstance(value, List) else any)(map(self._has_graph, value.elements()))
 
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
         if keep.mode is not GradMode.ON or not self._has_graph(keep.value):
@@ -255,7 +257,7 @@ class KeptGraphs:
 def _holder(keep: Keep) -> Value:
     """What something is kept in: the dictionary, for a list of its own under a key that nobody knows."""
     drawn = keep.container
-    if isinstance(drawn, Phi) and isinstance(drawn.source, Container) and drawn.source.kind == "dict":
+    if isinstance(drawn, Phi) and isinstance(drawn.source, Dict):
         return drawn.source
     return resolved(drawn)
 

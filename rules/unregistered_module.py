@@ -136,13 +136,13 @@ class UnregisteredModule(Rule):
     ) -> Iterator[PlainContainer]:
         """Those in which there are parameters, and nothing that is registered otherwise."""
         for container in containers:
-            if container.site is None or container.kind not in ("list", "tuple", "dict"):
+            if container.site is None or not isinstance(container, (values.List, values.Tuple, values.Dict)):
                 continue
             inside = [item for item in _inside(container) if isinstance(item, (values.Module, values.Tensor))]
             lost = [item for item in inside if self._has_parameters(item) and not self.model.frozen.may_be_partly(item)]
             if lost and known.isdisjoint(inside) and not any(self._is_used(item) for item in lost):
                 is_parameter = isinstance(lost[0], values.Tensor)
-                kind = "Dict" if container.kind == "dict" else "List"
+                kind = "Dict" if isinstance(container, values.Dict) else "List"
                 holder = f"{'Parameter' if is_parameter else 'Module'}{kind}"
                 yield PlainContainer(container.site, name, holder, lost[0].site)
 

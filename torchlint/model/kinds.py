@@ -11,11 +11,16 @@ from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Answer,
     Container,
+    Deque,
+    Dict,
+    List,
     Module,
     Parameters,
     Phi,
     Plain,
+    Set,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     inputs_of,
@@ -24,6 +29,8 @@ from torchlint.pytorch import api, losses
 
 _NUMBERS = frozenset({"int", "float", "complex", "bool", "numbers.Number", "numbers.Real", "numbers.Integral"})
 _COLLECTIONS = frozenset({"list", "tuple", "dict", "set", "frozenset", "collections.deque"})
+_NAMES = {List: "list", Tuple: "tuple", Set: "set", Dict: "dict", Deque: "collections.deque"}
+"""The full names of the classes of containers."""
 _MAPPINGS = frozenset({"collections.abc.Mapping", "typing.Mapping", "collections.Mapping"})
 _SEQUENCES = frozenset({"collections.abc.Sequence", "typing.Sequence", "collections.Sequence"})
 _KNOWN = _NUMBERS | _COLLECTIONS | _MAPPINGS | _SEQUENCES | {"str", "bytes", "numpy.ndarray", "torch.Tensor"}
@@ -143,9 +150,9 @@ def _is_of(value: Value, kind: str) -> bool | None:
         is_asked = kind == "torch.Tensor"
         return None if not is_asked and _may_be_several(value) else is_asked
     if isinstance(value, Container):
-        if value.kind not in _COLLECTIONS and value.kind != "deque":
+        own = _NAMES.get(type(value))
+        if own is None:
             return None
-        own = {"deque": "collections.deque"}.get(value.kind, value.kind)
         return kind == own or (kind in _MAPPINGS and own == "dict") or (kind in _SEQUENCES and own in ("list", "tuple"))
     if isinstance(value, Plain):
         return _is_plain_of(value, kind)

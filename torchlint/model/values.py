@@ -230,17 +230,13 @@ class Phi(Value):
         return self.loop is not None
 
 
-ContainerKind = Literal["list", "tuple", "set", "dict", "deque", "generator", "meter", "object"]
-
-
 class Container(Value):
-    """A list, tuple, dict, set or deque; `parents` are the values put in without a known key."""
+    """Base of lists, dictionaries and their like; `parents` are the values put in without a known key."""
 
-    __slots__ = ("bounded", "branches", "grown", "is_open", "kind", "unsure")
+    __slots__ = ("bounded", "branches", "grown", "is_open", "unsure")
 
-    def __init__(self, node: Origin, kind: ContainerKind, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
+    def __init__(self, node: Origin, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
         super().__init__(node, items)
-        self.kind = kind
         self.bounded = bounded
         self.grown = False
         """Whether the program puts something in after it was made."""
@@ -279,6 +275,54 @@ class Container(Value):
         """What is known by key, without what stands for elements that nobody knows."""
         parts = self.known_parts.items()
         return {key: value for key, value in parts if not (isinstance(key, str) and key.startswith("["))}
+
+
+class List(Container):
+    """A list."""
+
+    __slots__ = ()
+
+
+class Tuple(Container):
+    """A tuple, or a record with named fields."""
+
+    __slots__ = ()
+
+
+class Set(Container):
+    """A set."""
+
+    __slots__ = ()
+
+
+class Dict(Container):
+    """A dictionary."""
+
+    __slots__ = ()
+
+
+class Deque(Container):
+    """A `collections.deque`; a `bounded` one drops its oldest elements."""
+
+    __slots__ = ()
+
+
+class Generator(Container):
+    """Values that are produced one by one: by a generator, `zip`, `items()`."""
+
+    __slots__ = ()
+
+
+class Meter(Container):
+    """An `AverageMeter`: a sum of what it is updated with."""
+
+    __slots__ = ()
+
+
+class Object(Container):
+    """The attributes of an object of a class of this program, as the contents of a container."""
+
+    __slots__ = ()
 
 
 class Slot(Value):

@@ -94,7 +94,7 @@ def _identity(value: Value) -> object:
 def _kind(value: Value) -> str:
     if isinstance(value, Unknown):
         return "unknown"  # a scaler, a scheduler, ... too: its origin says so
-    return value.kind if isinstance(value, Container) else type(value).__name__.lower()
+    return type(value).__name__.lower()
 
 
 def _known(value: Value) -> dict[str, object]:

@@ -15,11 +15,16 @@ from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import ancestry
 from torchlint.model.values import (
     Container,
+    Deque,
+    Dict,
     Function,
+    Generator,
+    List,
     Module,
     Optimizer,
     Phi,
     Plain,
+    Set,
     Tensor,
     Unknown,
     Value,
@@ -32,7 +37,7 @@ from torchlint.pytorch.api import GRADIENTS
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import called_name, dotted, site_of, written_alike
 
-_LISTS = ("list", "deque", "set", "dict")
+_LISTS = (List, Deque, Set, Dict)
 
 
 class Assignments(Part):
@@ -61,7 +66,7 @@ class Assignments(Part):
         if self.tensors.is_gradient(plain_old):
             self.tensors.change_gradient(plain_old, op, (value,), node)
             return
-        if isinstance(plain_old, Container) and plain_old.kind in _LISTS:
+        if isinstance(plain_old, _LISTS):
             inner = resolved(value)
             added = inner.elements() if isinstance(inner, Container) else [self.elements.iterate(inner, node)]
             for item in added:
@@ -167,7 +172,7 @@ class Assignments(Part):
             if inputs and all(isinstance(item, (Container, Tensor)) for item in inputs) and not value.is_loop:
                 return self.state.phi(target, [self.elements.lookup(item, index, target) for item in inputs])
         element = self.elements.lookup(value, index, target, basic=True)
-        if isinstance(value, Container) and value.kind == "generator" and isinstance(element, Tensor):
+        if isinstance(value, Generator) and isinstance(element, Tensor):
             return self.tensors.compute(
                 element.op, element.parents, target
             )  # one of several alike, each with its own storage

@@ -15,7 +15,9 @@ from torchlint.model.values import (
     Context,
     External,
     Function,
+    Generator,
     Instance,
+    List,
     Module,
     Optimizer,
     Parameters,
@@ -23,6 +25,7 @@ from torchlint.model.values import (
     Plain,
     SourceModule,
     Tensor,
+    Tuple,
     Unknown,
     UnknownOrigin,
     Value,
@@ -100,7 +103,7 @@ class Calls(Part):
                 continue
             value = self.expressions.value(item.value)
             inner = resolved(value)
-            if isinstance(inner, Container) and inner.kind in ("list", "tuple") and not inner.unsure:
+            if isinstance(inner, (List, Tuple)) and not inner.unsure:
                 positional.extend(inner.parents)
             else:
                 starred.append(value)
@@ -236,7 +239,7 @@ class Calls(Part):
         origin: UnknownOrigin = "object" if naming.is_class_name(name) else "call"
         result = self.state.stamp(Unknown(node, origin, handed, "", callee, self.state.mode))
         for item in (part for value in handed for part in inputs_of(value)):
-            if isinstance(item, Container) and item.kind not in ("tuple", "generator"):
+            if isinstance(item, Container) and not isinstance(item, (Tuple, Generator)):
                 item.used_as(FILLED)
         self.state.emit(Call(site_of(node), result))
         objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))

@@ -15,11 +15,14 @@ from torchlint.model.values import (
     Container,
     Function,
     Instance,
+    List,
     Module,
     Optimizer,
     Phi,
     Plain,
+    Set,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     inputs_of,
@@ -146,7 +149,7 @@ class Conditions(Part):
 
     def _holds(self, container: Value, value: Value) -> bool | None:
         """Whether a tuple, list or set of certain values holds a value."""
-        if not isinstance(container, Container) or container.kind not in ("tuple", "list", "set"):
+        if not isinstance(container, (Tuple, List, Set)):
             return None
         return _any(self._equal(item, value) for item in container.elements())
 
@@ -177,7 +180,7 @@ class Conditions(Part):
             return self.expressions.value(node)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             values = [self._certain_value(item) for item in node.elts]
-            return Container(node, "tuple", tuple(item for item in values if item)) if None not in values else None
+            return Tuple(node, tuple(item for item in values if item)) if None not in values else None
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             return self._certain_attribute(self.names.lookup(node.value.id), node)
         if isinstance(node, ast.Name):

@@ -10,12 +10,17 @@ from torchlint.model.module_values import returned_parts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
+    Dict,
+    Generator,
     Instance,
+    List,
     Module,
     Parameters,
     Phi,
     Plain,
+    Set,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     inputs_of,
@@ -48,12 +53,12 @@ class Elements(Part):
         if isinstance(owner, Tensor) and type(key_of(index)) is int:
             self.observations.indexed.append((site_of(node), owner))
         if isinstance(owner, Container) and (cut := _slice_of(owner, node.slice)) is not None:
-            return self.state.stamp(Container(node, owner.kind, cut))
+            return self.state.stamp(type(owner)(node, cut))
         stored = self.state.stored_at(owner, index)
         if stored is not None:
             return stored
         key = key_of(index)
-        if key is None and index is not None and isinstance(owner, Container) and owner.kind == "dict":
+        if key is None and index is not None and isinstance(owner, Dict):
             key = SOME
         found = self.lookup(owner, key, node, basic=basic)
         if isinstance(found, Tensor) and found.op == "getitem" and found.parents == (owner,):
@@ -63,7 +68,7 @@ class Elements(Part):
     def _of_carried(self, value: Value, read: Callable[[Value], Value], node: ast.AST) -> Value | None:
         """An element of a tuple that the loop around carries on: of what it begins with, or of what it ends with."""
         begun = resolved(value)
-        if not isinstance(value, Phi) or not isinstance(begun, Container) or begun.grown or begun.kind == "dict":
+        if not isinstance(value, Phi) or not isinstance(begun, Container) or begun.grown or isinstance(begun, Dict):
             return None
         scope = next((item for item in self.state.position.scopes if value in item.name_phis.values()), None)
         if scope is None or len(value.parents) > 1:
@@ -156,7 +161,7 @@ class Elements(Part):
 
     def _container_element(self, owner: Container, key: object, node: ast.AST) -> Value:
         is_counted = not (owner.grown and owner.site is not None and owner.site.kind == "ListComp")
-        if owner.kind in ("list", "tuple") and not owner.known_parts and is_counted:
+        if isinstance(owner, (List, Tuple)) and not owner.known_parts and is_counted:
             element = owner.element_at(key)
             if element is not None:
                 return element
@@ -164,14 +169,14 @@ class Elements(Part):
         if known is not None:
             return known
         if isinstance(key, str) and (default := _default_of(owner)) is not None:
-            own = Container(node, default.kind)
+            own = type(default)(node)
             own.order, own.loops = owner.order, owner.loops
             owner.set_part(key, own)
             return own
         elements = owner.elements()
         if owner.is_open:
             elements.append(self.state.part_of(owner, "[others]", "element", node))
-        if len(elements) == 1 and owner.kind in ("list", "tuple", "set", "generator"):
+        if len(elements) == 1 and isinstance(owner, (List, Tuple, Set, Generator)):
             return elements[0] if not owner.grown else self._drawn(owner, elements[0])
         if not elements:
             return self.state.part_of(owner, f"[{key!r}]", "element", node)
@@ -185,8 +190,8 @@ class Elements(Part):
 
     def some_of(self, drawn: Value, node: ast.AST) -> Value:
         """What is drawn from a container under a condition: not each, but some, nobody knows which."""
-        if isinstance(drawn, Container) and drawn.kind == "tuple":
-            return self.state.stamp(Container(node, "tuple", tuple(self.some_of(item, node) for item in drawn.parents)))
+        if isinstance(drawn, Tuple):
+            return self.state.stamp(Tuple(node, tuple(self.some_of(item, node) for item in drawn.parents)))
         if not isinstance(drawn, Phi) or drawn.source is None or len(drawn.parents) < 2:
             return drawn
         some = self.state.stamp(Phi(node, drawn.parents))
@@ -245,22 +250,22 @@ def _is_record(owner: Tensor) -> bool:
     return bool(returned) and all(isinstance(item, Container) for item in returned)
 
 
-def _dictionaries(owner: Phi) -> list[Container]:
+def _dictionaries(owner: Phi) -> list[Dict]:
     """The dictionaries that a value is one of: `{"a": {"D": x}, "b": {"D": y}}.values()`."""
     inputs = list(inputs_of(owner))
-    found = [item for item in inputs if isinstance(item, Container) and item.kind == "dict"]
+    found = [item for item in inputs if isinstance(item, Dict)]
     return found if len(found) == len(inputs) and not owner.is_loop else []
 
 
 def _default_of(owner: Container) -> Container | None:
     """The list that stands for each that a `defaultdict(list)` makes."""
-    first = owner.parents[0] if owner.kind == "dict" and owner.parents else None
+    first = owner.parents[0] if isinstance(owner, Dict) and owner.parents else None
     return first if isinstance(first, Container) and first.site == owner.site else None
 
 
 def _slice_of(owner: Container, index: ast.expr) -> tuple[Value, ...] | None:
     """The elements of a tuple or list that a slice between literal numbers keeps; None where that is not known."""
-    if not isinstance(index, ast.Slice) or owner.kind not in ("list", "tuple") or owner.grown or owner.unsure:
+    if not isinstance(index, ast.Slice) or not isinstance(owner, (List, Tuple)) or owner.grown or owner.unsure:
         return None
     try:
         bounds = (None if part is None else ast.literal_eval(part) for part in (index.lower, index.upper, index.step))

@@ -15,12 +15,18 @@ from torchlint.model.values import (
     Class,
     Container,
     Context,
+    Deque,
+    Dict,
     External,
     Function,
+    Generator,
+    List,
+    Meter,
     Module,
     Phi,
     Plain,
     Tensor,
+    Tuple,
     Unknown,
     UnknownOrigin,
     Value,
@@ -186,7 +192,7 @@ class Externals(Part):
         given = [item for item in map(call.bound.get, call.api.parameters.positional) if item is not None]
         if len(given) < 2:
             return given[0] if given else None
-        return self.state.stamp(Container(call.node, "tuple", tuple(given)))
+        return self.state.stamp(Tuple(call.node, tuple(given)))
 
     def _scaled(self, call: KnownCall) -> Value | None:
         """`with amp.scale_loss(loss, opt) as scaled:` binds the loss, larger."""
@@ -267,7 +273,7 @@ class Externals(Part):
         if root == "einops" and arguments.positional and last not in ("asnumpy", "parse_shape"):
             return self.tensors.make(last, (arguments.positional[0],), node)
         if last == "AverageMeter":
-            return self.state.stamp(Container(node, "meter"))
+            return self.state.stamp(Meter(node))
         if name in api.PROGRESS or last in ("tqdm", "trange", "track"):
             return arguments.positional[0] if arguments.positional else Plain(node)
         if api.gives_no_tensor(name):
@@ -285,14 +291,14 @@ class Externals(Part):
         limit = arguments.get(1, "maxlen")
         bound = resolved(limit) if limit is not None else None
         large = isinstance(bound, Plain) and isinstance(bound.constant, int) and bound.constant >= MANY
-        return self.state.stamp(Container(node, "deque", bounded=limit is not None and not large))
+        return self.state.stamp(Deque(node, bounded=limit is not None and not large))
 
     def _chain(self, arguments: Arguments, node: ast.Call) -> Value:
         """The elements of several iterables, such as the parameters of several modules."""
         if arguments.starred:
             return self.state.stamp(Unknown(node, "call", arguments.all(), "chain", None, self.state.mode))
         elements = tuple(self.elements.iterate(item, node) for item in arguments.positional)
-        return self.state.stamp(Container(node, "generator", elements))
+        return self.state.stamp(Generator(node, elements))
 
     def _record_class(self, arguments: Arguments, node: ast.Call) -> Value:
         """`namedtuple("Losses", "policy value")`, or with a list of names."""
@@ -303,10 +309,10 @@ class Externals(Part):
         return RecordClass(node, fields if len(names) == len(items) else ())
 
     def _defaultdict(self, arguments: Arguments, node: ast.Call) -> Value:
-        made = self.state.stamp(Container(node, "dict"))
+        made = self.state.stamp(Dict(node))
         factory = resolved(arguments.positional[0]) if arguments.positional else None
         if isinstance(factory, External) and factory.name in ("builtins.list", "collections.deque"):
-            made.add(self.state.stamp(Container(node, "list")))
+            made.add(self.state.stamp(List(node)))
         elif isinstance(factory, External) and factory.name in ("builtins.int", "builtins.float"):
             made.add(Plain(node, 0))
         elif isinstance(factory, (Class, Function)):

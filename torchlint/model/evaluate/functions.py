@@ -15,7 +15,19 @@ from torchlint.model.kinds import note_tensor
 from torchlint.model.module_values import GIVEN_TO_FORWARD
 from torchlint.model.state import MAX_ELSEWHERE, Snapshot
 from torchlint.model.utilities import Utility
-from torchlint.model.values import Container, External, Function, Module, Optimizer, Plain, Unknown, Value, inputs_of
+from torchlint.model.values import (
+    Dict,
+    External,
+    Function,
+    Generator,
+    Module,
+    Optimizer,
+    Plain,
+    Tuple,
+    Unknown,
+    Value,
+    inputs_of,
+)
 from torchlint.model.wrappers import wrapped_mode
 from torchlint.pytorch import naming
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
@@ -136,7 +148,7 @@ class Functions(Part):
 
     def _returned(self, frame: Frame, node: ast.AST) -> Value:
         if frame.info is not None and frame.info.is_generator:
-            return self.state.stamp(Container(node, "generator", tuple(frame.returns)))
+            return self.state.stamp(Generator(node, tuple(frame.returns)))
         if not frame.returns:
             return Plain(node, None)
         return self.state.phi(node, frame.returns)
@@ -160,10 +172,10 @@ class Functions(Part):
                 frame.locals[name] = self.state.stamp(Unknown(info.node, "parameter", tuple(arguments.starred), name))
         rest_of, options_of = info.node.args.vararg, info.node.args.kwarg
         if rest_of is not None:
-            rest = Container(info.node, "tuple", (*positional[by_position:], *arguments.starred))
+            rest = Tuple(info.node, (*positional[by_position:], *arguments.starred))
             frame.locals[rest_of.arg] = self.state.stamp(rest)
         if options_of is not None:
-            options = self.state.stamp(Container(info.node, "dict", tuple(arguments.starred)))
+            options = self.state.stamp(Dict(info.node, tuple(arguments.starred)))
             for name, value in arguments.keywords.items():
                 if name not in names:
                     options.set_part(name, value)

@@ -12,6 +12,7 @@ from torchlint.model.kinds import note_tensor
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
+    Dict,
     External,
     Function,
     Instance,
@@ -222,7 +223,7 @@ def _dictionary_of(module: Module) -> Container | None:
     if module.info is not None or not module.name.endswith(".ModuleDict") or len(module.parents) != 1:
         return None
     made_of = resolved(module.parents[0])
-    return made_of if isinstance(made_of, Container) and made_of.kind == "dict" else None
+    return made_of if isinstance(made_of, Dict) else None
 
 
 def _is_integer_type(value: Value) -> bool:

@@ -46,7 +46,7 @@ class Tensors(Part):
         containers = [item for item in (left, right) if isinstance(item, Container)]
         if containers and op in ("add", "mul"):
             inside = tuple(value for item in containers for value in item.elements())
-            joined = self.state.stamp(Container(node, containers[0].kind, inside))
+            joined = self.state.stamp(type(containers[0])(node, inside))
             joined.is_open = (op == "add" and len(containers) == 1) or any(item.is_open for item in containers)
             joined.unsure = joined.is_open or any(item.unsure for item in containers)
             return joined

@@ -33,6 +33,7 @@ from torchlint.model.values import (
     Container,
     External,
     Function,
+    Generator,
     Instance,
     Module,
     Optimizer,
@@ -40,6 +41,7 @@ from torchlint.model.values import (
     Phi,
     Plain,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     inputs_of,
@@ -290,8 +292,8 @@ class Training(Part):
 
     def _named_parameters(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         parameter = self.elements.lookup(self._parameters_of(receiver, node), None, node)
-        pair = self.state.stamp(Container(node, "tuple", (Plain(node), parameter)))
-        return self.state.stamp(Container(node, "generator", (pair,)))
+        pair = self.state.stamp(Tuple(node, (Plain(node), parameter)))
+        return self.state.stamp(Generator(node, (pair,)))
 
     def _parameters_of(self, receiver: Value, node: ast.Call) -> Value:
         found = self._parameters(receiver, Arguments([], {}, []), node)
