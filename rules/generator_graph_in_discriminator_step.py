@@ -215,7 +215,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         flow = dataflow.Flow(transfer)
         once = flow.run(trace.items, frozenset({"clean"}))
         if trace.root is not None:
-            flow.run(trace.items, once | flow.exits.pop("return", frozenset()))
+            flow.run(trace.items, once | flow.exits.pop(events.Exit.RETURN, frozenset()))
         return arrivals
 
     def _may_step(self, event: events.Event, fake: values.Value, other: values.Value) -> bool:

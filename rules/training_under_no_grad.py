@@ -277,7 +277,7 @@ def _other_arms(branch: object, taken: int) -> list[list[events.Item]]:
 
 
 def _raises(arm: list[events.Item]) -> bool:
-    return any(isinstance(item, events.Exit) and item.kind == "raise" for item in arm)
+    return events.Exit.RAISE in arm
 
 
 def _fills(event: events.Event, step: events.Step) -> bool:

@@ -151,7 +151,7 @@ class UnregisteredModule(Rule):
         return (
             not container.grown
             and container.site is not None
-            and container.site.kind in ("List", "Tuple")
+            and container.site.is_of(ast.List, ast.Tuple)
             and (len(container.elements()) == 1)
         )
 
@@ -231,7 +231,7 @@ class UnregisteredModule(Rule):
         name = f"nn.{found.holder}" if is_short else known.local_name(f"torch.nn.{found.holder}")
         written = self.written(found.site)
         code = self.model.tree.code(found.site)
-        if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
+        if name is None or written is None or "\n" in code or not found.site.is_of(ast.List, ast.ListComp, ast.Dict):
             return None
         container = self.model.tree.node(found.site)
         if not RegisteringContainer(found.holder, self.model.tree).may_replace(container, found.name):

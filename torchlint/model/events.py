@@ -253,11 +253,13 @@ class Fresh(Event):
     value: Value
 
 
-@dataclass(eq=False, repr=False)
-class Exit:
-    """Control leaves: by `return`, `raise`, `break` or `continue`."""
+class Exit(Enum):
+    """Control leaves; the value is the statement by which it does."""
 
-    kind: str
+    RETURN = "return"
+    RAISE = "raise"
+    BREAK = "break"
+    CONTINUE = "continue"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

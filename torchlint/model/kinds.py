@@ -41,7 +41,7 @@ _OF_TENSORS = frozenset({"detach", "item", "cpu", "backward", "requires_grad", "
 TENSOR = "a tensor"
 """A use: something takes the value that only takes tensors, or an annotation says that it is one."""
 _PARTS = frozenset({"getitem", "unbind"})
-_COMPUTED = frozenset({"BinOp", "UnaryOp", "AugAssign", "Compare"})
+_COMPUTED = frozenset(kind.__name__ for kind in (ast.BinOp, ast.UnaryOp, ast.AugAssign, ast.Compare))
 """Expressions whose value is a number if all operands are."""
 _MOST_DECIDING = 64
 """Values that are asked for one answer: in a long chain of sums each would ask for all before it."""
@@ -116,10 +116,14 @@ def _decided_by(value: Value) -> Collection[Value]:
 def _operands(value: Tensor) -> tuple[Value, ...]:
     """The operands of a result that may be a number: of Python's operators and functions, and of methods that numbers
     and arrays have, too; the numbers that a module returns."""
-    how = value.site.written.kind if value.site is not None else ""
-    if how in _COMPUTED:
+    made = value.site.written if value.site is not None else None
+    if made is not None and made.kind in _COMPUTED:
         return value.parents
-    if how == "Call" and (value.op in api.OF_NUMBERS_TOO or (value.op == "add" and len(value.parents) == 1)):
+    if (
+        made is not None
+        and made.is_of(ast.Call)
+        and (value.op in api.OF_NUMBERS_TOO or (value.op == "add" and len(value.parents) == 1))
+    ):
         return value.parents[:1]
     if value.op in ("module", "component"):
         returned = [returned_by(value)] if value.op == "module" else returned_parts(value)

@@ -150,7 +150,7 @@ class _Lowering:
             if isinstance(item, Event):
                 yield Row(depth, _kind(item), self.tree.span(item.site), self._facts(item, optimizers))
             elif isinstance(item, Exit):
-                yield Row(depth, "exit", None, {"by": item.kind})
+                yield Row(depth, "exit", None, {"by": item.value})
             else:
                 yield Row(depth, _kind(item), self.tree.span(item.site), _form(item))
                 yield from self._inside(item, depth + 1, optimizers)

@@ -311,7 +311,7 @@ def _may_change(module: Module, given: Value) -> bool:
 
 def _is_unnamed_comprehension(value: Value) -> bool:
     """Whether a value is what `a, b = (make(x) for x in given)` takes apart, and nothing else is made of it."""
-    is_comprehension = value.site is not None and value.site.kind in ("GeneratorExp", "ListComp")
+    is_comprehension = value.site is not None and value.site.is_of(ast.GeneratorExp, ast.ListComp)
     return isinstance(value, Container) and is_comprehension and not value.label
 
 

@@ -210,13 +210,14 @@ class Conditions(Part):
         if frame is None:
             return None
         value = frame.locals[name]
-        made = value.site.written.kind if isinstance(value, Plain) and value.site is not None else ""
-        if made in ("For", "AsyncFor") and isinstance(value, Plain) and value.is_literal:
+        made = value.site.written if isinstance(value, Plain) and value.site is not None else None
+        if made is not None and made.is_of(ast.For, ast.AsyncFor) and isinstance(value, Plain) and value.is_literal:
             return value
         if frame.parent is None:
             return value if name in self.definitions.constants else None
         is_argument = frame.called and frame.info is not None and name in frame.info.parameters
-        return value if (is_argument and not isinstance(value, Phi)) or made == "Compare" else None
+        is_comparison = made is not None and made.is_of(ast.Compare)
+        return value if (is_argument and not isinstance(value, Phi)) or is_comparison else None
 
     def absent(self, test: ast.expr) -> tuple[str, int] | None:
         """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""

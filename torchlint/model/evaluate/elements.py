@@ -160,7 +160,7 @@ class Elements(Part):
         return known
 
     def _container_element(self, owner: Container, key: object, node: ast.AST) -> Value:
-        is_counted = not (owner.grown and owner.site is not None and owner.site.kind == "ListComp")
+        is_counted = not (owner.grown and owner.site is not None and owner.site.is_of(ast.ListComp))
         if isinstance(owner, (List, Tuple)) and not owner.known_parts and is_counted:
             element = owner.element_at(key)
             if element is not None:

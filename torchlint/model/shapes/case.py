@@ -127,10 +127,12 @@ class Case:
 
     def _same_shape(self, value: Tensor) -> Value | None:
         transfer = table.OPERATORS.get(value.op)
-        if transfer is not None and transfer.kind in ("same", "same_at") and value.parents:
+        if transfer is not None and transfer.way in (table.Way.SAME, table.Way.SAME_AT) and value.parents:
             return value.parents[0]
         layer = self.layer(resolved(value.parents[0])) if value.op == "module" else None
-        return value.parents[1] if layer is not None and layer.kind == "same" and len(value.parents) > 1 else None
+        return (
+            value.parents[1] if layer is not None and layer.way is table.Way.SAME and len(value.parents) > 1 else None
+        )
 
     def layer(self, module: Value) -> table.Transfer | None:
         """What is known of a layer of PyTorch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 
 from torchlint.model.shapes.arithmetic import dtype_named
@@ -9,6 +10,7 @@ from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import Known, Size
 from torchlint.model.shapes.tensor_type import ANY, TensorType, contiguous
 from torchlint.model.values import List, Plain, Tuple, Value, resolved
+from torchlint.pytorch.shapes import Way
 
 
 def _dtype(call: Operation, default: str | None) -> str | None:
@@ -94,7 +96,7 @@ def _literal(value: Value) -> tuple[tuple[int, ...], str | None] | None:
         return ((), _kind_of(value)) if _kind_of(value) is not None else None
     if not isinstance(value, (List, Tuple)) or value.grown or value.known_parts:
         return None
-    if value.site is None or value.site.kind not in ("List", "Tuple") or not value.parents:
+    if value.site is None or not value.site.is_of(ast.List, ast.Tuple) or not value.parents:
         return None
     parts = {_literal(resolved(item)) for item in value.parents}
     first = next(iter(parts))
@@ -110,13 +112,13 @@ def _create_like(call: Operation) -> TensorType:
 
 
 HANDLERS = {
-    "create": _create,
-    "full": _full,
-    "randint": _randint,
-    "create_one": _create_one,
-    "linspace": _linspace,
-    "eye": _eye,
-    "arange": _arange,
-    "data": _data,
-    "create_like": _create_like,
+    Way.CREATE: _create,
+    Way.FULL: _full,
+    Way.RANDINT: _randint,
+    Way.CREATE_ONE: _create_one,
+    Way.LINSPACE: _linspace,
+    Way.EYE: _eye,
+    Way.ARANGE: _arange,
+    Way.DATA: _data,
+    Way.CREATE_LIKE: _create_like,
 }

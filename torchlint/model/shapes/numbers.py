@@ -56,7 +56,7 @@ def written_elements(case: Case, container: Container) -> tuple[Value, ...] | No
     """The elements of a list or tuple that is written out, and that nothing changes."""
     site = container.site
     is_changed = container.grown or bool(container.known_parts) or bool(container.uses)
-    if is_changed or site is None or site.kind not in ("List", "Tuple"):
+    if is_changed or site is None or not site.is_of(ast.List, ast.Tuple):
         return None
     node = case.program.tree.node(site)
     elements = node.elts if isinstance(node, (ast.List, ast.Tuple)) else ()
@@ -70,7 +70,7 @@ def _integer(value: Value, scope: Scope) -> Known:
     if isinstance(value, Unknown):
         is_same = value.origin in ("parameter", "attribute")
     else:
-        is_same = is_annotated and value.site is not None and value.site.kind == "Name"
+        is_same = is_annotated and value.site is not None and value.site.is_of(ast.Name)
     if not is_same:
         return None
     return Size.symbol(Symbol((value, scope), None, not value.loops))

@@ -13,7 +13,7 @@ from torchlint.model.values import Container, Module, Plain, Tensor, Value, reso
 from torchlint.pytorch import shapes as table
 
 Handler = Callable[[Operation], TensorType]
-_HANDLERS: Mapping[str, Handler] = {
+_HANDLERS: Mapping[table.Way, Handler] = {
     **arithmetic.HANDLERS,
     **creation.HANDLERS,
     **joining.HANDLERS,
@@ -36,7 +36,7 @@ def type_of(case: Case, value: Tensor, scope: Scope) -> TensorType:
     if _is_change(value):
         return arithmetic.changed_in_place(case, value, scope)
     transfer = table.OPERATORS.get(value.op)
-    return _HANDLERS[transfer.kind](operation(case, value, transfer, scope)) if transfer is not None else ANY
+    return _HANDLERS[transfer.way](operation(case, value, transfer, scope)) if transfer is not None else ANY
 
 
 def _is_change(value: Tensor) -> bool:
@@ -65,7 +65,7 @@ def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope)
 def part_of_extremum(case: Case, owner: Value, part: int, scope: Scope) -> TensorType | None:
     """The values, or the indices, that `max(dim)` gives; None of anything else."""
     transfer = table.OPERATORS.get(owner.op) if isinstance(owner, Tensor) else None
-    if not isinstance(owner, Tensor) or transfer is None or transfer.kind != "extremum":
+    if not isinstance(owner, Tensor) or transfer is None or transfer.way is not table.Way.EXTREMUM:
         return None
     return reducing.part_of_extremum(operation(case, owner, transfer, scope), part)
 
@@ -77,7 +77,7 @@ def _of_creation(case: Case, value: Tensor, scope: Scope) -> TensorType:
         is_copy = isinstance(first, Value) and isinstance(resolved(first), Tensor)
         return case.type_of(first, scope) if first is not None and is_copy else ANY
     transfer = table.CREATORS.get(made[0])
-    return _HANDLERS[transfer.kind](operation(case, value, transfer, scope)) if transfer is not None else ANY
+    return _HANDLERS[transfer.way](operation(case, value, transfer, scope)) if transfer is not None else ANY
 
 
 # -- modules --------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def _of_component(case: Case, value: Tensor, scope: Scope) -> TensorType:
         return ANY
     module = resolved(whole.parents[0])
     layer = case.layer(module)
-    if layer is not None and layer.kind == "recurrent" and key == 0:
+    if layer is not None and layer.way is table.Way.RECURRENT and key == 0:
         return case.type_of(whole, scope)
     if not isinstance(module, Module) or module.info is None or whole.body is None:
         return ANY
