@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
@@ -41,7 +40,7 @@ from torchlint.syntax.gc_pause import collector_paused
 from torchlint.syntax.python_ast import FUNCTIONS, Site, site_of
 from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.reading import read
-from torchlint.trace.document import Facts, FileTrace, FunctionTrace, Holding, Place, Row, place, place_text
+from torchlint.trace.document import Arm, Facts, FileTrace, FunctionTrace, Holding, Place, Row, place, place_text
 from torchlint.trace.values import Values
 
 _FORMS: Mapping[str, str] = {
@@ -148,11 +147,11 @@ class _Lowering:
     def _rows(self, items: list[Item], depth: int, optimizers: list[Value]) -> Iterator[Row]:
         for item in items:
             if isinstance(item, Event):
-                yield Row(depth, _kind(item), self.tree.span(item.site), self._facts(item, optimizers))
+                yield Row(depth, type(item), self.tree.span(item.site), self._facts(item, optimizers))
             elif isinstance(item, Exit):
-                yield Row(depth, "exit", None, {"by": item.value})
+                yield Row(depth, Exit, None, {"by": item.value})
             else:
-                yield Row(depth, _kind(item), self.tree.span(item.site), _form(item))
+                yield Row(depth, type(item), self.tree.span(item.site), _form(item))
                 yield from self._inside(item, depth + 1, optimizers)
 
     def _inside(self, item: Branch | Try | Loop | Inlined, depth: int, optimizers: list[Value]) -> Iterator[Row]:
@@ -160,7 +159,7 @@ class _Lowering:
             yield from self._rows(item.body, depth, optimizers)
             return
         for number, arm in enumerate(item.arms if isinstance(item, Branch) else [item.body, *item.handlers]):
-            yield Row(depth, "arm", None, {"number": number})
+            yield Row(depth, Arm, None, {"number": number})
             yield from self._rows(arm, depth + 1, optimizers)
 
     def _facts(self, event: Event, optimizers: list[Value]) -> Facts:
@@ -243,11 +242,6 @@ def _branching(arm: tuple[object, int]) -> Site:
     branch, _ = arm
     assert isinstance(branch, (Branch, Try))
     return branch.site
-
-
-def _kind(item: object) -> str:
-    """`GradRead` -> `grad-read`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", type(item).__name__).lower()
 
 
 def _form(item: Branch | Try | Loop | Inlined) -> Facts:
