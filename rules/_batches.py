@@ -8,7 +8,19 @@ from torchlint import Model
 from torchlint.model.events import Loop
 from torchlint.model.lineage import ancestry, made_of
 from torchlint.model.module_values import given_to, is_forward, is_module_like
-from torchlint.model.values import Container, Generator, Instance, Module, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Container,
+    Element,
+    Generator,
+    Instance,
+    Iteration,
+    Module,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
 from torchlint.syntax.python_ast import dotted
 
 
@@ -22,7 +34,7 @@ def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
     if _goes_by_batches(model.tree.node(loop.site)):
         listed |= {item for item in inputs if _is_cut_out(item)}
     return not listed.isdisjoint(item for item in inputs if isinstance(item, (Tensor, Unknown))) or any(
-        isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site for item in inputs
+        isinstance(item, Iteration) and item.site == loop.site for item in inputs
     )
 
 
@@ -50,7 +62,7 @@ def _goes_by_batches(node: ast.AST) -> bool:
 def _is_cut_out(value: Value) -> bool:
     """Whether a value is a part of something by an index that is not written out: `x[i : i + 32]`."""
     if isinstance(value, Unknown):
-        return value.origin == "element" and value.label == "[None]"
+        return isinstance(value, Element) and value.label == "[None]"
     return isinstance(value, Tensor) and value.op == "getitem"
 
 

@@ -10,11 +10,11 @@ from torchlint.model.lineage import left_by_iterations
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
+    Attribute,
     Container,
     Instance,
     Module,
     Phi,
-    Unknown,
     Value,
     inputs_of,
     is_none,
@@ -117,10 +117,7 @@ class Lifetimes:
         if left is None or self.tracking.tracked(left) is not Answer.YES or left.has_use("detach_", "backward"):
             return False
         begun = self.program.observations.stored.get((receiver, name))
-        is_begun = all(
-            item is begun or (isinstance(item, Unknown) and item.origin == "attribute")
-            for item in inputs_of(keep.container)
-        )
+        is_begun = all(item is begun or isinstance(item, Attribute) for item in inputs_of(keep.container))
         returned = (self.tracking.graph(event.value) for event in trace.of(Returned))
         return is_begun and not any(left in graph for graph in returned)
 

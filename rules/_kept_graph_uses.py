@@ -9,7 +9,18 @@ from functools import cached_property
 from torchlint import Model
 from torchlint.model.events import Backward, Grad, Keep, Keeping, Loop, Returned
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Container, List, Module, Phi, Tensor, Unknown, Value, drawn_from, inputs_of
+from torchlint.model.values import (
+    Answer,
+    CallResult,
+    Container,
+    List,
+    Module,
+    Phi,
+    Tensor,
+    Value,
+    drawn_from,
+    inputs_of,
+)
 from torchlint.syntax.python_ast import Site, site_of
 
 from ._batches import repeats
@@ -45,8 +56,7 @@ class KeptGraphUses:
     def _shares_result(self, shared: set[Value], loop: Loop | None) -> bool:
         """Whether two graphs meet in an operator's result of this iteration that surely has one: noise has none."""
         return any(
-            (self._is_tracked_result(item) or (isinstance(item, Unknown) and item.origin == "call"))
-            and (loop is None or loop in item.loops)
+            (self._is_tracked_result(item) or isinstance(item, CallResult)) and (loop is None or loop in item.loops)
             for item in shared
         )
 

@@ -13,6 +13,8 @@ from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
+    Attribute,
+    CallResult,
     Container,
     Dict,
     List,
@@ -205,7 +207,7 @@ class KeptGraphs:
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
         """Whether the tensor is made anew in each iteration."""
         if loop is None:
-            return not isinstance(value, Unknown) or value.origin == "call"
+            return not isinstance(value, Unknown) or isinstance(value, CallResult)
         if repeats(loop, value.loops):
             return True
         parts = value.elements() if isinstance(value, Container) else value.parents if isinstance(value, Phi) else ()
@@ -243,10 +245,10 @@ class KeptGraphs:
         """The modules that computed what is kept, and those they are part of, but for attributes of what is unknown."""
         for value in self.tracking.graph(keep.value):
             module = value.parents[0] if isinstance(value, Tensor) and value.op == "module" else None
-            if isinstance(value, Unknown) and value.origin == "call":
+            if isinstance(value, CallResult):
                 module = value.callee
             for item in inputs_of(module) if module is not None else ():
-                if not isinstance(item, Unknown) or item.origin != "attribute":
+                if not isinstance(item, Attribute):
                     yield item
 
     def _absent(self, value: Value, keep: Keep, container: Value) -> bool:

@@ -11,7 +11,7 @@ from torchlint.model.definitions import FunctionInfo, defaults_of
 from torchlint.model.events import Call, Keep, Keeping, Loop, Step, apart
 from torchlint.model.lineage import left_by_iterations
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Container, Phi, Unknown, Value, is_none, resolved
+from torchlint.model.values import Answer, BoundMethod, Container, Phi, Value, is_none, resolved
 from torchlint.syntax.python_ast import called_name, dotted, walk
 
 from ._bounds import Bounds
@@ -64,10 +64,7 @@ class LetGo:
         calls = [call for call in trace.of(Call) if owner and loop in call.loops]
         tree = self.program.tree
         methods = (call.value.callee for call in calls if tree.stands_alone(tree.node(call.site)))
-        return any(
-            isinstance(item, Unknown) and item.origin == "method" and resolved(item.parents[0]).label == owner
-            for item in methods
-        )
+        return any(isinstance(item, BoundMethod) and resolved(item.parents[0]).label == owner for item in methods)
 
     def _is_cut_in_place(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
         """`hidden[i] = repackage(hidden[i])` before the entry is set again: what it held lets its graph go."""

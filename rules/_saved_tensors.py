@@ -21,17 +21,7 @@ from torchlint.model.kinds import is_number
 from torchlint.model.lineage import storages
 from torchlint.model.module_values import called_like_module, has_parameters
 from torchlint.model.program import Trace
-from torchlint.model.values import (
-    Answer,
-    Container,
-    Module,
-    Phi,
-    Plain,
-    Tensor,
-    Unknown,
-    Value,
-    resolved,
-)
+from torchlint.model.values import Answer, CallResult, Container, Module, Phi, Plain, Tensor, Value, resolved
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES, OPERATORS
 from torchlint.pytorch.naming import CACHE, INFERENCE, SEARCHING, TRAINING
@@ -294,7 +284,7 @@ def _owners(values: Iterable[Value]) -> list[Value]:
 
 def _is_made(value: Value) -> bool:
     """Whether the program computes a tensor, rather than a number, so that it is no buffer or cache of its callers."""
-    if isinstance(value, Unknown) and value.origin == "call" and value.callee is not None:
+    if isinstance(value, CallResult) and value.callee is not None:
         return called_like_module(value.callee)
     return isinstance(value, Tensor) and is_number(value) is Answer.NO
 

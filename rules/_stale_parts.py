@@ -15,6 +15,7 @@ from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
     Container,
+    Iteration,
     Module,
     Optimizer,
     Parameters,
@@ -152,7 +153,7 @@ def _source_of(parameter: Value) -> set[Value] | None:
         return {resolved(item) for item in parameter.parents}
     if isinstance(parameter, Tensor) and parameter.leaf:
         return {parameter}
-    if isinstance(parameter, Unknown) and parameter.origin == "iteration" and parameter.parents:
+    if isinstance(parameter, Iteration) and parameter.parents:
         group = _group(resolved(parameter.parents[0]))
         found, known = sources_of([group]) if group is not None else (set(), False)
         return found if known else None
@@ -169,7 +170,7 @@ def _group(parameters: Value) -> Value | None:
     given = resolved(optimizer.parents[0]) if isinstance(optimizer, Optimizer) and optimizer.parents else None
     if given is None or not isinstance(given, Container):
         return given if isinstance(given, Parameters) else None
-    if isinstance(group, Unknown) and group.origin == "iteration":
+    if isinstance(group, Iteration):
         return given
     numbers = range(-len(given.parents), len(given.parents))
     return next((given.parents[number] for number in numbers if groups.part(f"[{number}]") is group), None)

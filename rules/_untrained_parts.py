@@ -14,7 +14,18 @@ from torchlint.model.events import Backward, Step
 from torchlint.model.lineage import ancestry
 from torchlint.model.module_values import has_parameters
 from torchlint.model.program import Trace
-from torchlint.model.values import Container, Module, Optimizer, Phi, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Attribute,
+    Container,
+    Module,
+    Optimizer,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, site_of
@@ -173,7 +184,7 @@ class UntrainedParts:
             return False
         if part.info is not None:
             inside = self.program.attributes_of(part.info).values()
-            return not any(isinstance(item, Unknown) and item.origin != "attribute" for item in inside)
+            return not any(isinstance(item, Unknown) and not isinstance(item, Attribute) for item in inside)
         if not part.name.startswith("torch.nn."):
             return False
         if part.name.rpartition(".")[2] not in ("Sequential", "ModuleList", "ModuleDict"):

@@ -208,7 +208,7 @@ class BrokenGraph(Rule):
     def _is_batch(self, value: values.Value) -> bool:
         """Whether a value is a part of what a loader yields."""
         whole = lineage.whole_of(value)
-        if not isinstance(whole, values.Unknown) or whole.origin != "iteration" or not whole.parents:
+        if not isinstance(whole, values.Iteration) or not whole.parents:
             return False
         source = values.resolved(whole.parents[0])
         return utilities.is_kind(source, utilities.Kind.LOADER) or bool(naming.LOADER.search(source.label))

@@ -169,7 +169,7 @@ class DiscardedResult(Rule):
         if isinstance(value, values.Phi):
             return all(self._is_tensor(item, seen) for item in values.inputs_of(value))
         if isinstance(value, values.Unknown):
-            return value.origin == "parameter" and (self._is_annotated(value) or value in self._computed_with)
+            return isinstance(value, values.Parameter) and (self._is_annotated(value) or value in self._computed_with)
         return isinstance(value, values.Tensor) and self._is_made(value, self._node(value), seen)
 
     def _is_made(self, value: values.Tensor, node: ast.AST | None, seen: frozenset[values.Value]) -> bool:

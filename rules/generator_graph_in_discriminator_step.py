@@ -180,7 +180,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
             return True
         body = scored.body if isinstance(scored, values.Tensor) else None
         graph = self.model.tracking.graph(body) if body is not None else ()
-        return any(isinstance(item, values.Unknown) and item.origin == "parameter" for item in graph)
+        return any(isinstance(item, values.Parameter) for item in graph)
 
     # -- what happens to the gradients -------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ def _module_called(value: values.Value) -> values.Value | None:
     """What a value is the result of a call of, if that may be a module."""
     if isinstance(value, values.Tensor) and value.op == "module":
         return values.resolved(value.parents[0])
-    callee = value.callee if isinstance(value, values.Unknown) and value.origin == "call" else None
+    callee = value.callee if isinstance(value, values.CallResult) else None
     return values.resolved(callee) if callee is not None else None
 
 

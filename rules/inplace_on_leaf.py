@@ -141,7 +141,7 @@ class InplaceOnLeaf(Rule):
 
     def _is_of_layer(self, value: values.Unknown, mutate: events.Mutate) -> bool:
         """Whether a value is the weight or bias of what a condition says is a layer of PyTorch."""
-        if value.origin != "attribute" or value.label not in ("weight", "bias"):
+        if not isinstance(value, values.Attribute) or value.label not in ("weight", "bias"):
             return False
         arms = self.model.program.observations.layers.get(values.resolved(value.parents[0]), set())
         return not arms.isdisjoint(mutate.path)

@@ -193,7 +193,7 @@ class NonscalarBackward(Rule):
 
     def _has_rows(self, value: values.Value) -> bool:
         """Whether a value is what a loader yields, or a new tensor of more than one row."""
-        if isinstance(value, values.Unknown) and value.origin == "iteration" and value.parents:
+        if isinstance(value, values.Iteration) and value.parents:
             source = values.resolved(value.parents[0])
             labels = [item.label for item in (source, *map(values.resolved, source.parents))]
             return utilities.is_kind(source, utilities.Kind.LOADER) or any(map(_LOADER.search, labels))
@@ -230,7 +230,7 @@ def _waits(node: ast.AST) -> bool:
 def _is_part(value: values.Value) -> bool:
     """Whether a value is a part of what a loop is given: `batch[0]`, the inputs."""
     whole = value.parents[0] if isinstance(value, values.Unknown) and value.parents else None
-    return isinstance(whole, values.Unknown) and whole.origin == "iteration"
+    return isinstance(whole, values.Iteration)
 
 
 def _is(node: ast.AST, constant: object) -> bool:

@@ -155,9 +155,7 @@ class TrainingUnderNoGrad(Rule):
                 and _is_computed(value)
             ):
                 return value
-            if isinstance(value, (values.Tensor, values.Phi)) or (
-                isinstance(value, values.Unknown) and value.origin in ("attribute", "element")
-            ):
+            if isinstance(value, (values.Tensor, values.Phi, values.Attribute, values.Element)):
                 stack.extend(value.parents)
             elif isinstance(value, values.Container):
                 stack.extend(value.elements())
@@ -311,5 +309,5 @@ def _ends_in_leaf(loss: values.Value) -> bool:
 
 def _is_computed(value: values.Tensor | values.Unknown) -> bool:
     return (isinstance(value, values.Tensor) and value.op != "new") or (
-        isinstance(value, values.Unknown) and value.origin in ("call", "object")
+        isinstance(value, (values.CallResult, values.UnknownObject))
     )

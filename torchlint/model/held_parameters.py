@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from torchlint.model.module_values import is_module_like
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
+    Attribute,
     Container,
     Module,
     Optimizer,
+    Parameter,
     Parameters,
     Phi,
     Plain,
     Tensor,
     Unknown,
+    UnknownObject,
     Value,
     inputs_of,
     resolved,
@@ -55,7 +58,7 @@ def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
             found.add(item)
         elif isinstance(item, Tensor) and item.op == "add":
             stack.extend(item.parents)
-        elif isinstance(item, Unknown) and (is_module_like(item) or item.origin in ("parameter", "object")):
+        elif isinstance(item, Unknown) and (is_module_like(item) or isinstance(item, (Parameter, UnknownObject))):
             found.add(item)
         elif not isinstance(item, Plain):
             known = False
@@ -69,7 +72,7 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
     if is_kind(optimizer, Kind.ENGINE):
         inner = optimizer.part("optimizer")
         return _given(resolved(inner)) if inner is not None else (optimizer.part("model_parameters"),)
-    if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and is_module_like(optimizer.parents[0]):
+    if isinstance(optimizer, Attribute) and is_module_like(optimizer.parents[0]):
         owner = resolved(optimizer.parents[0])
         if getattr(owner, "info", None) is None:  # else it is stored by a base class, which is elsewhere
             return optimizer.parents

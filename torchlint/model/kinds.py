@@ -10,9 +10,14 @@ from torchlint.model.module_values import called_like_module, returned_by, retur
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Answer,
+    Attribute,
+    CallResult,
     Container,
     Deque,
     Dict,
+    Element,
+    Gradient,
+    Iteration,
     List,
     Module,
     Parameters,
@@ -92,10 +97,10 @@ def _is_surely_tensor(value: Value) -> bool:
     if isinstance(value, Tensor):
         return value.leaf or not _decided_by(value)
     if isinstance(value, Unknown):
-        if value.origin == "call":
+        if isinstance(value, CallResult):
             return value.callee is not None and called_like_module(value.callee)
-        is_batch = value.origin == "iteration" and any(is_kind(item, Kind.LOADER) for item in value.parents)
-        return is_batch or value.origin == "grad"
+        is_batch = isinstance(value, Iteration) and any(is_kind(item, Kind.LOADER) for item in value.parents)
+        return is_batch or isinstance(value, Gradient)
     return isinstance(value, Parameters)
 
 
@@ -107,10 +112,10 @@ def _decided_by(value: Value) -> Collection[Value]:
         return value.elements()
     if isinstance(value, Tensor):
         return _operands(value)
-    if isinstance(value, Unknown) and value.origin == "attribute":
+    if isinstance(value, Attribute):
         call = result_of_call(value)  # what is moved by `model.to(device)` may be a module, and `model.beta` a number
         return (call,) if call is not None else ()
-    return value.parents if isinstance(value, Unknown) and value.origin in ("element", "iteration") else ()
+    return value.parents if isinstance(value, (Element, Iteration)) else ()
 
 
 def _operands(value: Tensor) -> tuple[Value, ...]:

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from torchlint.model.events import Path
-from torchlint.model.values import Container, Phi, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Attribute,
+    CallResult,
+    Container,
+    Element,
+    Phi,
+    Tensor,
+    Unknown,
+    UnknownObject,
+    Value,
+    resolved,
+)
 
 
 def result_of_call(value: Value) -> Unknown | None:
     """The call whose result a value is, or is a part of."""
     while isinstance(value, Unknown):
-        if value.origin in ("call", "object"):
+        if isinstance(value, (CallResult, UnknownObject)):
             return value
-        if value.origin not in ("attribute", "element") or not value.parents:
+        if not isinstance(value, (Attribute, Element)) or not value.parents:
             return None
         value = value.parents[0]
     return None
@@ -21,7 +32,7 @@ def result_of_call(value: Value) -> Unknown | None:
 
 def whole_of(value: Value) -> Value:
     """What a value is an element or attribute of, however deep."""
-    while isinstance(value, Unknown) and value.origin in ("attribute", "element") and value.parents:
+    while isinstance(value, (Attribute, Element)) and value.parents:
         value = value.parents[0]
     return value
 
@@ -84,7 +95,7 @@ def with_owners(value: Value) -> list[Value]:
     found: list[Value] = []
     while value not in found:  # `node = node.next` is an attribute of itself
         found.append(value)
-        if isinstance(value, Unknown) and value.origin == "attribute" and value.parents:
+        if isinstance(value, Attribute) and value.parents:
             value = resolved(value.parents[0])
     return found
 

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 from torchlint.model.graph_cuts import CUTTING
 from torchlint.model.lineage import graph_inputs, result_of_call
 from torchlint.model.module_values import called_like_module, is_forward
-from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Attribute,
+    CallResult,
+    Container,
+    Element,
+    Iteration,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import losses
 from torchlint.pytorch.effects import GradMode
 
@@ -38,7 +50,7 @@ class LossMarks:
             seen.add(value)
             if certain or self._is_loss(value):
                 self._tracking.backpropagated.add(value)
-                if isinstance(value, Unknown) and value.origin == "iteration":
+                if isinstance(value, Iteration):
                     self._from_module.clear()  # it is no data
             if isinstance(value, (Phi, Container)):
                 parts = value.elements() if isinstance(value, Container) else value.parents
@@ -57,7 +69,7 @@ class LossMarks:
     def mark_module_calls(self, graph: Iterable[Value]) -> None:
         """What is called like a module, with gradients on, in the graph of a loss gives a part of that graph."""
         for value in graph:
-            if isinstance(value, Unknown) and value.origin == "call" and value.mode is GradMode.ON:
+            if isinstance(value, CallResult) and value.mode is GradMode.ON:
                 if value.callee is not None and is_forward(value):
                     self._tracking.backpropagated.add(value)
                     self._tracking.trained.update((resolved(value.callee), value.site))
@@ -92,9 +104,7 @@ class LossMarks:
             if self._from_module.get(item) or _is_made_by_module(item):
                 self._from_module.update(dict.fromkeys(_chain(item, user), True))
                 return True
-            if isinstance(item, (Tensor, Phi)) or (
-                isinstance(item, Unknown) and item.origin in ("element", "attribute")
-            ):
+            if isinstance(item, (Tensor, Phi, Element, Attribute)):
                 stack.extend((parent, item) for parent in item.parents)
         self._from_module.update(dict.fromkeys(user, False))
         return False
@@ -102,8 +112,8 @@ class LossMarks:
     def _is_loss(self, value: Value) -> bool:
         """Whether a term of a loss is one itself: the result of a call or of a loss function."""
         if isinstance(value, Unknown):
-            return value.origin == "call" or (
-                value.origin in ("attribute", "element") and result_of_call(value) is not None
+            return isinstance(value, CallResult) or (
+                isinstance(value, (Attribute, Element)) and result_of_call(value) is not None
             )
         if not isinstance(value, Tensor) or self._modules.is_of_frozen(value):
             return False
@@ -128,5 +138,5 @@ def _is_made_by_module(value: Value) -> bool:
     """Whether a value is a leaf, or the result of what is, or is called like, a module."""
     if isinstance(value, Tensor):
         return value.op == "module" or value.leaf
-    callee = value.callee if isinstance(value, Unknown) and value.origin == "call" else None
+    callee = value.callee if isinstance(value, CallResult) else None
     return callee is not None and called_like_module(callee)

@@ -13,6 +13,7 @@ from torchlint.model.values import (
     Answer,
     Container,
     Module,
+    Parameter,
     Phi,
     Tensor,
     Unknown,
@@ -94,7 +95,7 @@ class ModuleGraphs:
                 continue
             seen.add(value)
             whose = whole_of(value)
-            if isinstance(whose, Unknown) and whose.origin == "parameter" and whose.label in whole.given:
+            if isinstance(whose, Parameter) and whose.label in whole.given:
                 answers.add(self._tracking.tracked(whole.given[whose.label]))
             elif self._tracking.tracked(value) is not Answer.NO:
                 inputs = _inputs_here(value)

@@ -8,6 +8,7 @@ from torchlint.model.lineage import result_of_call
 from torchlint.model.parameterless import is_parameterless
 from torchlint.model.values import (
     Answer,
+    CallResult,
     Container,
     External,
     Function,
@@ -16,6 +17,7 @@ from torchlint.model.values import (
     Optimizer,
     Phi,
     Plain,
+    Super,
     Tensor,
     Unknown,
     Value,
@@ -69,10 +71,10 @@ def is_module_like(item: Value) -> bool:
         return is_module(item) is Answer.YES
     call = result_of_call(item)
     receiver = call.parents[:1] if call is not None and not isinstance(call.callee, External) else ()
-    makers = (call.callee, *receiver) if call is not None and call.origin == "call" else ()
+    makers = (call.callee, *receiver) if isinstance(call, CallResult) else ()
     if any(maker is not None and is_module_like(maker) and not naming.is_class_name(maker.label) for maker in makers):
         return False  # what a module, or a method of one, returns is a tensor; a method of a class makes a module
-    return is_module(item) is Answer.YES or item.origin == "super" or bool(naming.MODULE.search(item.label))
+    return is_module(item) is Answer.YES or isinstance(item, Super) or bool(naming.MODULE.search(item.label))
 
 
 def has_parameters(module: Value) -> bool:

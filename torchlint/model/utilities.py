@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from torchlint.model.values import External, Origin, Unknown, UnknownOrigin, Value
+from torchlint.model.values import External, Origin, Unknown, UnknownObject, Value
 
 
 class Kind(Enum):
@@ -21,17 +21,21 @@ class Utility(Unknown):
     """An object of a known kind, of which nothing else is known."""
 
     __slots__ = ("kind",)
+    origin = "utility"
 
-    def __init__(
-        self,
-        node: Origin,
-        kind: Kind,
-        parents: tuple[Value, ...] = (),
-        label: str = "",
-        origin: UnknownOrigin = "utility",
-    ) -> None:
-        super().__init__(node, origin, parents, label or kind.value)
+    def __init__(self, node: Origin, kind: Kind, parents: tuple[Value, ...] = (), label: str = "") -> None:
+        super().__init__(node, parents, label or kind.value)
         self.kind = kind
+
+
+class Loader(Utility, UnknownObject):
+    """A `torch.utils.data.DataLoader` or its like, an object of a class that `callee` names."""
+
+    __slots__ = ()
+    origin = "object"
+
+    def __init__(self, node: Origin, parents: tuple[Value, ...], label: str) -> None:
+        super().__init__(node, Kind.LOADER, parents, label)
 
 
 class RecordClass(External):

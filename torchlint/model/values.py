@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site, site_of
@@ -113,51 +113,117 @@ class Plain(Value):
         return self.constant is None
 
 
-UnknownOrigin = Literal[
-    "attribute",
-    "call",
-    "element",
-    "expression",
-    "global",
-    "grad",
-    "iteration",
-    "method",
-    "mode",
-    "object",
-    "parameter",
-    "sent",
-    "super",
-    "utility",
-]
-"""What an unknown is: the attribute of something, the result of a call, ...; a utility is of a known `Kind`."""
-
-
 class Unknown(Value):
-    """Something the module does not define: a parameter, a part or the result of a call of an unknown.
+    """Base of what the module does not define: a parameter, a part or the result of a call of an unknown.
 
     `callee` is what was called, `mode` the grad mode it was called in.
     """
 
-    __slots__ = ("callee", "mode", "origin")
+    __slots__ = ("callee", "mode")
+
+    origin: ClassVar[str]
+    """The word of `trace` for the class."""
 
     def __init__(
         self,
         node: Origin,
-        origin: UnknownOrigin,
         parents: tuple[Value, ...] = (),
         label: str = "",
         callee: Value | None = None,
         mode: GradMode = GradMode.ON,
     ) -> None:
         super().__init__(node, parents, label)
-        self.origin = origin
         self.callee = callee
         self.mode = mode
 
+
+class Parameter(Unknown):
+    """A parameter of a function, where no caller says what it is."""
+
+    __slots__ = ()
+    origin = "parameter"
+
+
+class UndefinedName(Unknown):
+    """A name of the module that it does not define."""
+
+    __slots__ = ()
+    origin = "global"
+
+
+class Attribute(Unknown):
+    """An attribute of a value."""
+
+    __slots__ = ()
+    origin = "attribute"
+
+
+class Element(Unknown):
+    """An element of a value."""
+
+    __slots__ = ()
+    origin = "element"
+
+
+class Iteration(Unknown):
+    """An element that a loop over a value takes in one iteration."""
+
+    __slots__ = ()
+    origin = "iteration"
+
+
+class BoundMethod(Unknown):
+    """A method of a value that is called."""
+
+    __slots__ = ()
+    origin = "method"
+
+
+class Gradient(Unknown):
+    """The `.grad` of a value."""
+
+    __slots__ = ()
+    origin = "grad"
+
+
+class CallResult(Unknown):
+    """The result of a call."""
+
+    __slots__ = ()
+    origin = "call"
+
+
+class UnknownObject(Unknown):
+    """An object of a class that the module does not define."""
+
+    __slots__ = ()
+    origin = "object"
+
     @property
     def class_name(self) -> str:
-        """The class of an object of unknown class, else empty."""
-        return self.callee.label if self.origin == "object" and self.callee is not None else ""
+        """The name of its class; empty where that is not known."""
+        return self.callee.label if self.callee is not None else ""
+
+
+class Super(Unknown):
+    """The result of `super()` where the base class is not known."""
+
+    __slots__ = ()
+    origin = "super"
+
+
+class SentValue(Unknown):
+    """The value that a consumer sends into a generator."""
+
+    __slots__ = ()
+    origin = "sent"
+
+
+class UnsupportedExpression(Unknown):
+    """The value of an expression that is not interpreted."""
+
+    __slots__ = ()
+    origin = "expression"
 
 
 class External(Value):

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torchlint.model.tracking import Tracking
-from torchlint.model.utilities import Utility
+from torchlint.model.utilities import Loader, Utility
 from torchlint.model.values import (
+    Attribute,
+    BoundMethod,
     Class,
     Container,
     Context,
+    Element,
     External,
     Function,
+    Gradient,
     Instance,
+    Iteration,
     Module,
     Optimizer,
     Parameters,
@@ -29,8 +34,8 @@ from torchlint.trace.document import Facts, Place, place_text
 PLAIN = "plain"
 """The id of every number, text, None: they have no identity."""
 _TRACKABLE = (Tensor, Phi, Container, Unknown)
-_PARTS = frozenset({"attribute", "element", "method", "iteration", "grad"})
-"""The origins of unknowns that are unknown because of what they are a part of."""
+_PARTS = (Attribute, Element, BoundMethod, Iteration, Gradient)
+"""Unknowns that are unknown because of what they are a part of."""
 
 
 class Values:
@@ -100,8 +105,10 @@ def _kind(value: Value) -> str:
 def _known(value: Value) -> dict[str, object]:
     """What is known of a value beside its kind; of other values as values."""
     if isinstance(value, Unknown):
-        owner = value.parents[:1] if value.origin in _PARTS else ()
-        origin = value.kind.value if isinstance(value, Utility) and value.origin == "utility" else value.origin
+        owner = value.parents[:1] if isinstance(value, _PARTS) else ()
+        origin = value.origin
+        if isinstance(value, Utility) and not isinstance(value, Loader):
+            origin = value.kind.value
         return {"origin": origin, "of": owner, "callee": value.callee, "mode": _mode(value.mode)}
     if isinstance(value, Tensor):
         module = value.parents[:1] if value.op == "module" else ()

@@ -14,11 +14,14 @@ from torchlint.model.events import Clear, Keep, Keeping, MayClear, Mutate, Step
 from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import ancestry
 from torchlint.model.values import (
+    CallResult,
     Container,
     Deque,
     Dict,
+    Element,
     Function,
     Generator,
+    Gradient,
     List,
     Module,
     Optimizer,
@@ -124,7 +127,7 @@ class Assignments(Part):
         else:
             if self._has_setter(owner, name):
                 self.state.emit(MayClear(site_of(node), name, (owner, value)))
-                value = self.state.stamp(Unknown(node, "call", (value,), name))
+                value = self.state.stamp(CallResult(node, (value,), name))
             self.state.name_value(value, name)
             if isinstance(value, Plain) and not value.order:
                 self.state.stamp(value)
@@ -144,7 +147,7 @@ class Assignments(Part):
         """`setattr(owner, name, value)`, nobody knows of which: any list may begin anew, any tensor be another."""
         for (holder, name), value in list(self.state.heap.items()):
             if holder is owner and isinstance(resolved(value), (Container, Tensor, Phi)):
-                self.state.heap[owner, name] = self.state.stamp(Unknown(node, "call", (), name))
+                self.state.heap[owner, name] = self.state.stamp(CallResult(node, (), name))
 
     def clear_gradient(self, node: ast.AST, owner: Value) -> None:
         """The gradient of one tensor is set, or deleted."""
@@ -162,7 +165,7 @@ class Assignments(Part):
         for index, item in enumerate(targets):
             target = item.value if isinstance(item, ast.Starred) else item
             if isinstance(item, ast.Starred) or (starred and isinstance(value, Container)):
-                self.assign_target(target, self.state.stamp(Unknown(target, "element", (value,))))
+                self.assign_target(target, self.state.stamp(Element(target, (value,))))
             else:
                 self.assign_target(target, self._unpacked(value, index, target))
 
@@ -210,7 +213,7 @@ class Assignments(Part):
             self.state.heap[owner, f"[{key!r}]"] = value
         elif self.tensors.is_gradient(owner) and _is_all(target):
             self.tensors.change_gradient(owner, "copy_", (value,), target)
-        elif _are_tensors(owner) or (isinstance(owner, Unknown) and owner.origin == "grad"):
+        elif _are_tensors(owner) or isinstance(owner, Gradient):
             note_tensor(carried)
             self.mutate(target, target.value, carried, "setitem", (value,))
         elif key is not None:

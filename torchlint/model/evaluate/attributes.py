@@ -9,10 +9,12 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import GradRead
 from torchlint.model.values import (
+    Attribute,
     Class,
     Container,
     External,
     Function,
+    Gradient,
     Instance,
     Module,
     Optimizer,
@@ -20,7 +22,6 @@ from torchlint.model.values import (
     Plain,
     SourceModule,
     Tensor,
-    Unknown,
     Value,
     class_of,
     is_none,
@@ -49,7 +50,7 @@ class Attributes(Part):
         carried, owner = owner, resolved(owner)
         if name == "grad":
             self.state.emit(GradRead(site_of(node)))
-            return self.state.part_of(owner, "grad", "grad", node)
+            return self.state.part_of(owner, "grad", Gradient, node)
         if name == "data" and not isinstance(owner, (Container, Instance, External)):
             return self.state.stamp(Tensor(node, "data", (owner,), self.state.mode, base=carried))
         if isinstance(owner, Tensor):
@@ -61,7 +62,7 @@ class Attributes(Part):
                 return self.component(owner, name, node)
         if isinstance(owner, Optimizer) or name == "param_groups":
             owner.used_as(name)
-            return self.state.part_of(owner, name, "attribute", node)
+            return self.state.part_of(owner, name, Attribute, node)
         if isinstance(owner, Module) and owner.info is None and _OF_LAYERS.fullmatch(name):
             return self._leaf_parameter(owner, name, node)
         if name == "__name__" and isinstance(owner, (Class, Function)):
@@ -91,7 +92,7 @@ class Attributes(Part):
                 return member
         if isinstance(owner, Phi) and _may_be_rewritten(owner):
             return self.state.shared_part(owner, name, lambda: self._of_each(owner, name, node))
-        return self.state.part_of(owner, name, "attribute", node)
+        return self.state.part_of(owner, name, Attribute, node)
 
     def _of_each(self, owner: Phi, name: str, node: ast.AST | None) -> Value:
         """The attribute of each that an owner may be."""
@@ -130,7 +131,7 @@ class Attributes(Part):
 
     def _rewritten(self, stored: Value, owner: Value, name: str) -> Value:
         """What `__init__` stored, or what another method has put in its place."""
-        either = Phi(stored.site, (stored, Unknown(stored.site, "attribute", (owner,), name)))
+        either = Phi(stored.site, (stored, Attribute(stored.site, (owner,), name)))
         either.order, either.loops = owner.order, owner.loops
         return either
 
@@ -158,4 +159,4 @@ def _may_be_rewritten(owner: Phi) -> bool:
     """Whether a value is a module of the program that `__init__` stored, or what another method put in its place."""
     kinds = [isinstance(item, Module) and item.info is not None for item in owner.parents]
     others = [item for item, is_known in zip(owner.parents, kinds, strict=True) if not is_known]
-    return any(kinds) and all(isinstance(item, Unknown) and item.origin == "attribute" for item in others)
+    return any(kinds) and all(isinstance(item, Attribute) for item in others)

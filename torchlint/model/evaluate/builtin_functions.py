@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
 from torchlint.model.values import (
+    CallResult,
     Container,
     Dict,
     Generator,
@@ -15,6 +16,7 @@ from torchlint.model.values import (
     Parameters,
     Phi,
     Plain,
+    Super,
     Tensor,
     Tuple,
     Unknown,
@@ -57,7 +59,7 @@ class BuiltinFunctions(Part):
             return copied
         if name in _PLAIN_BUILTINS:
             return self.tensors.number(name, tuple(arguments.positional), node)
-        return self.state.stamp(Unknown(node, "call", arguments.all(), name, None, self.state.mode))
+        return self.state.stamp(CallResult(node, arguments.all(), name, None, self.state.mode))
 
     def _call_sum(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
@@ -136,7 +138,7 @@ class BuiltinFunctions(Part):
         return Plain(node, None)
 
     def _call_super(self, arguments: Arguments, node: ast.Call) -> Value | None:
-        return self.state.stamp(Unknown(node, "super", (), "super"))
+        return self.state.stamp(Super(node, (), "super"))
 
     def _call_getattr(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) < 2:

@@ -11,6 +11,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.frames import Frame
 from torchlint.model.kinds import has_attribute, is_one_of
 from torchlint.model.values import (
+    Attribute,
     Class,
     Container,
     Function,
@@ -299,7 +300,7 @@ def _alternatives(kinds: list[ast.expr]) -> Iterator[ast.expr]:
 
 def _is_put_by_others(value: Value) -> bool:
     """Whether a value stands for what a subclass, or whoever has an object, puts in the place of None."""
-    return isinstance(value, Unknown) and value.origin == "attribute"
+    return isinstance(value, Attribute)
 
 
 def _is_not(test: ast.expr) -> TypeGuard[ast.UnaryOp]:

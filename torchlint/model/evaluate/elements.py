@@ -9,12 +9,16 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.module_values import returned_parts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
+    CallResult,
     Container,
     Dict,
+    Element,
     Generator,
     Instance,
+    Iteration,
     List,
     Module,
+    Parameter,
     Parameters,
     Phi,
     Plain,
@@ -133,7 +137,7 @@ class Elements(Part):
             entries = [part for item in _dictionaries(owner) if (part := item.part(key)) is not None]
             if entries:
                 return self.state.phi(node, entries)
-        return self.state.part_of(owner, f"[{key!r}]", "element", node)
+        return self.state.part_of(owner, f"[{key!r}]", Element, node)
 
     def _submodule(self, owner: Module, key: object, node: ast.AST) -> Value:
         """An element of a `Sequential` or `ModuleList`: one of its modules."""
@@ -149,7 +153,7 @@ class Elements(Part):
             return inside[key]
         if modules:
             return self.state.phi(node, modules)
-        return self.state.part_of(owner, "[]", "element", node)
+        return self.state.part_of(owner, "[]", Element, node)
 
     def _parameter(self, owner: Value, node: ast.AST) -> Value:
         known = owner.part("[]")
@@ -175,11 +179,11 @@ class Elements(Part):
             return own
         elements = owner.elements()
         if owner.is_open:
-            elements.append(self.state.part_of(owner, "[others]", "element", node))
+            elements.append(self.state.part_of(owner, "[others]", Element, node))
         if len(elements) == 1 and isinstance(owner, (List, Tuple, Set, Generator)):
             return elements[0] if not owner.grown else self._drawn(owner, elements[0])
         if not elements:
-            return self.state.part_of(owner, f"[{key!r}]", "element", node)
+            return self.state.part_of(owner, f"[{key!r}]", Element, node)
         part = "[]" if key is None else f"[one {key!r}]"
         whole = owner.part(part)
         if not isinstance(whole, Phi) or whole.parents != tuple(elements):
@@ -224,22 +228,26 @@ class Elements(Part):
         if isinstance(owner, Plain):
             return Plain(node)
         if isinstance(owner, Unknown) and (self._is_output(owner) or self._is_input(owner)):
-            return self.state.part_of(owner, "[]", "element", node)
+            return self.state.part_of(owner, "[]", Element, node)
         if is_kind(owner, Kind.LOADER) and not (isinstance(node, ast.Call) and called_name(node) == "next"):
             around = self.state.position.loops
             is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
             self.observations.passes.setdefault(owner, []).append(around[:-1] if is_own else around)
-        return self.state.stamp(Unknown(node, "iteration", (owner,)))
+        return self.state.stamp(Iteration(node, (owner,)))
 
     @staticmethod
     def _is_output(value: Unknown) -> bool:
         """Whether a value is what a module of unknown make gives, by its name."""
-        return value.origin == "call" and value.callee is not None and naming.is_called_as_module(value.callee.label)
+        return (
+            isinstance(value, CallResult)
+            and value.callee is not None
+            and naming.is_called_as_module(value.callee.label)
+        )
 
     def _is_input(self, value: Unknown) -> bool:
         """Whether a value is what the `forward` of a module is given: it may have a graph, and is no loader."""
         info = self.state.frame.info
-        if info is None or info.owner is None or info.name != "forward" or value.origin != "parameter":
+        if info is None or info.owner is None or info.name != "forward" or not isinstance(value, Parameter):
             return False
         return value.label in info.parameters and self.classes.is_module_class(info.owner)
 

@@ -10,15 +10,17 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of, overloads
 from torchlint.model.events import Branch, Loop, Read, Yield
 from torchlint.model.values import (
+    CallResult,
     Container,
     Dict,
     Function,
     Generator,
     List,
     Plain,
+    SentValue,
     Set,
     Tuple,
-    Unknown,
+    UnsupportedExpression,
     Value,
     resolved,
 )
@@ -69,7 +71,7 @@ class Expressions(Part):
         return Plain(node)
 
     def _opaque(self, node: ast.expr) -> Value:
-        return self.state.stamp(Unknown(node, "expression"))
+        return self.state.stamp(UnsupportedExpression(node))
 
     def _name(self, node: ast.Name) -> Value:
         name = node.id
@@ -109,7 +111,7 @@ class Expressions(Part):
         if all(isinstance(item, Plain) for item in operands):
             return Plain(node)
         if any(overloads(item, "eq") for item in operands):
-            return self.state.stamp(Unknown(node, "call", tuple(operands), "", None, self.state.mode))
+            return self.state.stamp(CallResult(node, tuple(operands), "", None, self.state.mode))
         return self.tensors.make("compare", tuple(operands), node)
 
     def _boolean(self, node: ast.BoolOp) -> Value:
@@ -222,7 +224,7 @@ class Expressions(Part):
         function = self.state.frame.info
         if function is None or not function.has_decorator("contextmanager"):
             self.state.emit(Yield(site_of(node)))
-        return self.state.stamp(Unknown(node, "sent"))
+        return self.state.stamp(SentValue(node))
 
     def _starred(self, node: ast.Starred) -> Value:
         return self.elements.iterate(self.value(node.value), node)

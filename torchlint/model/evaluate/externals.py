@@ -10,8 +10,9 @@ from typing import Any
 from torchlint.model.evaluate.arguments import Arguments, flag, is_false, is_true, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Grad, MemoryProbe
-from torchlint.model.utilities import Kind, RecordClass, Utility
+from torchlint.model.utilities import Kind, Loader, RecordClass, Utility
 from torchlint.model.values import (
+    CallResult,
     Class,
     Container,
     Context,
@@ -28,7 +29,7 @@ from torchlint.model.values import (
     Tensor,
     Tuple,
     Unknown,
-    UnknownOrigin,
+    UnknownObject,
     Value,
     resolved,
 )
@@ -248,14 +249,14 @@ class Externals(Part):
         for parameter in ("model", "optimizer", "model_parameters"):
             if (given := call.bound.get(parameter)) is not None:
                 engine.set_part(parameter, given)
-        result = self.state.stamp(Unknown(call.node, "call", call.arguments.all(), "deepspeed"))
+        result = self.state.stamp(CallResult(call.node, call.arguments.all(), "deepspeed"))
         for place, value in enumerate((engine, call.bound.get("optimizer"))):
             if value is not None:
                 result.set_part(f"[{place}]", value)
         return result
 
     def _loader(self, call: KnownCall) -> Value:
-        made = Utility(call.node, Kind.LOADER, call.arguments.all(), call.name, origin="object")
+        made = Loader(call.node, call.arguments.all(), call.name)
         made.callee, made.mode = External(call.node, call.api.names[0]), self.state.mode
         for parameter, value in call.bound.values.items():
             made.set_part(parameter, value)
@@ -280,8 +281,8 @@ class Externals(Part):
             return Plain(node)
         callee = External(node, name)
         if root in api.HARMLESS_PACKAGES or last[:1].isupper():
-            origin: UnknownOrigin = "object" if last[:1].isupper() else "call"
-            result = self.state.stamp(Unknown(node, origin, arguments.all(), last, callee, self.state.mode))
+            kind = UnknownObject if last[:1].isupper() else CallResult
+            result = self.state.stamp(kind(node, arguments.all(), last, callee, self.state.mode))
             if name in table.CHECKPOINTS:
                 self.observations.checkpoints.append(result)
             return result
@@ -296,7 +297,7 @@ class Externals(Part):
     def _chain(self, arguments: Arguments, node: ast.Call) -> Value:
         """The elements of several iterables, such as the parameters of several modules."""
         if arguments.starred:
-            return self.state.stamp(Unknown(node, "call", arguments.all(), "chain", None, self.state.mode))
+            return self.state.stamp(CallResult(node, arguments.all(), "chain", None, self.state.mode))
         elements = tuple(self.elements.iterate(item, node) for item in arguments.positional)
         return self.state.stamp(Generator(node, elements))
 

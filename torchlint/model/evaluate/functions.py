@@ -16,12 +16,14 @@ from torchlint.model.module_values import GIVEN_TO_FORWARD
 from torchlint.model.state import MAX_ELSEWHERE, Snapshot
 from torchlint.model.utilities import Utility
 from torchlint.model.values import (
+    CallResult,
     Dict,
     External,
     Function,
     Generator,
     Module,
     Optimizer,
+    Parameter,
     Plain,
     Tuple,
     Unknown,
@@ -108,7 +110,7 @@ class Functions(Part):
         if decorated is None and {switched for switched, _ in frame.yields} - {mode} and len(frame.yields) == 1:
             self.observations.suspended[result] = frame.yields[0]
         if info.definitions is not caller.definitions and self._is_vague(result, start):
-            result = state.stamp(Unknown(node, "call", arguments.all(), "", External(node, info.name), state.mode))
+            result = state.stamp(CallResult(node, arguments.all(), "", External(node, info.name), state.mode))
         if info.is_generator and (done := [item for item in events_in(items) if isinstance(item, (Clear, ModeSwitch))]):
             self.observations.yielding[site_of(node)] = done
         if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):
@@ -169,7 +171,7 @@ class Functions(Part):
             elif name in defaults and not arguments.starred:
                 frame.locals[name] = self._default(info, defaults[name])
             else:
-                frame.locals[name] = self.state.stamp(Unknown(info.node, "parameter", tuple(arguments.starred), name))
+                frame.locals[name] = self.state.stamp(Parameter(info.node, tuple(arguments.starred), name))
         rest_of, options_of = info.node.args.vararg, info.node.args.kwarg
         if rest_of is not None:
             rest = Tuple(info.node, (*positional[by_position:], *arguments.starred))
@@ -229,7 +231,7 @@ class Functions(Part):
                 frame.locals[name] = self._parameter_value(info, name)
         for star in (info.node.args.vararg, info.node.args.kwarg):
             if star is not None:
-                frame.locals[star.arg] = self.state.stamp(Unknown(info.node, "parameter", (), star.arg))
+                frame.locals[star.arg] = self.state.stamp(Parameter(info.node, (), star.arg))
         return frame
 
     def _enclosing_frame(self, info: FunctionInfo) -> Frame:
@@ -242,7 +244,7 @@ class Functions(Part):
         known = self._annotated_value(info, annotation, name) if annotation is not None else None
         if known is not None:
             return known
-        made = self.state.stamp(Unknown(info.node, "parameter", (), name))
+        made = self.state.stamp(Parameter(info.node, (), name))
         if info.takes_tensor(name):
             note_tensor(made)
         if info.name == "forward" and info.is_method:

@@ -11,6 +11,8 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.kinds import note_tensor
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
+    Attribute,
+    BoundMethod,
     Container,
     Dict,
     External,
@@ -20,6 +22,7 @@ from torchlint.model.values import (
     Optimizer,
     Phi,
     Plain,
+    Super,
     Tensor,
     Unknown,
     Value,
@@ -66,7 +69,7 @@ class Methods(Part):
                 return local
         if isinstance(receiver, Module) and name in ("items", "values") and (inside := _dictionary_of(receiver)):
             return self.containers.call(inside, name, arguments, node)
-        if isinstance(receiver, Unknown) and receiver.origin == "super":
+        if isinstance(receiver, Super):
             return self._super_method(receiver, name, arguments, node)
         if isinstance(receiver, Phi) and (methods := self._methods_of_each(receiver, name, node)):
             return self.calls.call_each(methods, arguments, node)
@@ -117,7 +120,7 @@ class Methods(Part):
             return None
         if (
             isinstance(stored, Unknown)
-            and stored.origin == "attribute"
+            and isinstance(stored, Attribute)
             and not self._is_data_attribute(stored, info, name)
         ):
             return None
@@ -207,7 +210,7 @@ class Methods(Part):
     def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if isinstance(receiver, External):
             return self.calls.call(self.attributes.lookup(receiver, name, node), arguments, node)
-        part = self.state.part_of(receiver, name, "method", node)
+        part = self.state.part_of(receiver, name, BoundMethod, node)
         return self.calls.unresolved(part, name, (receiver, *arguments.all()), node)
 
     def _delegates(self, receiver: Value) -> Iterator[Value]:

@@ -10,7 +10,7 @@ from torchlint.model.evaluate.classes import Forward
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Compute
 from torchlint.model.kinds import note_tensor
-from torchlint.model.values import Container, Module, Tensor, Unknown, Value, is_none, resolved
+from torchlint.model.values import CallResult, Container, Module, Tensor, Value, is_none, resolved
 from torchlint.syntax.python_ast import site_of
 
 
@@ -81,7 +81,7 @@ class Modules(Part):
         mode = self.state.mode
         forward = info.method("forward") if info is not None else None
         if forward is not None and not self.functions.takes(self.functions.bound(forward, callee), arguments):
-            return self.state.stamp(Unknown(node, "call", arguments.all(), "", callee, mode))
+            return self.state.stamp(CallResult(node, arguments.all(), "", callee, mode))
         if info is not None:
             methods = [method for name in ("__call__", "forward") if (method := info.method(name)) is not None]
             mode = next(filter(None, map(self.functions.decorated_mode, methods)), mode)

@@ -7,7 +7,7 @@ import ast
 from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Keep, Keeping
-from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, is_none, resolved
+from torchlint.model.values import Container, Element, Phi, Plain, Tensor, Value, is_none, resolved
 from torchlint.pytorch.api import ACCUMULATING
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.syntax.python_ast import dotted, names_read, site_of
@@ -55,7 +55,7 @@ class Sums(Part):
         old = self.names.lookup(target.id, target) if isinstance(target, ast.Name) else self.expressions.value(target)
         if is_none(old):
             return  # nothing is added to it: that would raise
-        if isinstance(target, ast.Name) and isinstance(old, Unknown) and old.origin == "element":
+        if isinstance(target, ast.Name) and isinstance(old, Element):
             return  # y = rewards[i]; y = y + value: another tensor than what is in there
         for term in value.elements() if isinstance(value, Container) else _terms(value, old):
             self.state.emit(

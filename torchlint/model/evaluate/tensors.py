@@ -9,7 +9,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Compute, Fresh, GradRead
 from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import attached
-from torchlint.model.values import Container, Instance, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import CallResult, Container, Gradient, Instance, Plain, Tensor, Value, resolved
 from torchlint.pytorch import api
 from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.syntax.python_ast import site_of
@@ -40,7 +40,7 @@ class Tensors(Part):
     def operate(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
         """The result of a binary operator; of two numbers a number, of two lists a list."""
         if overloads(left, op):
-            return self.state.stamp(Unknown(node, "call", (left, right), "", None, self.state.mode))
+            return self.state.stamp(CallResult(node, (left, right), "", None, self.state.mode))
         if isinstance(left, Plain) and isinstance(right, Plain):
             return self.number(op, (left, right), node)
         containers = [item for item in (left, right) if isinstance(item, Container)]
@@ -89,7 +89,7 @@ class Tensors(Part):
     def is_gradient(self, value: Value) -> bool:
         """Whether a value is the `.grad` of something."""
         value = attached(value)
-        return isinstance(value, Unknown) and value.origin == "grad"
+        return isinstance(value, Gradient)
 
     def change_gradient(self, gradient: Value, how: str, by: tuple[Value, ...], node: ast.AST) -> None:
         """Record that a gradient is changed in place: cleared, where it is overwritten or multiplied by 0."""

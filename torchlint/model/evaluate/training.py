@@ -34,6 +34,7 @@ from torchlint.model.values import (
     External,
     Function,
     Generator,
+    Gradient,
     Instance,
     Module,
     Optimizer,
@@ -305,7 +306,7 @@ class Training(Part):
         if isinstance(receiver, Phi) and all(isinstance(item, (Tensor, Plain)) for item in meanings(receiver)):
             return None
         if isinstance(receiver, (Module, Unknown, Optimizer, Parameters, Phi)):
-            if isinstance(receiver, Unknown) and receiver.origin == "grad":
+            if isinstance(receiver, Gradient):
                 return None
             return receiver
         if isinstance(receiver, Tensor):

@@ -13,7 +13,7 @@ from torchlint.model.module_values import has_parameters, is_module
 from torchlint.model.parts import Parts
 from torchlint.model.program import Trace
 from torchlint.model.tracking import Tracking
-from torchlint.model.values import Answer, Tensor, Unknown, Value, meanings, resolved
+from torchlint.model.values import Answer, BoundMethod, CallResult, Tensor, Value, meanings, resolved
 from torchlint.pytorch import naming
 
 MAX_MODULES = 50
@@ -109,8 +109,8 @@ def module_of(event: Pass) -> Value | None:
     value = event.value
     if isinstance(value, Tensor):
         return resolved(value.parents[0]) if value.op == "module" else None
-    callee = resolved(value.callee) if value.callee is not None and value.origin == "call" else None
-    is_method = isinstance(callee, Unknown) and callee.origin == "method"
+    callee = resolved(value.callee) if value.callee is not None and isinstance(value, CallResult) else None
+    is_method = isinstance(callee, BoundMethod)
     return None if callee is None or is_method else callee
 
 
