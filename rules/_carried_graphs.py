@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchlint import Model
 from torchlint.model.events import Backward, Call, Loop, events_in
 from torchlint.model.program import Trace
-from torchlint.model.values import Attribute, Container, Phi, Plain, Tensor, Value, inputs_of
+from torchlint.model.values import Attribute, Component, Container, Phi, Plain, Tensor, Value, inputs_of
 from torchlint.syntax.python_ast import site_of
 
 
@@ -62,7 +62,7 @@ class CarriedGraphs:
 
     def _with_wholes(self, graph: set[Value]) -> set[Value]:
         """A graph, with the calls of modules that results in it are of, if those have a graph."""
-        parts = (item for item in graph if isinstance(item, Tensor) and item.op == "component")
+        parts = (item for item in graph if isinstance(item, Component))
         return graph | {item.parents[0] for item in parts if len(self.sure_graphs.of(item)) > 1}
 
     # -- from iteration to iteration, from call to call ------------------------------------------------------

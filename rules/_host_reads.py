@@ -14,7 +14,18 @@ from torchlint.model.definitions import Definitions
 from torchlint.model.events import Loop
 from torchlint.model.lineage import attached
 from torchlint.model.module_values import is_module
-from torchlint.model.values import Answer, CallResult, Gradient, Phi, Tensor, Unknown, Value, is_none, resolved
+from torchlint.model.values import (
+    Answer,
+    CallResult,
+    Gradient,
+    ModuleOutput,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    is_none,
+    resolved,
+)
 from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, arguments, dotted, names_read
 
 _READING = frozenset({"item", "tolist", "float"})
@@ -156,7 +167,7 @@ def _operand(node: ast.Call) -> ast.expr:
 def _is_output(value: Tensor | Unknown) -> bool:
     """Whether a value is what surely a module has made, also where gradients are off."""
     if isinstance(value, Tensor):
-        return value.op == "module"
+        return isinstance(value, ModuleOutput)
     return isinstance(value, CallResult) and value.callee is not None and is_module(value.callee) is Answer.YES
 
 

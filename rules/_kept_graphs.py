@@ -19,6 +19,7 @@ from torchlint.model.values import (
     Dict,
     List,
     Module,
+    ModuleOutput,
     Parameters,
     Phi,
     Plain,
@@ -244,7 +245,7 @@ class KeptGraphs:
     def _modules_behind(self, keep: Keep) -> Iterator[Value]:
         """The modules that computed what is kept, and those they are part of, but for attributes of what is unknown."""
         for value in self.tracking.graph(keep.value):
-            module = value.parents[0] if isinstance(value, Tensor) and value.op == "module" else None
+            module = value.parents[0] if isinstance(value, ModuleOutput) else None
             if isinstance(value, CallResult):
                 module = value.callee
             for item in inputs_of(module) if module is not None else ():

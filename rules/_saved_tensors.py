@@ -21,7 +21,18 @@ from torchlint.model.kinds import is_number
 from torchlint.model.lineage import storages
 from torchlint.model.module_values import called_like_module, has_parameters
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, CallResult, Container, Module, Phi, Plain, Tensor, Value, resolved
+from torchlint.model.values import (
+    Answer,
+    CallResult,
+    Container,
+    Module,
+    ModuleOutput,
+    Phi,
+    Plain,
+    Tensor,
+    Value,
+    resolved,
+)
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES, OPERATORS
 from torchlint.pytorch.naming import CACHE, INFERENCE, SEARCHING, TRAINING
@@ -308,7 +319,7 @@ def _operator(saver: Event) -> str:
     if isinstance(saver, Mutate):
         return saver.how
     assert isinstance(saver, Compute)
-    if saver.value.op != "module":
+    if not isinstance(saver.value, ModuleOutput):
         return saver.value.op
     module = resolved(saver.value.parents[0])
     return _last_layer(module) if isinstance(module, Module) else module.label

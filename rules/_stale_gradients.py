@@ -21,6 +21,7 @@ from torchlint.model.values import (
     Attribute,
     CallResult,
     Instance,
+    ModuleOutput,
     Parameters,
     Tensor,
     UnknownObject,
@@ -88,7 +89,7 @@ class GradientsBetweenSteps:
     def _computed_here(self, loss: Value) -> bool:
         """Whether the forward pass of a loss is in the function, and the loss not just handed to it."""
         return any(
-            (isinstance(item, Tensor) and (item.op == "module" or item.leaf)) or isinstance(item, CallResult)
+            isinstance(item, (ModuleOutput, CallResult)) or (isinstance(item, Tensor) and item.leaf)
             for item in self.tracking.graph(loss)
         )
 

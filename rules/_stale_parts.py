@@ -17,6 +17,8 @@ from torchlint.model.values import (
     Container,
     Iteration,
     Module,
+    ModuleOutput,
+    ModuleParameter,
     Optimizer,
     Parameters,
     Tensor,
@@ -109,8 +111,8 @@ class StaleParts:
             return False
         operands = {resolved(item) for item in value.parents}
         if part in operands:
-            return value.op == "module" or isinstance(part, Tensor)
-        whole = resolved(value.parents[0]) if value.op == "module" else None
+            return isinstance(value, ModuleOutput) or isinstance(part, Tensor)
+        whole = resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
         if not isinstance(whole, Module) or whole.info is None or part not in self._parts_of(whole):
             return False
         returned = self.program.returned_by(whole.info)
@@ -149,7 +151,7 @@ def _may_learn(value: Value) -> bool:
 def _source_of(parameter: Value) -> set[Value] | None:
     """The module that a parameter is of, or those of the group of an optimizer that it is in."""
     parameter = resolved(parameter)
-    if isinstance(parameter, Tensor) and parameter.op == "parameter":
+    if isinstance(parameter, ModuleParameter):
         return {resolved(item) for item in parameter.parents}
     if isinstance(parameter, Tensor) and parameter.leaf:
         return {parameter}

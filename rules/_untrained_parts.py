@@ -18,6 +18,7 @@ from torchlint.model.values import (
     Attribute,
     Container,
     Module,
+    ModuleOutput,
     Optimizer,
     Phi,
     Tensor,
@@ -257,7 +258,7 @@ def _uses(part: Value, made_of: set[Value]) -> list[Tensor]:
 
 def _module_run(value: Value) -> Module | None:
     """The module that a value is the output of, with gradients on."""
-    if not isinstance(value, Tensor) or value.op != "module" or value.mode is not api.GradMode.ON:
+    if not isinstance(value, ModuleOutput) or value.mode is not api.GradMode.ON:
         return None
     module = resolved(value.parents[0])
     return module if isinstance(module, Module) else None

@@ -99,7 +99,8 @@ class InplaceOnLeaf(Rule):
                     continue
                 leaf = self._leaf(mutate) if mutate.mode is api.GradMode.ON else None
                 if leaf is not None and self._surely_on(trace, leaf, mutate):
-                    yield LeafChanged(mutate, not isinstance(leaf, values.Tensor) or leaf.op == "parameter")
+                    is_parameter = isinstance(leaf, values.ModuleParameter) or not isinstance(leaf, values.Tensor)
+                    yield LeafChanged(mutate, is_parameter)
 
     def _is_asked_before(self, mutate: events.Mutate) -> bool:
         """Whether a condition asks whether a parameter requires a gradient, and leaves those out that do."""

@@ -147,7 +147,7 @@ class NonscalarBackward(Rule):
         """Whether a value is made by a loss that is told to reduce nothing."""
         if value.op in losses.OPERATORS:
             return self._says_none(value.site)
-        module = values.resolved(value.parents[0]) if value.op == "module" else None
+        module = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
         if not isinstance(module, values.Module) or module.info is not None or not module_values.is_as_made(module):
             return False
         return module.name.endswith("Loss") and self._says_none(module.site)

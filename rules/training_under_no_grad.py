@@ -297,7 +297,7 @@ def _operands(event: events.Compute | events.Call) -> list[values.Value]:
 def _callee(event: events.Compute | events.Call) -> values.Value | None:
     value = event.value
     if isinstance(value, values.Tensor):
-        return values.resolved(value.parents[0]) if value.op == "module" else None
+        return values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
     return values.resolved(value.callee) if value.callee is not None else None
 
 
@@ -308,6 +308,6 @@ def _ends_in_leaf(loss: values.Value) -> bool:
 
 
 def _is_computed(value: values.Tensor | values.Unknown) -> bool:
-    return (isinstance(value, values.Tensor) and value.op != "new") or (
+    return (isinstance(value, values.Tensor) and not isinstance(value, values.NewTensor)) or (
         isinstance(value, (values.CallResult, values.UnknownObject))
     )

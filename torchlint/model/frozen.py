@@ -18,6 +18,8 @@ from torchlint.model.values import (
     External,
     Instance,
     Module,
+    ModuleOutput,
+    ModuleParameter,
     Plain,
     Tensor,
     Unknown,
@@ -93,5 +95,6 @@ def _drawn_from(value: Value) -> Iterable[Value]:
     if isinstance(value, Attribute):
         return value.parents if value.label in ("weight", "bias") else ()
     if isinstance(value, Tensor):
-        return value.parents if value.op == "parameter" or not (value.leaf or value.op == "module") else ()
+        is_made_here = value.leaf or isinstance(value, ModuleOutput)
+        return value.parents if isinstance(value, ModuleParameter) or not is_made_here else ()
     return () if isinstance(value, (Module, Instance, Plain)) else made_of(value)

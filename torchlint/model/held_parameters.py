@@ -10,6 +10,7 @@ from torchlint.model.values import (
     Attribute,
     Container,
     Module,
+    ModuleParameter,
     Optimizer,
     Parameter,
     Parameters,
@@ -52,7 +53,7 @@ def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
             stack.extend(resolved(parent) for parent in item.parents)
         elif isinstance(item, Container):
             stack.extend(item.elements())
-        elif isinstance(item, Phi) or (isinstance(item, Tensor) and item.op == "parameter"):
+        elif isinstance(item, (Phi, ModuleParameter)):
             stack.extend(item.parents)
         elif isinstance(item, Module) or (isinstance(item, Tensor) and item.leaf):
             found.add(item)

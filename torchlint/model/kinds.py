@@ -12,6 +12,7 @@ from torchlint.model.values import (
     Answer,
     Attribute,
     CallResult,
+    Component,
     Container,
     Deque,
     Dict,
@@ -20,6 +21,7 @@ from torchlint.model.values import (
     Iteration,
     List,
     Module,
+    ModuleOutput,
     Parameters,
     Phi,
     Plain,
@@ -130,8 +132,8 @@ def _operands(value: Tensor) -> tuple[Value, ...]:
         and (value.op in api.OF_NUMBERS_TOO or (value.op == "add" and len(value.parents) == 1))
     ):
         return value.parents[:1]
-    if value.op in ("module", "component"):
-        returned = [returned_by(value)] if value.op == "module" else returned_parts(value)
+    if isinstance(value, (ModuleOutput, Component)):
+        returned = [returned_by(value)] if isinstance(value, ModuleOutput) else returned_parts(value)
         meant = (list(inputs_of(item)) for item in returned if item is not None)
         return tuple(item for items in meant if all(isinstance(item, Plain) for item in items) for item in items)
     return value.parents[:1] if value.op in _PARTS else ()
@@ -172,7 +174,7 @@ def _may_be_several(value: Value) -> bool:
     """Whether a result may be several tensors: not that of a loss of PyTorch, nor what goes backward."""
     if not isinstance(value, Tensor) or value.op not in _PERHAPS_SEVERAL or value.has_use("backward"):
         return False
-    module = value.parents[0] if value.op == "module" else None
+    module = value.parents[0] if isinstance(value, ModuleOutput) else None
     return not (
         isinstance(module, Module) and module.info is None and module.name.rpartition(".")[2] in losses.FUNCTIONS
     )

@@ -10,6 +10,7 @@ from torchlint.model.values import (
     CallResult,
     Container,
     Element,
+    ModuleParameter,
     Phi,
     Tensor,
     Unknown,
@@ -47,7 +48,7 @@ def attached(value: Value) -> Value:
 def graph_inputs(value: Tensor) -> tuple[Value, ...]:
     """The operands that an operator's graph goes on into: `x.type_as(y)` takes no gradient from y, and the module that
     has a parameter is not in its graph."""
-    if value.op == "parameter":
+    if isinstance(value, ModuleParameter):
         return ()
     return value.parents[:1] if value.op == "to" or value.op.endswith("_as") else value.parents
 

@@ -11,9 +11,11 @@ from torchlint.model.module_values import called_like_module, is_forward
 from torchlint.model.values import (
     Attribute,
     CallResult,
+    Component,
     Container,
     Element,
     Iteration,
+    ModuleOutput,
     Phi,
     Plain,
     Tensor,
@@ -60,7 +62,8 @@ class LossMarks:
             elif isinstance(value, Tensor) and value.mode is GradMode.OFF and value.base is not None:
                 stack.append((value.base, certain))
             elif isinstance(value, Tensor) and value.mode is not GradMode.OFF and value.op not in CUTTING:
-                only = self._only_source(value) if value.op != "component" else None  # its other parts may be data
+                is_component = isinstance(value, Component)  # the other parts of the whole may be data
+                only = self._only_source(value) if not is_component else None
                 if only is not None:
                     stack.append((only, certain))
                 elif value.op in _TERMS:
@@ -76,7 +79,7 @@ class LossMarks:
 
     def _only_source(self, value: Tensor) -> Value | None:
         """The one operand that a tensor's graph can come from: the others are numbers, data or detached."""
-        if value.op == "module":
+        if isinstance(value, ModuleOutput):
             return None
         sources = [item for item in graph_inputs(value) if not self._cannot_track(item)]
         if len(sources) > 1:
@@ -117,13 +120,13 @@ class LossMarks:
             )
         if not isinstance(value, Tensor) or self._modules.is_of_frozen(value):
             return False
-        return value.op in ("module", "component") or value.op in losses.OPERATORS
+        return isinstance(value, (ModuleOutput, Component)) or value.op in losses.OPERATORS
 
 
 def _taken_apart(values: Collection[Value]) -> set[Value]:
     """Numbers, and what another of several values is a part of: of `out[0] if both else out` nobody knows the rest."""
     numbers = {item for item in values if isinstance(item, Plain)}
-    return numbers | {item.parents[0] for item in values if isinstance(item, Tensor) and item.op == "component"}
+    return numbers | {item.parents[0] for item in values if isinstance(item, Component)}
 
 
 def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
@@ -137,6 +140,6 @@ def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
 def _is_made_by_module(value: Value) -> bool:
     """Whether a value is a leaf, or the result of what is, or is called like, a module."""
     if isinstance(value, Tensor):
-        return value.op == "module" or value.leaf
+        return isinstance(value, ModuleOutput) or value.leaf
     callee = value.callee if isinstance(value, CallResult) else None
     return callee is not None and called_like_module(callee)

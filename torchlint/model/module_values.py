@@ -9,11 +9,13 @@ from torchlint.model.parameterless import is_parameterless
 from torchlint.model.values import (
     Answer,
     CallResult,
+    Component,
     Container,
     External,
     Function,
     Instance,
     Module,
+    ModuleOutput,
     Optimizer,
     Phi,
     Plain,
@@ -105,8 +107,8 @@ def called_like_module(callee: Value) -> bool:
 
 def is_forward(value: Value) -> bool:
     """Whether a value is what a module made, by what is known of it or by its name: what is given a module is none."""
-    if isinstance(value, Tensor):
-        return value.op == "module"
+    if isinstance(value, ModuleOutput):
+        return True
     if not isinstance(value, Unknown) or value.callee is None or not called_like_module(value.callee):
         return False
     return is_module(value.callee) is Answer.YES or not any(is_module(item) is Answer.YES for item in given_to(value))
@@ -124,13 +126,13 @@ def given_to(forward: Value) -> list[Value]:
 def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
     """The modules, known or by their names, that the values of a graph were made by."""
     for value in graph:
-        if isinstance(value, Tensor) and value.op == "module":
+        if isinstance(value, ModuleOutput):
             yield resolved(value.parents[0])
         elif isinstance(value, Unknown) and value.callee is not None and is_forward(value):
             yield resolved(value.callee)
 
 
-def returned_by(value: Tensor) -> Value | None:
+def returned_by(value: ModuleOutput) -> Value | None:
     """What the `forward` returns that a value is the output of; None: not known."""
     return _unless_hooks_fill_it(value.body)
 
@@ -138,9 +140,10 @@ def returned_by(value: Tensor) -> Value | None:
 def returned_parts(value: Tensor) -> list[Value]:
     """What each `return` of a `forward` gives where one of its results is taken; empty: not known of each."""
     whole = value.parents[0]
-    if not isinstance(whole, Tensor):
-        return []
-    bodies = returned_parts(whole) if whole.op == "component" else [whole.body] if whole.body is not None else []
+    if isinstance(whole, Component):
+        bodies = returned_parts(whole)
+    else:
+        bodies = [whole.body] if isinstance(whole, ModuleOutput) and whole.body is not None else []
     key = whole.key_of(value)
     parts = [_part_of(item, key) for body in bodies for item in inputs_of(body)]
     known = [item for item in parts if item is not None]

@@ -34,6 +34,7 @@ from torchlint.model.values import (
     Container,
     Instance,
     Module,
+    ModuleOutput,
     Optimizer,
     Parameters,
     Phi,
@@ -138,7 +139,7 @@ class Ownership:
         modules: set[Value] = set()
         complete = True
         for item in graph:
-            if isinstance(item, Tensor) and item.op == "module":
+            if isinstance(item, ModuleOutput):
                 modules.update(inputs_of(item.parents[0]), _modules_in(item.parents[1:]))
                 complete = complete and self._filled.isdisjoint(item.parents[1:])
             elif isinstance(item, Tensor) and item.leaf:

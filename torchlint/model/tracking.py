@@ -17,6 +17,7 @@ from torchlint.model.values import (
     Attribute,
     BoundMethod,
     CallResult,
+    Component,
     Container,
     Element,
     External,
@@ -25,6 +26,7 @@ from torchlint.model.values import (
     Instance,
     Iteration,
     Module,
+    ModuleOutput,
     Optimizer,
     Parameter,
     Parameters,
@@ -131,16 +133,16 @@ class Tracking:
         if value.op == "inplace-result":
             return Answer.UNKNOWN
         if value.mode is GradMode.OFF:
-            if value.base is not None and value.op not in ("module",):
+            if value.base is not None and not isinstance(value, ModuleOutput):
                 return self.tracked(value.base)
             return Answer.NO
-        if value.op == "module":
+        if isinstance(value, ModuleOutput):
             inner = self._modules.output_tracks(value)
-        elif value.op == "component":
+        elif isinstance(value, Component):
             inner = self._modules.component_tracks(value)
         else:
             inner = Answer.any_of(self.tracked(item) for item in graph_inputs(value))
-        if value.op == "module" and value.has_use("pop"):
+        if isinstance(value, ModuleOutput) and value.has_use("pop"):
             return Answer.UNKNOWN  # a dictionary, whose loss was perhaps taken out
         if inner is not Answer.NO and value in self.backpropagated:
             return Answer.YES

@@ -250,11 +250,11 @@ class SourceModule(External):
 class Tensor(Value):
     """The result of a tensor operator, or a leaf. `base` is the tensor whose storage it shares.
 
-    `body` is what the `forward` of a module of this file returns, whatever it is called with, and `given` what its
-    parameters are here.
+    `op` is the name of the operator, one of `torchlint.pytorch.operators` among others; of what no operator has made,
+    the word of `trace` for its class.
     """
 
-    __slots__ = ("base", "body", "given", "leaf", "mode", "op")
+    __slots__ = ("base", "leaf", "mode", "op")
 
     def __init__(
         self,
@@ -271,8 +271,76 @@ class Tensor(Value):
         self.mode = mode
         self.base = base
         self.leaf = leaf
+
+    def made_again(self, node: Origin, mode: GradMode) -> Tensor:
+        """Another tensor that is computed in the same way, with its own storage."""
+        return Tensor(node, self.op, self.parents, mode)
+
+
+class WithoutOperator(Tensor):
+    """Base of tensors that no operator of PyTorch has made."""
+
+    __slots__ = ()
+    word: ClassVar[str]
+    """The word of `trace` for the class."""
+
+    def __init__(
+        self,
+        node: Origin,
+        parents: tuple[Value, ...] = (),
+        mode: GradMode = GradMode.ON,
+        *,
+        base: Value | None = None,
+        leaf: bool = False,
+    ) -> None:
+        super().__init__(node, self.word, parents, mode, base=base, leaf=leaf)
+
+    def made_again(self, node: Origin, mode: GradMode) -> Tensor:
+        return type(self)(node, self.parents, mode)
+
+
+class ModuleOutput(WithoutOperator):
+    """The output of a module; `parents` are the module and what it is given.
+
+    `body` is what the `forward` of a module of this file returns, whatever it is called with, and `given` what its
+    parameters are here.
+    """
+
+    __slots__ = ("body", "given")
+    word = "module"
+
+    def __init__(self, node: Origin, parents: tuple[Value, ...], mode: GradMode = GradMode.ON) -> None:
+        super().__init__(node, parents, mode)
         self.body: Value | None = None
         self.given: Mapping[str, Value] = {}
+
+
+class Component(WithoutOperator):
+    """One of several results of a module: `out[0]`, `out.loss`; `parents` hold the output of the module."""
+
+    __slots__ = ()
+    word = "component"
+
+
+class Leaf(WithoutOperator):
+    """A tensor that is told to require gradients; with `leaf` unset, a module whose parameters are."""
+
+    __slots__ = ()
+    word = "leaf"
+
+
+class ModuleParameter(WithoutOperator):
+    """A parameter of a module, which is its parent."""
+
+    __slots__ = ()
+    word = "parameter"
+
+
+class NewTensor(WithoutOperator):
+    """A tensor without a history, which requires no gradients."""
+
+    __slots__ = ()
+    word = "new"
 
 
 class Phi(Value):

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.finding import Safety
 from torchlint.model import Model
 from torchlint.model.events import Backward, Keep, Keeping, apart
-from torchlint.model.values import Answer, Container, Plain, Tensor, Value, inputs_of, resolved
+from torchlint.model.values import Answer, Component, Container, Plain, Tensor, Value, inputs_of, resolved
 from torchlint.syntax.edits import Append, Change
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import Site
@@ -74,7 +74,7 @@ class Detach:
 
     def _is_tensor(self, value: Value) -> bool:
         """Whether a value is one for sure: a part of what a call returns may be a dictionary of numbers."""
-        if isinstance(value, Tensor) and value.op != "component":
+        if isinstance(value, Tensor) and not isinstance(value, Component):
             return True
         return value in self.tracking.backpropagated
 

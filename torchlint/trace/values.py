@@ -19,6 +19,7 @@ from torchlint.model.values import (
     Instance,
     Iteration,
     Module,
+    ModuleOutput,
     Optimizer,
     Parameters,
     Phi,
@@ -99,7 +100,7 @@ def _identity(value: Value) -> object:
 def _kind(value: Value) -> str:
     if isinstance(value, Unknown):
         return "unknown"  # a scaler, a scheduler, ... too: its origin says so
-    return type(value).__name__.lower()
+    return "tensor" if isinstance(value, Tensor) else type(value).__name__.lower()
 
 
 def _known(value: Value) -> dict[str, object]:
@@ -111,12 +112,12 @@ def _known(value: Value) -> dict[str, object]:
             origin = value.kind.value
         return {"origin": origin, "of": owner, "callee": value.callee, "mode": _mode(value.mode)}
     if isinstance(value, Tensor):
-        module = value.parents[:1] if value.op == "module" else ()
+        module = value.parents[:1] if isinstance(value, ModuleOutput) else ()
         return {
             "op": value.op,
             "leaf": value.leaf,
             "of": module,
-            "body": value.body,
+            "body": value.body if isinstance(value, ModuleOutput) else None,
             "base": value.base,
             "mode": _mode(value.mode),
         }

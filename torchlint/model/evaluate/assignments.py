@@ -15,6 +15,7 @@ from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import ancestry
 from torchlint.model.values import (
     CallResult,
+    Component,
     Container,
     Deque,
     Dict,
@@ -24,6 +25,7 @@ from torchlint.model.values import (
     Gradient,
     List,
     Module,
+    ModuleOutput,
     Optimizer,
     Phi,
     Plain,
@@ -176,9 +178,7 @@ class Assignments(Part):
                 return self.state.phi(target, [self.elements.lookup(item, index, target) for item in inputs])
         element = self.elements.lookup(value, index, target, basic=True)
         if isinstance(value, Generator) and isinstance(element, Tensor):
-            return self.tensors.compute(
-                element.op, element.parents, target
-            )  # one of several alike, each with its own storage
+            return self.tensors.again(element, target)
         if _is_unnamed_comprehension(value) and isinstance(element, (Module, Optimizer)):
             return self.state.stamp(element.made_again(target))  # each with its own parameters
         return element
@@ -257,7 +257,7 @@ class Assignments(Part):
         if isinstance(owner, Container):
             index = self.elements.index(target)
             return key_of(index) is None and self.state.stored_at(owner, index) is None
-        return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.elements.is_basic(target)
+        return isinstance(owner, (ModuleOutput, Component)) and not self.elements.is_basic(target)
 
     def mutate(
         self,

@@ -11,12 +11,15 @@ from torchlint.model.events import GradRead
 from torchlint.model.values import (
     Attribute,
     Class,
+    Component,
     Container,
     External,
     Function,
     Gradient,
     Instance,
     Module,
+    ModuleOutput,
+    ModuleParameter,
     Optimizer,
     Phi,
     Plain,
@@ -58,7 +61,7 @@ class Attributes(Part):
                 return self.tensors.number(name, (owner,), node)
             if name in ("T", "mT", "H", "real", "imag"):
                 return self.state.stamp(Tensor(node, "t", (carried,), self.state.mode, base=carried))
-            if owner.op == "module" and name not in _BACKWARD:
+            if isinstance(owner, ModuleOutput) and name not in _BACKWARD:
                 return self.component(owner, name, node)
         if isinstance(owner, Optimizer) or name == "param_groups":
             owner.used_as(name)
@@ -138,7 +141,7 @@ class Attributes(Part):
     def _leaf_parameter(self, owner: Value, name: str, node: ast.AST) -> Value:
         known = self.state.heap.get((owner, name)) or self.observations.stored.get((owner, name)) or owner.part(name)
         if known is None:
-            known = Tensor(node, "parameter", (owner,), leaf=True)
+            known = ModuleParameter(node, (owner,), leaf=True)
             known.order, known.loops = owner.order, owner.loops
             owner.set_part(name, known)
         return known
@@ -147,7 +150,7 @@ class Attributes(Part):
         """A field or element of what a module returned."""
         known = owner.part(key)
         if known is None:
-            known = Tensor(node, "component", (owner,), owner.mode)
+            known = Component(node, (owner,), owner.mode)
             known.order, known.loops = owner.order, owner.loops
             if isinstance(key, str):
                 known.label = key

@@ -9,6 +9,7 @@ from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
 from torchlint.model.values import (
     CallResult,
+    Component,
     Container,
     Dict,
     Generator,
@@ -17,7 +18,6 @@ from torchlint.model.values import (
     Phi,
     Plain,
     Super,
-    Tensor,
     Tuple,
     Unknown,
     Value,
@@ -65,7 +65,7 @@ class BuiltinFunctions(Part):
         if not arguments.positional:
             return None
         for item in inputs_of(arguments.positional[0]):
-            if isinstance(item, Tensor) and item.op == "component":
+            if isinstance(item, Component):
                 item.used_as("sum()")
         return self._call_abs(arguments, node)
 

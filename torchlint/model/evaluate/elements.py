@@ -10,6 +10,7 @@ from torchlint.model.module_values import returned_parts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     CallResult,
+    Component,
     Container,
     Dict,
     Element,
@@ -18,6 +19,8 @@ from torchlint.model.values import (
     Iteration,
     List,
     Module,
+    ModuleOutput,
+    ModuleParameter,
     Parameter,
     Parameters,
     Phi,
@@ -119,7 +122,7 @@ class Elements(Part):
         if stored is not None:
             return stored
         if isinstance(owner, Tensor):
-            if key is not None and (owner.op == "module" or _is_record(owner)):
+            if key is not None and (isinstance(owner, ModuleOutput) or _is_record(owner)):
                 return self.attributes.component(owner, key, node)
             if owner.op in WITH_INDICES and key == 1:
                 return self.state.stamp(Tensor(node, "argmax", (owner,), self.state.mode))
@@ -158,7 +161,7 @@ class Elements(Part):
     def _parameter(self, owner: Value, node: ast.AST) -> Value:
         known = owner.part("[]")
         if known is None:
-            known = Tensor(node, "parameter", owner.parents, leaf=True)
+            known = ModuleParameter(node, owner.parents, leaf=True)
             known.order, known.loops = owner.order, owner.loops
             owner.set_part("[]", known)
         return known
@@ -254,7 +257,7 @@ class Elements(Part):
 
 def _is_record(owner: Tensor) -> bool:
     """Whether a part of what a module gives is a dictionary or tuple itself, as its `forward` says."""
-    returned = returned_parts(owner) if owner.op == "component" else []
+    returned = returned_parts(owner) if isinstance(owner, Component) else []
     return bool(returned) and all(isinstance(item, Container) for item in returned)
 
 

@@ -24,6 +24,7 @@ from torchlint.model.values import (
     List,
     Meter,
     Module,
+    NewTensor,
     Phi,
     Plain,
     Tensor,
@@ -212,7 +213,7 @@ class Externals(Part):
 
     def _leaf(self, call: KnownCall) -> Value:
         if is_false(call.bound.get("requires_grad")):
-            return self.state.stamp(Tensor(call.node, "new"))
+            return self.state.stamp(NewTensor(call.node))
         return self.tensors.new_leaf(call.node, call.arguments.all())
 
     def _gradients(self, call: KnownCall) -> Value:

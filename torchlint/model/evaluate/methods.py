@@ -19,6 +19,7 @@ from torchlint.model.values import (
     Function,
     Instance,
     Module,
+    NewTensor,
     Optimizer,
     Phi,
     Plain,
@@ -190,7 +191,7 @@ class Methods(Part):
     def _of_distribution(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """What a distribution computes of its parameters, or draws without a graph."""
         if name in ("sample", "sample_n"):
-            return self.state.stamp(Tensor(node, "new"))
+            return self.state.stamp(NewTensor(node))
         if name in api.OF_DISTRIBUTIONS:
             made_of = receiver.parents[1:] if name == "entropy" and _is_shifted(receiver) else receiver.parents
             return self.tensors.make(name, (*made_of, *arguments.all()), node)

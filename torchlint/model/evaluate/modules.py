@@ -10,7 +10,7 @@ from torchlint.model.evaluate.classes import Forward
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Compute
 from torchlint.model.kinds import note_tensor
-from torchlint.model.values import CallResult, Container, Module, Tensor, Value, is_none, resolved
+from torchlint.model.values import CallResult, Container, Module, ModuleOutput, Tensor, Value, is_none, resolved
 from torchlint.syntax.python_ast import site_of
 
 
@@ -88,7 +88,7 @@ class Modules(Part):
         given = arguments.all() if info is not None else arguments.all_from("input")
         if isinstance(callee, Module) and info is None and callee.name.startswith("torch.nn.") and given:
             note_tensor(given[0])
-        result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))
+        result = self.state.stamp(ModuleOutput(node, (callee, *given), mode))
         if isinstance(callee, Module) and info is not None and (known := self._forward(callee, arguments)) is not None:
             result.body = known.returned
             result.given = _by_name(info, arguments)

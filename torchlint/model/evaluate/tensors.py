@@ -9,7 +9,18 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Compute, Fresh, GradRead
 from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import attached
-from torchlint.model.values import CallResult, Container, Gradient, Instance, Plain, Tensor, Value, resolved
+from torchlint.model.values import (
+    CallResult,
+    Container,
+    Gradient,
+    Instance,
+    Leaf,
+    NewTensor,
+    Plain,
+    Tensor,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import api
 from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.syntax.python_ast import site_of
@@ -32,8 +43,14 @@ class Tensors(Part):
 
     def compute(self, op: str, parents: tuple[Value, ...], node: ast.AST, base: Value | None = None) -> Value:
         """The result of an operator, recorded as an event where it may save something."""
-        result = self.make(op, parents, node, base)
-        if op in OPERATORS:
+        return self._recorded(self.make(op, parents, node, base), node)
+
+    def again(self, tensor: Tensor, node: ast.AST) -> Value:
+        """Another tensor that is computed in the same way, recorded as with `compute`."""
+        return self._recorded(self.state.stamp(tensor.made_again(node, self.state.mode)), node)
+
+    def _recorded(self, result: Tensor, node: ast.AST) -> Tensor:
+        if result.op in OPERATORS:
             self.state.emit(Compute(site_of(node), result))
         return result
 
@@ -73,8 +90,8 @@ class Tensors(Part):
         elif flag is None and name in api.HANDING_ON and isinstance(given, Tensor):
             made = self.make("to", (given,), node)
         else:
-            op = "new" if flag is None or is_false(flag) else "unknown"
-            made = self.state.stamp(Tensor(node, op, () if op == "new" else arguments.all()))
+            is_new = flag is None or is_false(flag)
+            made = self.state.stamp(NewTensor(node) if is_new else Tensor(node, "unknown", arguments.all()))
         self.observations.calls[made] = name, arguments, None
         if name in api.COPIERS:
             self.observations.copied[made] = tuple(arguments.positional[:1])
@@ -82,7 +99,7 @@ class Tensors(Part):
 
     def new_leaf(self, node: ast.AST, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:
         """A leaf that requires grad, without a gradient yet."""
-        leaf = self.state.stamp(Tensor(node, "leaf", parents, base=base, leaf=True))
+        leaf = self.state.stamp(Leaf(node, parents, base=base, leaf=True))
         self.state.emit(Fresh(site_of(node), leaf))
         return leaf
 

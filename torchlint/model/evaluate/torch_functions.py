@@ -10,7 +10,7 @@ from torchlint.model.evaluate.externals import KnownCall
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Fresh, GradRead
 from torchlint.model.kinds import note_tensor
-from torchlint.model.values import Container, Module, Optimizer, Parameter, Plain, Tensor, Value, resolved
+from torchlint.model.values import Container, Module, NewTensor, Optimizer, Parameter, Plain, Tensor, Value, resolved
 from torchlint.pytorch import api, table
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, VIEWS
 from torchlint.syntax.python_ast import site_of
@@ -93,7 +93,7 @@ class TorchFunctions(Part):
                 self.observations.in_place_results[result] = first_argument(node)
             return result
         if all(isinstance(resolved(item), Plain) for item in parents):
-            return self.state.stamp(Tensor(node, "new"))
+            return self.state.stamp(NewTensor(node))
         base = first if operator in VIEWS else None
         made = self.tensors.compute(operator, parents, node, base)
         note_tensor(made)

@@ -36,7 +36,9 @@ from torchlint.model.values import (
     Generator,
     Gradient,
     Instance,
+    Leaf,
     Module,
+    ModuleParameter,
     Optimizer,
     Parameters,
     Phi,
@@ -338,7 +340,7 @@ class Training(Part):
         if is_false(flag):
             return receiver
         if isinstance(receiver, (Module, Parameters)):
-            self.observations.unfrozen.append(self.tensors.make("leaf", (receiver,), node))
+            self.observations.unfrozen.append(self.state.stamp(Leaf(node, (receiver,), self.state.mode)))
             return receiver
         leaf = self.tensors.new_leaf(node, (receiver,), receiver)
         self.observations.unfrozen.append(leaf)
@@ -362,7 +364,7 @@ class Training(Part):
 
     def _detach_in_place(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         assert isinstance(node.func, ast.Attribute)
-        if isinstance(receiver, Tensor) and receiver.op == "parameter":
+        if isinstance(receiver, ModuleParameter):
             self.observations.frozen.add(receiver)
         cut = self.tensors.make("detach", (receiver,), node, receiver)
         if isinstance(node.func.value, (ast.Name, ast.Attribute)) and not isinstance(receiver, Module):

@@ -23,7 +23,20 @@ from torchlint.model.lineage import result_of_call
 from torchlint.model.module_values import modules_of
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
-from torchlint.model.values import Answer, CallResult, Container, Function, Module, Phi, Plain, Tensor, Unknown, Value
+from torchlint.model.values import (
+    Answer,
+    CallResult,
+    Component,
+    Container,
+    Function,
+    Module,
+    ModuleOutput,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+)
 from torchlint.pytorch import losses, naming
 from torchlint.syntax.python_ast import walk
 
@@ -163,12 +176,12 @@ class RetainedGraphs:
             label = item.callee.label if item.callee is not None else ""
             named = naming.is_called_as_module(label) or bool(naming.LOSS.search(label))
             return isinstance(item, CallResult) and (named or item in self.tracking.backpropagated)
-        return isinstance(item, Tensor) and (item.leaf or item.op == "module" or item.op in losses.OPERATORS)
+        return isinstance(item, Tensor) and (item.leaf or isinstance(item, ModuleOutput) or item.op in losses.OPERATORS)
 
     def _is_result(self, item: Value) -> bool:
         """What an operator or a call made, with a graph as far as one can tell."""
         if isinstance(item, Tensor):
-            return not item.leaf and item.op != "component"
+            return not item.leaf and not isinstance(item, Component)
         return isinstance(item, CallResult)
 
     def _built_outside(self, graph: set[Value], loop: Loop) -> bool:

@@ -16,9 +16,11 @@ from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Answer,
     CallResult,
+    Component,
     Container,
     Iteration,
     Module,
+    ModuleOutput,
     Optimizer,
     Phi,
     Tensor,
@@ -66,7 +68,7 @@ class SureGraphs:
         callee: Value | None = None
         if isinstance(value, CallResult) and value in self.tracking.backpropagated:
             callee = value.callee
-        elif isinstance(value, Tensor) and value.op == "module" and self.tracking.tracked(value) is Answer.YES:
+        elif isinstance(value, ModuleOutput) and self.tracking.tracked(value) is Answer.YES:
             callee = value.parents[0]
         return callee is not None and self._is_trained(resolved(callee))
 
@@ -82,7 +84,7 @@ class SureGraphs:
     def _is_computed(self, value: Value) -> bool:
         """Whether a value with a graph comes from a module, or a call that is given something or called like a loss."""
         if isinstance(value, Tensor):
-            return value.op == "module" and self.tracking.tracked(value) is Answer.YES
+            return isinstance(value, ModuleOutput) and self.tracking.tracked(value) is Answer.YES
         call = result_of_call(value)  # `model(x).loss` is computed by the call
         is_loss = isinstance(call, CallResult) and (bool(call.parents) or _is_loss(call))
         return is_loss and value in self.tracking.backpropagated
@@ -121,16 +123,16 @@ class SureGraphs:
             return graph_inputs(value)  # of a parameter of `forward`, say: what the caller gives may have a graph
         if tracked is not Answer.YES:
             return ()
-        if value.op == "module":
+        if isinstance(value, ModuleOutput):
             return self._sources_of_module(value, value.body)
-        if value.op == "component":
+        if isinstance(value, Component):
             return self._sources_of_component(value)
         return graph_inputs(value) if value.op in _PASSING else ()
 
     def _sources_of_component(self, value: Tensor) -> tuple[Value, ...]:
         """One of the results of a module: the module's, or what its class says of this one."""
         whole = value.parents[0]
-        if not isinstance(whole, Tensor) or whole.op != "module":
+        if not isinstance(whole, ModuleOutput):
             return ()
         module, key = resolved(whole.parents[0]), whole.key_of(value)
         if not isinstance(module, Module) or module.info is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchlint.model.shapes.scope import MAX_DEPTH, ROOT, Scope
 from torchlint.model.shapes.sizes import Size, Symbol
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
-from torchlint.model.values import Attribute, Module, Phi, Tensor, Unknown, Value, meanings, resolved
+from torchlint.model.values import Attribute, Module, ModuleOutput, Phi, Tensor, Unknown, Value, meanings, resolved
 from torchlint.pytorch import shapes as table
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Case:
         transfer = table.OPERATORS.get(value.op)
         if transfer is not None and transfer.way in (table.Way.SAME, table.Way.SAME_AT) and value.parents:
             return value.parents[0]
-        layer = self.layer(resolved(value.parents[0])) if value.op == "module" else None
+        layer = self.layer(resolved(value.parents[0])) if isinstance(value, ModuleOutput) else None
         return (
             value.parents[1] if layer is not None and layer.way is table.Way.SAME and len(value.parents) > 1 else None
         )

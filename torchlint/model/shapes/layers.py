@@ -12,7 +12,7 @@ from torchlint.model.shapes.case import Stop
 from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import ONE, Known, Size, differ_by_parts
 from torchlint.model.shapes.tensor_type import ANY, Choice, Misfit, TensorType
-from torchlint.model.values import Container, Module, Tensor, Value, is_none, resolved
+from torchlint.model.values import Container, Module, ModuleOutput, Tensor, Value, is_none, resolved
 from torchlint.pytorch.shapes import Way
 
 _FLOAT = "float"
@@ -62,7 +62,7 @@ def seen_from(call: Tensor, result: Misfit | Choice) -> Misfit | Choice:
 
 def _stand_in(call: Operation, layer: Module) -> Tensor:
     """Something that stands where a layer is made: what does not fit is reported there."""
-    made = Tensor(layer.site, "module", call.value.parents)
+    made = ModuleOutput(layer.site, call.value.parents)
     made.order = max(layer.order, call.value.order)
     return made
 
