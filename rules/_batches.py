@@ -21,6 +21,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import dotted
 
 
@@ -63,7 +64,7 @@ def _is_cut_out(value: Value) -> bool:
     """Whether a value is a part of something by an index that is not written out: `x[i : i + 32]`."""
     if isinstance(value, Unknown):
         return isinstance(value, Element) and value.label == "[None]"
-    return isinstance(value, Tensor) and value.op == "getitem"
+    return isinstance(value, Tensor) and value.op == operators.GETITEM
 
 
 def unpacked(container: Container) -> set[Value]:

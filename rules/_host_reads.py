@@ -26,6 +26,7 @@ from torchlint.model.values import (
     is_none,
     resolved,
 )
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, arguments, dotted, names_read
 
 _READING = frozenset({"item", "tolist", "float"})
@@ -126,7 +127,7 @@ class HostReads:
     def _moves_to_host(self, value: Tensor) -> bool:
         """`x.to("cpu")`, `x.to(cpu_device)`, `x.to(torch.device("cpu"))`."""
         node = self._tree.node(value.site)
-        if value.op != "to" or not isinstance(node, ast.Call):
+        if value.op != operators.TO or not isinstance(node, ast.Call):
             return False
         return any("cpu" in ast.unparse(argument).lower() for argument in arguments(node))
 

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
-from torchlint.pytorch import api
+from torchlint.pytorch import api, operators
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class InplaceOnLeaf(Rule):
     def _leaf_under(self, value: values.Value, mutate: events.Mutate) -> values.Value | None:
         value = values.resolved(value)
         while isinstance(value, values.Tensor) and not value.leaf and value.base is not None:
-            if value.op in ("data", "detach", "numpy") or value.mode is api.GradMode.OFF:
+            if value.op in (operators.DATA, operators.DETACH, operators.NUMPY) or value.mode is api.GradMode.OFF:
                 return None
             value = values.resolved(value.base)
         frozen = self.model.frozen
@@ -164,7 +164,7 @@ class InplaceOnLeaf(Rule):
             return False
         if isinstance(trace.receiver, values.Module) and trace.root.name in _RUN_WITH_GRADIENTS:
             return True
-        return leaf.order > trace.start and mutate.how != "copy_"
+        return leaf.order > trace.start and mutate.how != operators.COPY_
 
     def report_LeafChanged(self, changed: LeafChanged) -> None:
         what = "a parameter" if changed.parameter else "a leaf that requires grad"

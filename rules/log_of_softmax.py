@@ -10,7 +10,7 @@ from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, program, values
 from torchlint.model.queries import endings
-from torchlint.pytorch import api, naming
+from torchlint.pytorch import api, naming, operators
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _ELEMENTS = {"gather", "index_select", "select", "take_along_dim", "masked_select"}
 _DOUBLE = LazyPattern(r"float64|double")
+_DIFFERENCES = frozenset({operators.SUB, operators.RSUB})
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
 
 
@@ -186,9 +187,9 @@ def _is_of_tensor(softmax: ast.Call) -> bool:
 
 def _complement(value: values.Value) -> values.Value | None:
     """`p` of `1 - p`."""
-    if not isinstance(value, values.Tensor) or value.op not in ("sub", "rsub") or len(value.parents) < 2:
+    if not isinstance(value, values.Tensor) or value.op not in _DIFFERENCES or len(value.parents) < 2:
         return None
-    first, second = value.parents[:2] if value.op == "sub" else value.parents[1::-1]
+    first, second = value.parents[:2] if value.op == operators.SUB else value.parents[1::-1]
     one = values.resolved(first)
     return values.resolved(second) if isinstance(one, values.Plain) and one.constant in (1, 1.0) else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, utilities, values
-from torchlint.pytorch import losses, triggers
+from torchlint.pytorch import losses, operators, triggers
 from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class NonscalarBackward(Rule):
         if not isinstance(value, values.Tensor):
             return False
         dimension = node.args[-1] if isinstance(node, ast.Call) and node.args else None
-        if value.op in ("squeeze", "unsqueeze") and dimension is not None:
+        if value.op in (operators.SQUEEZE, operators.UNSQUEEZE) and dimension is not None:
             return not any(_is(dimension, other) for other in (1, 2)) and not isinstance(dimension, ast.UnaryOp)
         return value.op in _ONE_OF_MANY
 

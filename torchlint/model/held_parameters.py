@@ -23,6 +23,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pytorch import operators
 
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
@@ -57,7 +58,7 @@ def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
             stack.extend(item.parents)
         elif isinstance(item, Module) or (isinstance(item, Tensor) and item.leaf):
             found.add(item)
-        elif isinstance(item, Tensor) and item.op == "add":
+        elif isinstance(item, Tensor) and item.op == operators.ADD:
             stack.extend(item.parents)
         elif isinstance(item, Unknown) and (is_module_like(item) or isinstance(item, (Parameter, UnknownObject))):
             found.add(item)

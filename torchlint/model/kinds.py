@@ -33,6 +33,7 @@ from torchlint.model.values import (
     inputs_of,
 )
 from torchlint.pytorch import api, losses
+from torchlint.pytorch.operators import ADD
 
 _NUMBERS = frozenset({"int", "float", "complex", "bool", "numbers.Number", "numbers.Real", "numbers.Integral"})
 _COLLECTIONS = frozenset({"list", "tuple", "dict", "set", "frozenset", "collections.deque"})
@@ -52,7 +53,7 @@ _COMPUTED = frozenset(kind.__name__ for kind in (ast.BinOp, ast.UnaryOp, ast.Aug
 """Expressions whose value is a number if all operands are."""
 _MOST_DECIDING = 64
 """Values that are asked for one answer: in a long chain of sums each would ask for all before it."""
-_PERHAPS_SEVERAL = frozenset("module getitem split chunk unbind max min sort topk median mode svd qr".split())
+_PERHAPS_SEVERAL = frozenset("getitem split chunk unbind max min sort topk median mode svd qr".split())
 """Operators whose result may be a tuple."""
 
 
@@ -129,7 +130,7 @@ def _operands(value: Tensor) -> tuple[Value, ...]:
     if (
         made is not None
         and made.is_of(ast.Call)
-        and (value.op in api.OF_NUMBERS_TOO or (value.op == "add" and len(value.parents) == 1))
+        and (value.op in api.OF_NUMBERS_TOO or (value.op == ADD and len(value.parents) == 1))
     ):
         return value.parents[:1]
     if isinstance(value, (ModuleOutput, Component)):
@@ -172,9 +173,10 @@ def _is_of(value: Value, kind: str) -> bool | None:
 
 def _may_be_several(value: Value) -> bool:
     """Whether a result may be several tensors: not that of a loss of PyTorch, nor what goes backward."""
-    if not isinstance(value, Tensor) or value.op not in _PERHAPS_SEVERAL or value.has_use("backward"):
-        return False
     module = value.parents[0] if isinstance(value, ModuleOutput) else None
+    may_be = module is not None or (isinstance(value, Tensor) and value.op in _PERHAPS_SEVERAL)
+    if not may_be or value.has_use("backward"):
+        return False
     return not (
         isinstance(module, Module) and module.info is None and module.name.rpartition(".")[2] in losses.FUNCTIONS
     )

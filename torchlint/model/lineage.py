@@ -18,6 +18,9 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
+from torchlint.pytorch.operators import DATA, DETACH, TO
+
+_CUT_VIEWS = frozenset({DATA, DETACH})
 
 
 def result_of_call(value: Value) -> Unknown | None:
@@ -40,7 +43,7 @@ def whole_of(value: Value) -> Value:
 
 def attached(value: Value) -> Value:
     """The tensor that `x.data` and `x.detach()` are of."""
-    while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
+    while isinstance(value, Tensor) and value.op in _CUT_VIEWS and value.base is not None:
         value = resolved(value.base)
     return value
 
@@ -50,7 +53,7 @@ def graph_inputs(value: Tensor) -> tuple[Value, ...]:
     has a parameter is not in its graph."""
     if isinstance(value, ModuleParameter):
         return ()
-    return value.parents[:1] if value.op == "to" or value.op.endswith("_as") else value.parents
+    return value.parents[:1] if value.op == TO or value.op.endswith("_as") else value.parents
 
 
 def held_at(container: Container, user: Value) -> list[Value]:

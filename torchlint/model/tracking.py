@@ -130,8 +130,6 @@ class Tracking:
             return Answer.YES
         if value.op in CUTTING:
             return Answer.NO
-        if value.op == "inplace-result":
-            return Answer.UNKNOWN
         if value.mode is GradMode.OFF:
             if value.base is not None and not isinstance(value, ModuleOutput):
                 return self.tracked(value.base)

@@ -28,14 +28,11 @@ class Utility(Unknown):
         self.kind = kind
 
 
-class Loader(Utility, UnknownObject):
-    """A `torch.utils.data.DataLoader` or its like, an object of a class that `callee` names."""
+class DataLoader(UnknownObject):
+    """A `torch.utils.data.DataLoader`, with its arguments as parts; `callee` is its class."""
 
     __slots__ = ()
-    origin = "object"
-
-    def __init__(self, node: Origin, parents: tuple[Value, ...], label: str) -> None:
-        super().__init__(node, Kind.LOADER, parents, label)
+    kind = Kind.LOADER
 
 
 class RecordClass(External):
@@ -50,4 +47,9 @@ class RecordClass(External):
 
 def is_kind(value: Value | None, *kinds: Kind) -> bool:
     """Whether a value is surely a scaler, a scheduler, ..."""
-    return isinstance(value, Utility) and value.kind in kinds
+    return isinstance(value, (Utility, DataLoader)) and value.kind in kinds
+
+
+def is_utility(value: Value) -> bool:
+    """Whether a value is of any known kind."""
+    return isinstance(value, (Utility, DataLoader))

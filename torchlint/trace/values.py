@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torchlint.model.tracking import Tracking
-from torchlint.model.utilities import Loader, Utility
+from torchlint.model.utilities import Utility
 from torchlint.model.values import (
     Attribute,
     BoundMethod,
@@ -107,9 +107,7 @@ def _known(value: Value) -> dict[str, object]:
     """What is known of a value beside its kind; of other values as values."""
     if isinstance(value, Unknown):
         owner = value.parents[:1] if isinstance(value, _PARTS) else ()
-        origin = value.origin
-        if isinstance(value, Utility) and not isinstance(value, Loader):
-            origin = value.kind.value
+        origin = value.kind.value if isinstance(value, Utility) else value.origin
         return {"origin": origin, "of": owner, "callee": value.callee, "mode": _mode(value.mode)}
     if isinstance(value, Tensor):
         module = value.parents[:1] if isinstance(value, ModuleOutput) else ()

@@ -38,6 +38,7 @@ from torchlint.model.values import (
     meanings,
     resolved,
 )
+from torchlint.pytorch import operators
 from torchlint.pytorch.api import GRADIENTS
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import called_name, dotted, site_of, written_alike
@@ -215,7 +216,7 @@ class Assignments(Part):
             self.tensors.change_gradient(owner, "copy_", (value,), target)
         elif _are_tensors(owner) or isinstance(owner, Gradient):
             note_tensor(carried)
-            self.mutate(target, target.value, carried, "setitem", (value,))
+            self.mutate(target, target.value, carried, operators.SETITEM, (value,))
         elif key is not None:
             self.state.heap[owner, f"[{key!r}]"] = value
 
@@ -285,7 +286,7 @@ class Assignments(Part):
             if (
                 isinstance(whole, ast.Name)
                 and isinstance(old, Tensor)
-                and (old.base is not None or old.op == "getitem")
+                and (old.base is not None or old.op == operators.GETITEM)
                 and isinstance(resolved(self.names.lookup(whole.id)), Tensor)
             ):
                 self.state.bind(whole.id, result)

@@ -30,7 +30,7 @@ from torchlint.model.values import (
     is_none,
     resolved,
 )
-from torchlint.pytorch import table
+from torchlint.pytorch import operators, table
 from torchlint.pytorch.api import PLAIN_ATTRIBUTES
 from torchlint.pytorch.effects import GoesBackward
 from torchlint.syntax.python_ast import site_of
@@ -55,7 +55,7 @@ class Attributes(Part):
             self.state.emit(GradRead(site_of(node)))
             return self.state.part_of(owner, "grad", Gradient, node)
         if name == "data" and not isinstance(owner, (Container, Instance, External)):
-            return self.state.stamp(Tensor(node, "data", (owner,), self.state.mode, base=carried))
+            return self.state.stamp(Tensor(node, operators.DATA, (owner,), self.state.mode, base=carried))
         if isinstance(owner, Tensor):
             if name in PLAIN_ATTRIBUTES:
                 return self.tensors.number(name, (owner,), node)

@@ -24,7 +24,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch import api
+from torchlint.pytorch import api, operators
 
 
 class BuiltinFunctions(Part):
@@ -72,7 +72,7 @@ class BuiltinFunctions(Part):
     def _call_abs(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
             return None
-        return self.tensors.make("add", (resolved(arguments.positional[0]),), node)
+        return self.tensors.make(operators.ADD, (resolved(arguments.positional[0]),), node)
 
     def _call_enumerate(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:

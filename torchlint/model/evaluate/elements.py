@@ -33,7 +33,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch import naming
+from torchlint.pytorch import naming, operators
 from torchlint.pytorch.api import WITH_INDICES
 from torchlint.syntax.python_ast import called_name, site_of
 
@@ -68,7 +68,7 @@ class Elements(Part):
         if key is None and index is not None and isinstance(owner, Dict):
             key = SOME
         found = self.lookup(owner, key, node, basic=basic)
-        if isinstance(found, Tensor) and found.op == "getitem" and found.parents == (owner,):
+        if isinstance(found, Tensor) and found.op == operators.GETITEM and found.parents == (owner,):
             found.parents, found.base = (value,), value if found.base is owner else found.base
         return found
 
@@ -125,8 +125,8 @@ class Elements(Part):
             if key is not None and (isinstance(owner, ModuleOutput) or _is_record(owner)):
                 return self.attributes.component(owner, key, node)
             if owner.op in WITH_INDICES and key == 1:
-                return self.state.stamp(Tensor(node, "argmax", (owner,), self.state.mode))
-            return self.state.stamp(Tensor(node, "getitem", (owner,), self.state.mode, base=owner if basic else None))
+                return self.tensors.make(operators.ARGMAX, (owner,), node)
+            return self.tensors.make(operators.GETITEM, (owner,), node, owner if basic else None)
         if isinstance(owner, Plain):
             return self.tensors.number("getitem", (owner,), node, key)
         if isinstance(owner, Parameters):

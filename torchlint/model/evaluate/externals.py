@@ -10,7 +10,7 @@ from typing import Any
 from torchlint.model.evaluate.arguments import Arguments, flag, is_false, is_true, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Grad, MemoryProbe
-from torchlint.model.utilities import Kind, Loader, RecordClass, Utility
+from torchlint.model.utilities import DataLoader, Kind, RecordClass, Utility
 from torchlint.model.values import (
     CallResult,
     Class,
@@ -34,7 +34,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.pytorch import api, naming, table
+from torchlint.pytorch import api, naming, operators, table
 from torchlint.pytorch.effects import (
     Clips,
     DetectsAnomaly,
@@ -187,7 +187,7 @@ class Externals(Part):
             return leaf
         first = resolved(call.first) if call.first is not None else None
         if isinstance(first, (Tensor, Unknown, Phi)):
-            return self.tensors.make("detach", (first,), call.node, first)
+            return self.tensors.make(operators.DETACH, (first,), call.node, first)
         return call.first
 
     def _same_each(self, call: KnownCall) -> Value | None:
@@ -219,7 +219,7 @@ class Externals(Part):
     def _gradients(self, call: KnownCall) -> Value:
         create = flag(call.bound, "create_graph")
         if create is False:
-            return self.state.stamp(Tensor(call.node, "detach", (), self.state.mode))
+            return self.state.stamp(Tensor(call.node, operators.DETACH, (), self.state.mode))
         mode = self.state.mode if create else GradMode.UNKNOWN
         return self.state.stamp(Tensor(call.node, "grad", (call.given("outputs"),), mode))
 
@@ -257,7 +257,7 @@ class Externals(Part):
         return result
 
     def _loader(self, call: KnownCall) -> Value:
-        made = Loader(call.node, call.arguments.all(), call.name)
+        made = DataLoader(call.node, call.arguments.all(), call.name)
         made.callee, made.mode = External(call.node, call.api.names[0]), self.state.mode
         for parameter, value in call.bound.values.items():
             made.set_part(parameter, value)

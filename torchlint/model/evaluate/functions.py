@@ -14,7 +14,7 @@ from torchlint.model.frames import Frame
 from torchlint.model.kinds import note_tensor
 from torchlint.model.module_values import GIVEN_TO_FORWARD
 from torchlint.model.state import MAX_ELSEWHERE, Snapshot
-from torchlint.model.utilities import Utility
+from torchlint.model.utilities import is_utility
 from torchlint.model.values import (
     CallResult,
     Dict,
@@ -122,7 +122,7 @@ class Functions(Part):
     def _is_vague(self, result: Value, start: int) -> bool:
         """Whether what another module returns is not known well enough: the name that it is given here says more."""
         made = (item for item in inputs_of(result) if item.order > start)
-        return any(isinstance(item, Unknown) and not isinstance(item, Utility) for item in made)
+        return any(isinstance(item, Unknown) and not is_utility(item) for item in made)
 
     def _run_body(self, info: FunctionInfo, frame: Frame) -> None:
         if isinstance(info.node, ast.Lambda):

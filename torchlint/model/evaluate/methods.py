@@ -30,7 +30,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch import api, naming, table
+from torchlint.pytorch import api, naming, operators, table
 from torchlint.pytorch.autograd_table import INPLACE, VIEWS
 from torchlint.pytorch.effects import Clears, Steps
 from torchlint.pytorch.shapes import INTEGER_TYPES
@@ -173,7 +173,7 @@ class Methods(Part):
         if isinstance(receiver, (Instance, External)):
             return None
         if isinstance(receiver, (Tensor, Unknown, Phi)) and called_attribute(node) == "numpy":
-            return self.state.stamp(Tensor(node, "numpy", (receiver,), self.state.mode, base=receiver))
+            return self.state.stamp(Tensor(node, operators.NUMPY, (receiver,), self.state.mode, base=receiver))
         return self.tensors.number(called_attribute(node), (receiver, *arguments.positional), node)
 
     def _tensor_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:

@@ -21,7 +21,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.pytorch import api
+from torchlint.pytorch import api, operators
 from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.syntax.python_ast import site_of
 
@@ -88,7 +88,7 @@ class Tensors(Part):
         if is_true(flag):
             made = self.new_leaf(node)
         elif flag is None and name in api.HANDING_ON and isinstance(given, Tensor):
-            made = self.make("to", (given,), node)
+            made = self.make(operators.TO, (given,), node)
         else:
             is_new = flag is None or is_false(flag)
             made = self.state.stamp(NewTensor(node) if is_new else Tensor(node, "unknown", arguments.all()))

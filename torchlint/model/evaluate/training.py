@@ -52,7 +52,7 @@ from torchlint.model.values import (
     owner_label,
     resolved,
 )
-from torchlint.pytorch import api, naming, table
+from torchlint.pytorch import api, naming, operators, table
 from torchlint.pytorch.binding import Bound
 from torchlint.pytorch.effects import (
     Clears,
@@ -313,7 +313,7 @@ class Training(Part):
             return receiver
         if isinstance(receiver, Tensor):
             if receiver.leaf:
-                return self.tensors.make("to", (receiver,), node)
+                return self.tensors.make(operators.TO, (receiver,), node)
             return None
         return None
 
@@ -366,7 +366,7 @@ class Training(Part):
         assert isinstance(node.func, ast.Attribute)
         if isinstance(receiver, ModuleParameter):
             self.observations.frozen.add(receiver)
-        cut = self.tensors.make("detach", (receiver,), node, receiver)
+        cut = self.tensors.make(operators.DETACH, (receiver,), node, receiver)
         if isinstance(node.func.value, (ast.Name, ast.Attribute)) and not isinstance(receiver, Module):
             for value in self._all_cut(node.func.value, receiver, node):
                 self.state.replace(value, cut)

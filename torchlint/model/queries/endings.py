@@ -23,6 +23,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pytorch import operators
 from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site, site_of
 
@@ -96,7 +97,7 @@ def _losses_of(value: Tensor) -> Iterator[Tensor]:
 
 
 def _has_no_graph(value: Value) -> bool:
-    return isinstance(value, Tensor) and (value.op == "detach" or value.mode is GradMode.OFF)
+    return isinstance(value, Tensor) and (value.op == operators.DETACH or value.mode is GradMode.OFF)
 
 
 def _plain_forward(info: ClassInfo) -> FunctionInfo | None:
@@ -152,7 +153,7 @@ class _Search:
         seen: set[Value] = set()
         while isinstance(value, Tensor) and value not in seen and value.op in self._through and value.parents:
             seen.add(value)
-            if value.op == "add" and not all(isinstance(item, Plain) for item in value.parents[1:]):
+            if value.op == operators.ADD and not all(isinstance(item, Plain) for item in value.parents[1:]):
                 break
             value = resolved(value.parents[0])
         return value

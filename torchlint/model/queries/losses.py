@@ -6,7 +6,7 @@ import ast
 
 from torchlint.model.module_values import is_as_made
 from torchlint.model.values import Module, ModuleOutput, Tensor, Value, resolved
-from torchlint.pytorch import losses
+from torchlint.pytorch import losses, operators
 from torchlint.syntax.python_tree import PythonTree
 
 
@@ -30,7 +30,7 @@ def operands(value: Tensor) -> tuple[Value, ...]:
 def takes_one_hot(value: Tensor) -> bool:
     """Whether the target of a loss is `one_hot`, which gives integers: `cross_entropy` raises."""
     target = resolved(operands(value)[1]) if len(operands(value)) > 1 else None
-    return isinstance(target, Tensor) and target.op == "one_hot"
+    return isinstance(target, Tensor) and target.op == operators.ONE_HOT
 
 
 def is_mean(value: Value, tree: PythonTree) -> bool:

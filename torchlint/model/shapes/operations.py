@@ -22,9 +22,17 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
+from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
 
 Handler = Callable[[Operation], TensorType]
+_ARITHMETIC = frozenset(
+    {
+        operators.ADD, operators.SUB, operators.MUL, operators.DIV, operators.POW, operators.REMAINDER,
+        operators.FLOOR_DIVIDE, operators.BITWISE,
+    }
+)  # fmt: skip
+"""Operators of Python, which change their first operand in place where they are written `x += y`."""
 _HANDLERS: Mapping[table.Way, Handler] = {
     **arithmetic.HANDLERS,
     **creation.HANDLERS,
@@ -43,7 +51,7 @@ def type_of(case: Case, value: Tensor, scope: Scope) -> TensorType:
         return _of_component(case, value, scope)
     if isinstance(value, (NewTensor, Leaf, ModuleParameter)):
         return _of_creation(case, value, scope)
-    if value.op == "argmax" and value not in case.observations.calls:
+    if value.op == operators.ARGMAX and value not in case.observations.calls:
         return part_of_extremum(case, resolved(value.parents[0]), 1, scope) or ANY
     if _is_change(value):
         return arithmetic.changed_in_place(case, value, scope)
@@ -55,9 +63,9 @@ def _is_change(value: Tensor) -> bool:
     """Whether a value is what a change in place made of its first operand: `x += y`, `x.add_(y)`, `x[0] = y`."""
     if not value.parents or value.base is not value.parents[0]:
         return False
-    if value.op.endswith("_") or value.op == "setitem" or value.op[:1].isupper():
+    if value.op.endswith("_") or value.op == operators.SETITEM or value.op[:1].isupper():
         return value.op not in table.IN_PLACE_SHAPES
-    return value.op in ("add", "sub", "mul", "div", "pow", "remainder", "floor_divide", "bitwise")
+    return value.op in _ARITHMETIC
 
 
 def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope) -> Operation:
