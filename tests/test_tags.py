@@ -20,7 +20,7 @@ FILES = sorted(
         (ROOT / "rules").glob("*.py"),
     )
 )
-TAGS = frozenset({"origin", "op", "how", "kind", "way", "word"})
+TAGS = frozenset({"origin", "op", "how", "kind", "word"})
 """Attributes of values and events that say of which sort they are."""
 CHANGING = {operators.SETITEM}
 """Operators that no table has: what they do is written where they are made."""

@@ -21,22 +21,19 @@ from torchlint.model.values import (
 from torchlint.pytorch.operators import DATA, DETACH, TO
 
 _CUT_VIEWS = frozenset({DATA, DETACH})
+_RESULTS = (CallResult, UnknownObject)
+_PARTS = (Attribute, Element)
 
 
 def result_of_call(value: Value) -> Unknown | None:
     """The call whose result a value is, or is a part of."""
-    while isinstance(value, Unknown):
-        if isinstance(value, (CallResult, UnknownObject)):
-            return value
-        if not isinstance(value, (Attribute, Element)) or not value.parents:
-            return None
-        value = value.parents[0]
-    return None
+    value = whole_of(value)
+    return value if isinstance(value, _RESULTS) else None
 
 
 def whole_of(value: Value) -> Value:
     """What a value is an element or attribute of, however deep."""
-    while isinstance(value, (Attribute, Element)) and value.parents:
+    while isinstance(value, _PARTS) and value.parents:
         value = value.parents[0]
     return value
 

@@ -15,7 +15,7 @@ from torchlint.model.shapes.tensor_type import ANY, Misfit, TensorType, contiguo
 from torchlint.model.values import External, Plain, Tensor, Value, inputs_of, resolved
 from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
-from torchlint.pytorch.shapes import Way
+from torchlint.pytorch.shapes import SAME, SAME_AT
 from torchlint.syntax.python_ast import called_name
 
 _ELEMENTWISE = frozenset(
@@ -286,15 +286,15 @@ def _loss(call: Operation) -> TensorType:
 
 
 HANDLERS = {
-    Way.SAME: _same,
-    Way.SAME_AT: _same_at,
-    Way.CONVERT: _convert,
-    Way.BROADCAST: _broadcast,
-    Way.WHERE: _where,
-    Way.MASKED_FILL: _masked_fill,
-    Way.AS_OTHER: _as_other,
-    Way.MATMUL: _matmul,
-    Way.MM: _mm,
-    Way.BMM: _bmm,
-    Way.LOSS: _loss,
+    SAME: _same,
+    SAME_AT: _same_at,
+    "convert": _convert,
+    "broadcast": _broadcast,
+    "where": _where,
+    "masked_fill": _masked_fill,
+    "as_other": _as_other,
+    "matmul": _matmul,
+    "mm": _mm,
+    "bmm": _bmm,
+    "loss": _loss,
 }

@@ -127,12 +127,10 @@ class Case:
 
     def _same_shape(self, value: Tensor) -> Value | None:
         transfer = table.OPERATORS.get(value.op)
-        if transfer is not None and transfer.way in (table.Way.SAME, table.Way.SAME_AT) and value.parents:
+        if transfer is not None and transfer.kind in (table.SAME, table.SAME_AT) and value.parents:
             return value.parents[0]
         layer = self.layer(resolved(value.parents[0])) if isinstance(value, ModuleOutput) else None
-        return (
-            value.parents[1] if layer is not None and layer.way is table.Way.SAME and len(value.parents) > 1 else None
-        )
+        return value.parents[1] if layer is not None and layer.kind == table.SAME and len(value.parents) > 1 else None
 
     def layer(self, module: Value) -> table.Transfer | None:
         """What is known of a layer of PyTorch."""

@@ -10,7 +10,6 @@ from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import Known, Size
 from torchlint.model.shapes.tensor_type import ANY, TensorType, contiguous
 from torchlint.model.values import List, Plain, Tuple, Value, resolved
-from torchlint.pytorch.shapes import Way
 
 
 def _dtype(call: Operation, default: str | None) -> str | None:
@@ -112,13 +111,13 @@ def _create_like(call: Operation) -> TensorType:
 
 
 HANDLERS = {
-    Way.CREATE: _create,
-    Way.FULL: _full,
-    Way.RANDINT: _randint,
-    Way.CREATE_ONE: _create_one,
-    Way.LINSPACE: _linspace,
-    Way.EYE: _eye,
-    Way.ARANGE: _arange,
-    Way.DATA: _data,
-    Way.CREATE_LIKE: _create_like,
+    "create": _create,
+    "full": _full,
+    "randint": _randint,
+    "create_one": _create_one,
+    "linspace": _linspace,
+    "eye": _eye,
+    "arange": _arange,
+    "data": _data,
+    "create_like": _create_like,
 }

@@ -10,7 +10,6 @@ from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import Known, Size, differ
 from torchlint.model.shapes.tensor_type import ANY, TensorType
 from torchlint.model.values import Container, resolved
-from torchlint.pytorch.shapes import Way
 
 
 def _parts(call: Operation) -> list[TensorType] | None:
@@ -94,4 +93,4 @@ def _one_hot(call: Operation) -> TensorType:
     return TensorType((*type_.sizes, known), type_.is_open, "int64")
 
 
-HANDLERS = {Way.CAT: _cat, Way.STACK: _stack, Way.GATHER: _gather, Way.ONE_HOT: _one_hot}
+HANDLERS = {"cat": _cat, "stack": _stack, "gather": _gather, "one_hot": _one_hot}

@@ -13,21 +13,21 @@ from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import ONE, Known, Size, differ_by_parts
 from torchlint.model.shapes.tensor_type import ANY, Choice, Misfit, TensorType
 from torchlint.model.values import Container, Module, ModuleOutput, Tensor, Value, is_none, resolved
-from torchlint.pytorch.shapes import Way
+from torchlint.pytorch.shapes import FLATTEN, POOL, RECURRENT, SAME, SEQUENTIAL
 
 _FLOAT = "float"
 
 
 def apply(call: Operation, module: Module, type_: TensorType) -> TensorType:
     """What a layer returns for an input of this type; `call` is where it is called."""
-    if call.transfer.way is Way.SEQUENTIAL:
+    if call.transfer.kind == SEQUENTIAL:
         return _sequential(call, module, type_)
     made = call.case.made_with(module, call.transfer)
-    if not made and call.transfer.names and call.transfer.way is not Way.FLATTEN:
+    if not made and call.transfer.names and call.transfer.kind != FLATTEN:
         return ANY
     given = {"self": call.arguments["self"]} if "self" in call.arguments else {}
     layer = replace(call, arguments={**made, **given}, is_complete=True)
-    return _LAYERS[call.transfer.way](layer, type_)
+    return _LAYERS[call.transfer.kind](layer, type_)
 
 
 def _sequential(call: Operation, module: Module, type_: TensorType) -> TensorType:
@@ -47,7 +47,7 @@ def chained(call: Operation, module: Module, type_: TensorType) -> TensorType:
             continue
         step = replace(call, transfer=transfer, value=_stand_in(call, layer))
         type_ = apply(step, layer, type_)
-        if transfer.way is not Way.SAME:
+        if transfer.kind != SAME:
             call = replace(call, arguments={})
     return type_
 
@@ -186,7 +186,7 @@ def _each_way(call: Operation, name: str, index: int, default: int | None = None
 def _strided(call: Operation, size: Known, index: int) -> Known:
     """The size that a kernel leaves."""
     kernel = _each_way(call, "kernel_size", index)
-    is_pool = call.transfer.way is Way.POOL
+    is_pool = call.transfer.kind == POOL
     stride = _each_way(call, "stride", index, kernel if is_pool else 1)
     padding, dilation = _each_way(call, "padding", index, 0), _each_way(call, "dilation", index, 1)
     if None in (kernel, stride, padding, dilation) or size is None or not stride:
@@ -287,18 +287,18 @@ def _is_constant(*sizes: Known) -> bool:
 
 
 Layer = Callable[[Operation, TensorType], TensorType]
-_LAYERS: dict[Way, Layer] = {
-    Way.SAME: _same,
-    Way.LINEAR: _linear,
-    Way.CONV: _conv,
-    Way.CONV_TRANSPOSE: _conv_transpose,
-    Way.POOL: _pool,
-    Way.ADAPTIVE_POOL: _adaptive_pool,
-    Way.BATCH_NORM: _batch_norm,
-    Way.LAYER_NORM: _layer_norm,
-    Way.GROUP_NORM: _group_norm,
-    Way.EMBEDDING: _embedding,
-    Way.FLATTEN: _flatten,
-    Way.RECURRENT: _recurrent,
+_LAYERS: dict[str, Layer] = {
+    SAME: _same,
+    "linear": _linear,
+    "conv": _conv,
+    "conv_transpose": _conv_transpose,
+    POOL: _pool,
+    "adaptive_pool": _adaptive_pool,
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    "group_norm": _group_norm,
+    "embedding": _embedding,
+    FLATTEN: _flatten,
+    RECURRENT: _recurrent,
 }
-FUNCTIONS = {Way.LINEAR: _function_linear, Way.POOL: _pool_function, Way.ADAPTIVE_POOL: _adaptive_function}
+FUNCTIONS = {"linear": _function_linear, POOL: _pool_function, "adaptive_pool": _adaptive_function}

@@ -33,7 +33,7 @@ _ARITHMETIC = frozenset(
     }
 )  # fmt: skip
 """Operators of Python, which change their first operand in place where they are written `x += y`."""
-_HANDLERS: Mapping[table.Way, Handler] = {
+_HANDLERS: Mapping[str, Handler] = {
     **arithmetic.HANDLERS,
     **creation.HANDLERS,
     **joining.HANDLERS,
@@ -56,7 +56,7 @@ def type_of(case: Case, value: Tensor, scope: Scope) -> TensorType:
     if _is_change(value):
         return arithmetic.changed_in_place(case, value, scope)
     transfer = table.OPERATORS.get(value.op)
-    return _HANDLERS[transfer.way](operation(case, value, transfer, scope)) if transfer is not None else ANY
+    return _HANDLERS[transfer.kind](operation(case, value, transfer, scope)) if transfer is not None else ANY
 
 
 def _is_change(value: Tensor) -> bool:
@@ -85,7 +85,7 @@ def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope)
 def part_of_extremum(case: Case, owner: Value, part: int, scope: Scope) -> TensorType | None:
     """The values, or the indices, that `max(dim)` gives; None of anything else."""
     transfer = table.OPERATORS.get(owner.op) if isinstance(owner, Tensor) else None
-    if not isinstance(owner, Tensor) or transfer is None or transfer.way is not table.Way.EXTREMUM:
+    if not isinstance(owner, Tensor) or transfer is None or transfer.kind != table.EXTREMUM:
         return None
     return reducing.part_of_extremum(operation(case, owner, transfer, scope), part)
 
@@ -97,7 +97,7 @@ def _of_creation(case: Case, value: Tensor, scope: Scope) -> TensorType:
         is_copy = isinstance(first, Value) and isinstance(resolved(first), Tensor)
         return case.type_of(first, scope) if first is not None and is_copy else ANY
     transfer = table.CREATORS.get(made[0])
-    return _HANDLERS[transfer.way](operation(case, value, transfer, scope)) if transfer is not None else ANY
+    return _HANDLERS[transfer.kind](operation(case, value, transfer, scope)) if transfer is not None else ANY
 
 
 # -- modules --------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def _of_component(case: Case, value: Component, scope: Scope) -> TensorType:
         return ANY
     module = resolved(whole.parents[0])
     layer = case.layer(module)
-    if layer is not None and layer.way is table.Way.RECURRENT and key == 0:
+    if layer is not None and layer.kind == table.RECURRENT and key == 0:
         return case.type_of(whole, scope)
     if not isinstance(module, Module) or module.info is None:
         return ANY

@@ -10,7 +10,7 @@ from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import ONE, Known, Size, Symbol, differ_by_parts, is_number, numbers_of, product_of
 from torchlint.model.shapes.tensor_type import ANY, TensorType, strides_of
 from torchlint.model.values import External, resolved
-from torchlint.pytorch.shapes import Way
+from torchlint.pytorch.shapes import FLATTEN
 
 _REST = Size.of(-1)
 
@@ -312,16 +312,16 @@ def _kind(item: ast.expr) -> str | None:
 
 
 HANDLERS = {
-    Way.VIEW: _view,
-    Way.RESHAPE: _reshape,
-    Way.FLATTEN: _flatten,
-    Way.UNSQUEEZE: _unsqueeze,
-    Way.SQUEEZE: _squeeze,
-    Way.TRANSPOSE: _transpose,
-    Way.PERMUTE: _permute,
-    Way.T: _t,
-    Way.EXPAND: _expand,
-    Way.REPEAT: _repeat,
-    Way.UNBIND: _unbind,
-    Way.GETITEM: _getitem,
+    "view": _view,
+    "reshape": _reshape,
+    FLATTEN: _flatten,
+    "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+    "transpose": _transpose,
+    "permute": _permute,
+    "t": _t,
+    "expand": _expand,
+    "repeat": _repeat,
+    "unbind": _unbind,
+    "getitem": _getitem,
 }

@@ -8,7 +8,7 @@ from torchlint.model.shapes.sizes import ONE, Known, numbers_of
 from torchlint.model.shapes.tensor_type import ANY, TensorType
 from torchlint.model.values import Container, Plain, resolved
 from torchlint.pytorch.binding import OTHER_NAMES
-from torchlint.pytorch.shapes import Way
+from torchlint.pytorch.shapes import EXTREMUM
 
 
 def _reduce(call: Operation) -> TensorType:
@@ -104,9 +104,9 @@ def part_of_extremum(call: Operation, part: int) -> TensorType | None:
 
 
 HANDLERS = {
-    Way.REDUCE: _reduce,
-    Way.REDUCE_ONE: _reduce,
-    Way.MEAN: _mean,
-    Way.DEVIATION: _deviation,
-    Way.EXTREMUM: _extremum,
+    "reduce": _reduce,
+    "reduce_one": _reduce,
+    "mean": _mean,
+    "deviation": _deviation,
+    EXTREMUM: _extremum,
 }
