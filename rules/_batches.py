@@ -8,7 +8,20 @@ from torchlint import Model
 from torchlint.model.events import Loop
 from torchlint.model.lineage import ancestry, made_of
 from torchlint.model.module_values import given_to, is_forward, is_module_like
-from torchlint.model.values import Container, Instance, Module, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Container,
+    Element,
+    Generator,
+    Instance,
+    Iteration,
+    Module,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import dotted
 
 
@@ -22,7 +35,7 @@ def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
     if _goes_by_batches(model.tree.node(loop.site)):
         listed |= {item for item in inputs if _is_cut_out(item)}
     return not listed.isdisjoint(item for item in inputs if isinstance(item, (Tensor, Unknown))) or any(
-        isinstance(item, Unknown) and item.origin == "iteration" and item.site == loop.site for item in inputs
+        isinstance(item, Iteration) and item.site == loop.site for item in inputs
     )
 
 
@@ -50,8 +63,8 @@ def _goes_by_batches(node: ast.AST) -> bool:
 def _is_cut_out(value: Value) -> bool:
     """Whether a value is a part of something by an index that is not written out: `x[i : i + 32]`."""
     if isinstance(value, Unknown):
-        return value.origin == "element" and value.label == "[None]"
-    return isinstance(value, Tensor) and value.op == "getitem"
+        return isinstance(value, Element) and value.label == "[None]"
+    return isinstance(value, Tensor) and value.op == operators.GETITEM
 
 
 def unpacked(container: Container) -> set[Value]:
@@ -75,6 +88,6 @@ def repeats(loop: Loop, loops: tuple[object, ...]) -> bool:
 def loops_of_generator(loop: Loop) -> set[object]:
     """The loops of a generator of this program that yield what a loop goes over."""
     over = resolved(loop.over) if loop.over is not None else None
-    if not isinstance(over, Container) or over.kind != "generator":
+    if not isinstance(over, Generator):
         return set()
     return {inner for item in over.elements() for inner in item.loops} - set(over.loops)

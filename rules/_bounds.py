@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.model.events import Branch, Keep, Loop
+from torchlint.model.events import Branch, Keep, Keeping, Loop
 from torchlint.syntax.python_ast import dotted, names_read, walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -22,10 +22,10 @@ class Bounds:
     def are_set(self, keep: Keep, loop: Loop | None) -> bool:
         """Whether a loop never leaves more than a few of what it keeps at a place."""
         node = self.tree.node(keep.site)
-        if keep.how == "slot" and isinstance(node, ast.Subscript):
+        if keep.how is Keeping.SLOT and isinstance(node, ast.Subscript):
             operators = (item.op for item in walk(node.slice) if isinstance(item, ast.BinOp))
             return any(isinstance(item, ast.Mod) for item in operators)  # `recent[i % size] = loss`
-        if keep.how != "append" or loop is None:
+        if keep.how is not Keeping.APPEND or loop is None:
             return False
         body = self.tree.node(loop.site)
         counted = names_read(body.target) if isinstance(body, (ast.For, ast.AsyncFor)) else set()

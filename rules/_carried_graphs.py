@@ -10,15 +10,7 @@ from typing import NamedTuple
 from torchlint import Model
 from torchlint.model.events import Backward, Call, Loop, events_in
 from torchlint.model.program import Trace
-from torchlint.model.values import (
-    Container,
-    Phi,
-    Plain,
-    Tensor,
-    Unknown,
-    Value,
-    inputs_of,
-)
+from torchlint.model.values import Attribute, Component, Container, Phi, Plain, Tensor, Value, inputs_of
 from torchlint.syntax.python_ast import site_of
 
 
@@ -70,7 +62,7 @@ class CarriedGraphs:
 
     def _with_wholes(self, graph: set[Value]) -> set[Value]:
         """A graph, with the calls of modules that results in it are of, if those have a graph."""
-        parts = (item for item in graph if isinstance(item, Tensor) and item.op == "component")
+        parts = (item for item in graph if isinstance(item, Component))
         return graph | {item.parents[0] for item in parts if len(self.sure_graphs.of(item)) > 1}
 
     # -- from iteration to iteration, from call to call ------------------------------------------------------
@@ -88,7 +80,7 @@ class CarriedGraphs:
         if trace.receiver is None or trace.root is None or trace.root.owner is None or trace.root.name == "__init__":
             return
         for item in _by_age(graph):
-            attribute = isinstance(item, Unknown) and item.origin == "attribute" and item.parents[0] is trace.receiver
+            attribute = isinstance(item, Attribute) and item.parents[0] is trace.receiver
             carried = trace.heap.get((trace.receiver, item.label)) if attribute else None
             if carried is not None and not self._is_used_elsewhere(trace, item.label):
                 yield item, carried

@@ -14,7 +14,19 @@ from torchlint.model.definitions import Definitions
 from torchlint.model.events import Loop
 from torchlint.model.lineage import attached
 from torchlint.model.module_values import is_module
-from torchlint.model.values import Answer, Phi, Tensor, Unknown, Value, is_none, resolved
+from torchlint.model.values import (
+    Answer,
+    CallResult,
+    Gradient,
+    ModuleOutput,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    is_none,
+    resolved,
+)
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, arguments, dotted, names_read
 
 _READING = frozenset({"item", "tolist", "float"})
@@ -103,7 +115,7 @@ class HostReads:
             return Answer.UNKNOWN
         if isinstance(value, Tensor) and (value.op in _ON_HOST or self._moves_to_host(value)):
             return Answer.NO
-        if isinstance(value, Unknown) and value.origin == "grad":
+        if isinstance(value, Gradient):
             return Answer.YES
         inside = {self.is_on_gpu(item) for item in value.parents}
         if Answer.NO in inside:
@@ -115,7 +127,7 @@ class HostReads:
     def _moves_to_host(self, value: Tensor) -> bool:
         """`x.to("cpu")`, `x.to(cpu_device)`, `x.to(torch.device("cpu"))`."""
         node = self._tree.node(value.site)
-        if value.op != "to" or not isinstance(node, ast.Call):
+        if value.op != operators.TO or not isinstance(node, ast.Call):
             return False
         return any("cpu" in ast.unparse(argument).lower() for argument in arguments(node))
 
@@ -156,8 +168,8 @@ def _operand(node: ast.Call) -> ast.expr:
 def _is_output(value: Tensor | Unknown) -> bool:
     """Whether a value is what surely a module has made, also where gradients are off."""
     if isinstance(value, Tensor):
-        return value.op == "module"
-    return value.origin == "call" and value.callee is not None and is_module(value.callee) is Answer.YES
+        return isinstance(value, ModuleOutput)
+    return isinstance(value, CallResult) and value.callee is not None and is_module(value.callee) is Answer.YES
 
 
 # -- devices --------------------------------------------------------------------------------------------

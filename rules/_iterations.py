@@ -25,7 +25,19 @@ from torchlint.model.events import (
 from torchlint.model.module_values import has_parameters, is_forward, is_module
 from torchlint.model.program import Program, Trace
 from torchlint.model.utilities import Kind, is_kind
-from torchlint.model.values import Answer, Module, Optimizer, Tensor, Unknown, Value, inputs_of
+from torchlint.model.values import (
+    Answer,
+    BoundMethod,
+    CallResult,
+    Module,
+    Optimizer,
+    Parameter,
+    Tensor,
+    Unknown,
+    UnknownObject,
+    Value,
+    inputs_of,
+)
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted, site_of
 from torchlint.syntax.python_tree import PythonTree
@@ -173,7 +185,7 @@ def _is_forward(event: Event) -> TypeGuard[Compute | Call]:
 
 def _operands(value: Tensor | Unknown) -> tuple[Value, ...]:
     """What a forward pass is given, without the module, or the object of which it is a method."""
-    of_method = isinstance(value, Unknown) and isinstance(value.callee, Unknown) and value.callee.origin == "method"
+    of_method = isinstance(value, Unknown) and isinstance(value.callee, BoundMethod)
     return value.parents[1:] if isinstance(value, Tensor) or of_method else value.parents
 
 
@@ -181,7 +193,7 @@ def _is_for_job(value: Value) -> bool:
     """Whether only who trains or evaluates by itself wants to be handed a value."""
     if naming.LOADER.search(value.label) or is_kind(value, Kind.LOADER) or is_module(value) is Answer.YES:
         return True
-    return isinstance(value, Unknown) and value.origin == "parameter" and bool(naming.MODULE.search(value.label))
+    return isinstance(value, Parameter) and bool(naming.MODULE.search(value.label))
 
 
 def _used(event: Event) -> tuple[Value, ...]:
@@ -203,7 +215,7 @@ def _is_run(value: Value) -> bool:
     """Whether making a value begins a run: it is an optimizer, or a module that can learn."""
     if isinstance(value, Module):
         return has_parameters(value)
-    made = isinstance(value, Unknown) and value.origin in ("call", "object")
+    made = isinstance(value, (CallResult, UnknownObject))
     return isinstance(value, Optimizer) or (made and is_module(value) is Answer.YES)
 
 

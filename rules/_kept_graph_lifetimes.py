@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 
 from torchlint import Model
-from torchlint.model.events import Backward, Keep, Loop, Returned, Step
+from torchlint.model.events import Backward, Keep, Keeping, Loop, Returned, Step
 from torchlint.model.lineage import left_by_iterations
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
+    Attribute,
     Container,
     Instance,
     Module,
     Phi,
-    Unknown,
     Value,
     inputs_of,
     is_none,
@@ -90,7 +90,7 @@ class Lifetimes:
     def _index_of_slot(self, keep: Keep) -> str:
         """What a slot goes by that something is put into, `i` of `losses[i] = loss`; empty where that is no name."""
         node = self.model.tree.node(keep.site)
-        return dotted(node.slice) if isinstance(node, ast.Subscript) and keep.how == "slot" else ""
+        return dotted(node.slice) if isinstance(node, ast.Subscript) and keep.how is Keeping.SLOT else ""
 
     def outlives_call(self, trace: Trace, keep: Keep, container: Value) -> bool:
         """An attribute of the object of a method that its callers repeat."""
@@ -99,7 +99,7 @@ class Lifetimes:
             return False
         if trace.root is None or trace.root.name == "__init__":
             return False
-        if keep.how == "add" and not isinstance(container, Container):
+        if keep.how is Keeping.ADD and not isinstance(container, Container):
             return self._is_carried(trace, keep)
         stored = self.program.observations.stored
         return receiver in container.parents or any(
@@ -117,10 +117,7 @@ class Lifetimes:
         if left is None or self.tracking.tracked(left) is not Answer.YES or left.has_use("detach_", "backward"):
             return False
         begun = self.program.observations.stored.get((receiver, name))
-        is_begun = all(
-            item is begun or (isinstance(item, Unknown) and item.origin == "attribute")
-            for item in inputs_of(keep.container)
-        )
+        is_begun = all(item is begun or isinstance(item, Attribute) for item in inputs_of(keep.container))
         returned = (self.tracking.graph(event.value) for event in trace.of(Returned))
         return is_begun and not any(left in graph for graph in returned)
 
@@ -139,7 +136,7 @@ def sums_up_one_step(keep: Keep, loop: Loop, trace: Trace) -> bool:
         return False
     if not any(step.order > keep.order and step.loops == around for step in steps):
         return False
-    if keep.how == "add":
+    if keep.how is Keeping.ADD:
         return _is_begun_before(keep.container, loop)
     return bool(around) and resolved(keep.container).loops == around
 
@@ -151,7 +148,7 @@ def _is_begun_before(total: Value, loop: Loop) -> bool:
 
 def _begun_in(keep: Keep, container: Value) -> tuple[Loop, ...]:
     """The loops in each of whose iterations a sum, or what else is kept, begins anew."""
-    return _loops_of(keep.container if keep.how == "add" else container)
+    return _loops_of(keep.container if keep.how is Keeping.ADD else container)
 
 
 def _loops_of(value: Value) -> tuple[Loop, ...]:

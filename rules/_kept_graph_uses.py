@@ -7,9 +7,20 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from torchlint import Model
-from torchlint.model.events import Backward, Grad, Keep, Loop, Returned
+from torchlint.model.events import Backward, Grad, Keep, Keeping, Loop, Returned
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Container, Module, Phi, Tensor, Unknown, Value, drawn_from, inputs_of
+from torchlint.model.values import (
+    Answer,
+    CallResult,
+    Container,
+    List,
+    Module,
+    Phi,
+    Tensor,
+    Value,
+    drawn_from,
+    inputs_of,
+)
 from torchlint.syntax.python_ast import Site, site_of
 
 from ._batches import repeats
@@ -45,8 +56,7 @@ class KeptGraphUses:
     def _shares_result(self, shared: set[Value], loop: Loop | None) -> bool:
         """Whether two graphs meet in an operator's result of this iteration that surely has one: noise has none."""
         return any(
-            (self._is_tracked_result(item) or (isinstance(item, Unknown) and item.origin == "call"))
-            and (loop is None or loop in item.loops)
+            (self._is_tracked_result(item) or isinstance(item, CallResult)) and (loop is None or loop in item.loops)
             for item in shared
         )
 
@@ -73,7 +83,7 @@ class KeptGraphUses:
             graph = self.tracking.pass_through(event.outputs)
             if container in graph and not self._piles_up(keep, container, loop, event):
                 return True
-            if keep.how == "add" and self._continues(keep, event.outputs):
+            if keep.how is Keeping.ADD and self._continues(keep, event.outputs):
                 return True
             if _is_made_of_what_was_kept(graph, keep.value, container):
                 return True
@@ -88,9 +98,9 @@ class KeptGraphUses:
         """Whether a list that each iteration goes backward through keeps what it holds: nothing ever empties it."""
         if container not in self.tracking.pass_through(used.outputs):
             return False
-        if loop is None or loop not in used.loops or keep.how != "append":
+        if loop is None or loop not in used.loops or keep.how is not Keeping.APPEND:
             return False
-        is_list = isinstance(container, Container) and container.kind == "list"
+        is_list = isinstance(container, List)
         node = self.program.tree.node(keep.site)
         return is_list and not any(
             self._cut_lists.is_cut(name, node) for name in (keep.name, *self._holders(container))

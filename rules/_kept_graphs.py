@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model.events import Backward, Call, Grad, Keep, Loop, MayClear, Returned, Step
+from torchlint.model.events import Backward, Call, Grad, Keep, Keeping, Loop, MayClear, Returned, Step
 from torchlint.model.lineage import graph_inputs
 from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
+    Attribute,
+    CallResult,
     Container,
+    Dict,
+    List,
     Module,
+    ModuleOutput,
     Parameters,
     Phi,
     Plain,
@@ -93,7 +98,7 @@ class KeptGraphs:
             told: set[tuple[object, ...]] = set()
             for event in trace.of(Keep):
                 place = (*event.site.start, event.site.inner)
-                kept = self._kept(trace, event) if event.how != "clear" and place not in told else None
+                kept = self._kept(trace, event) if event.how is not Keeping.CLEAR and place not in told else None
                 if kept is not None and not self._is_needed_elsewhere(trace, event):
                     told.add(place)
                     yield kept
@@ -118,7 +123,7 @@ class KeptGraphs:
             return False
         if not isinstance(value, Container):
             return True
-        return (all if value.kind == "list" else any)(map(self._has_graph, value.elements()))
+        return (all if isinstance(value, List) else any)(map(self._has_graph, value.elements()))
 
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
         if keep.mode is not GradMode.ON or not self._has_graph(keep.value):
@@ -197,13 +202,13 @@ class KeptGraphs:
             is_beside_loss=backward is not None and self._uses.is_beside(keep, backward),
             is_drawn_from=self._uses.fills(keep, container, loop, trace) and backward is not None,
             is_sure=not _is_kept_by_object_elsewhere(keep)
-            and (backward is not None or keep.how == "add" or self._is_evaluated(trace, keep)),
+            and (backward is not None or keep.how is Keeping.ADD or self._is_evaluated(trace, keep)),
         )
 
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
         """Whether the tensor is made anew in each iteration."""
         if loop is None:
-            return not isinstance(value, Unknown) or value.origin == "call"
+            return not isinstance(value, Unknown) or isinstance(value, CallResult)
         if repeats(loop, value.loops):
             return True
         parts = value.elements() if isinstance(value, Container) else value.parents if isinstance(value, Phi) else ()
@@ -213,7 +218,9 @@ class KeptGraphs:
         """Without a backward in sight: grad mode is surely on, and the container goes nowhere else."""
         if trace.root is not None and not self._decides_itself(trace, keep):
             return False
-        if isinstance(trace.receiver, Module) or (not isinstance(container, (Container, Phi)) and keep.how != "add"):
+        if isinstance(trace.receiver, Module) or (
+            not isinstance(container, (Container, Phi)) and keep.how is not Keeping.ADD
+        ):
             return False
         for event in trace.of_kinds(Returned, MayClear):
             if isinstance(event, Returned) and not self._absent(event.value, keep, container):
@@ -238,11 +245,11 @@ class KeptGraphs:
     def _modules_behind(self, keep: Keep) -> Iterator[Value]:
         """The modules that computed what is kept, and those they are part of, but for attributes of what is unknown."""
         for value in self.tracking.graph(keep.value):
-            module = value.parents[0] if isinstance(value, Tensor) and value.op == "module" else None
-            if isinstance(value, Unknown) and value.origin == "call":
+            module = value.parents[0] if isinstance(value, ModuleOutput) else None
+            if isinstance(value, CallResult):
                 module = value.callee
             for item in inputs_of(module) if module is not None else ():
-                if not isinstance(item, Unknown) or item.origin != "attribute":
+                if not isinstance(item, Attribute):
                     yield item
 
     def _absent(self, value: Value, keep: Keep, container: Value) -> bool:
@@ -253,7 +260,7 @@ class KeptGraphs:
 def _holder(keep: Keep) -> Value:
     """What something is kept in: the dictionary, for a list of its own under a key that nobody knows."""
     drawn = keep.container
-    if isinstance(drawn, Phi) and isinstance(drawn.source, Container) and drawn.source.kind == "dict":
+    if isinstance(drawn, Phi) and isinstance(drawn.source, Dict):
         return drawn.source
     return resolved(drawn)
 

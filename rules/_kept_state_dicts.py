@@ -13,7 +13,7 @@ from torchlint.model import dataflow, events
 from torchlint.model.lineage import ancestry, made_of, with_owners
 from torchlint.model.module_values import is_module_like
 from torchlint.model.program import Trace
-from torchlint.model.utilities import Utility
+from torchlint.model.utilities import is_utility
 from torchlint.model.values import Container, Optimizer, Parameters, Phi, Value, inputs_of, resolved
 from torchlint.syntax.python_ast import (
     LOOPS,
@@ -102,7 +102,9 @@ class KeptReferences:
         """Whether a step changes a model: one of an optimizer that the file does not make is taken for the model's."""
         held, complete = self.model.ownership.held_by(resolved(step.optimizer))
         owners = set(inputs_of(owner))
-        if any(isinstance(item, (Optimizer, Utility)) or item in self.model.ownership.stepped for item in owners):
+        if any(
+            isinstance(item, Optimizer) or is_utility(item) or item in self.model.ownership.stepped for item in owners
+        ):
             return False
         if self.model.ownership.overlap(held, owners) or not owners.isdisjoint(ancestry([step.optimizer], _handed)):
             return True

@@ -16,4 +16,4 @@ def leaf_of(loss: values.Value) -> values.Tensor | None:
         if not loss.parents or any(kinds.is_number(item) is not values.Answer.YES for item in others):
             return None
         loss = values.resolved(loss.parents[0])
-    return loss if isinstance(loss, values.Tensor) and loss.leaf and loss.op == "leaf" else None
+    return loss if isinstance(loss, values.Leaf) and loss.leaf else None

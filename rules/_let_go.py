@@ -8,10 +8,10 @@ from functools import cached_property
 
 from torchlint import Model
 from torchlint.model.definitions import FunctionInfo, defaults_of
-from torchlint.model.events import Call, Keep, Loop, Step, apart
+from torchlint.model.events import Call, Keep, Keeping, Loop, Step, apart
 from torchlint.model.lineage import left_by_iterations
 from torchlint.model.program import Trace
-from torchlint.model.values import Answer, Container, Phi, Unknown, Value, is_none, resolved
+from torchlint.model.values import Answer, BoundMethod, Container, Phi, Value, is_none, resolved
 from torchlint.syntax.python_ast import called_name, dotted, walk
 
 from ._bounds import Bounds
@@ -64,15 +64,12 @@ class LetGo:
         calls = [call for call in trace.of(Call) if owner and loop in call.loops]
         tree = self.program.tree
         methods = (call.value.callee for call in calls if tree.stands_alone(tree.node(call.site)))
-        return any(
-            isinstance(item, Unknown) and item.origin == "method" and resolved(item.parents[0]).label == owner
-            for item in methods
-        )
+        return any(isinstance(item, BoundMethod) and resolved(item.parents[0]).label == owner for item in methods)
 
     def _is_cut_in_place(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
         """`hidden[i] = repackage(hidden[i])` before the entry is set again: what it held lets its graph go."""
-        return keep.how == "slot" and any(
-            other.how == "slot"
+        return keep.how is Keeping.SLOT and any(
+            other.how is Keeping.SLOT
             and resolved(other.container) is container
             and loop in other.loops
             and other.order < keep.order
@@ -91,12 +88,14 @@ class LetGo:
 
     def _is_rebuilt(self, keep: Keep, loop: Loop | None) -> bool:
         """Whether a loop makes a list anew, now and then, or changes what is in it."""
-        if loop is None or keep.how == "add" or not keep.name:
+        if loop is None or keep.how is Keeping.ADD or not keep.name:
             return False
         if "." not in keep.name and keep.place_in(loop) != keep.site:
             return False  # a name of another function
         changes = self._changes_in(self.program.tree.node(loop.site)).get(keep.name, [])
-        return any(not is_entry or keep.how == "append" for change, is_entry in changes if not self._is_seldom(change))
+        return any(
+            not is_entry or keep.how is Keeping.APPEND for change, is_entry in changes if not self._is_seldom(change)
+        )
 
     def _changes_in(self, loop: ast.AST) -> dict[str, list[tuple[ast.AST, bool]]]:
         """By name what a loop does to lists, and whether to an entry; each loop is looked through once."""
@@ -170,7 +169,7 @@ class LetGo:
         the object: `self.memory.clear()` for `self.memory.losses`."""
         tree, names = self.program.tree, frozenset(keep.name.split(".")[1:])
         method = self.program.definitions.method_around(tree.node(keep.site))
-        if loop is None or method is None or not names or keep.how not in ("add", "append"):
+        if loop is None or method is None or not names or keep.how not in (Keeping.ADD, Keeping.APPEND):
             return False
         whose = method.owner if len(names) == 1 else None  # the attribute of another object may be set by any
         body = tree.node(loop.site)
@@ -219,7 +218,9 @@ def _changed_by(node: ast.AST) -> Iterator[tuple[str, bool]]:
 def _is_replaced_once_full(keep: Keep, container: Value, trace: Trace) -> bool:
     """A pool of images: where `pool.append(image)` does not run, `pool[i] = image` does."""
     return any(
-        {keep.how, other.how} == {"append", "slot"} and resolved(other.container) is container and apart(keep, other)
+        {keep.how, other.how} == {Keeping.APPEND, Keeping.SLOT}
+        and resolved(other.container) is container
+        and apart(keep, other)
         for other in trace.of(Keep)
     )
 

@@ -23,15 +23,17 @@ from torchlint.model.module_values import called_like_module, has_parameters
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
+    CallResult,
     Container,
     Module,
+    ModuleOutput,
     Phi,
     Plain,
     Tensor,
-    Unknown,
     Value,
     resolved,
 )
+from torchlint.pytorch import operators
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES, OPERATORS
 from torchlint.pytorch.naming import CACHE, INFERENCE, SEARCHING, TRAINING
@@ -196,7 +198,7 @@ class SavedTensors:
             result, operator, inputs = saver.value, saver.value.op, saver.value.parents
         if self.tracking.tracked(result) is not Answer.YES or self._is_of_old_relu(operator, result):
             return
-        if operator == "module":
+        if isinstance(result, ModuleOutput):
             yield from self._saved_by_module(inputs[0], inputs[1:], result)
             return
         known = OPERATORS.get(_form(operator, inputs))
@@ -219,7 +221,7 @@ class SavedTensors:
         """Whether a `relu` is that of a release that keeps its input, which nothing of the program has."""
         if self._torch.highest >= _RELU_KEEPS_RESULT:
             return False
-        module = resolved(result.parents[0]) if operator == "module" else None
+        module = resolved(result.parents[0]) if isinstance(result, ModuleOutput) else None
         return operator == "relu" or (isinstance(module, Module) and _last_layer(module) == "ReLU")
 
     def _saved_of_several(self, given: Iterable[Value]) -> Iterator[tuple[Value, bool]]:
@@ -294,7 +296,7 @@ def _owners(values: Iterable[Value]) -> list[Value]:
 
 def _is_made(value: Value) -> bool:
     """Whether the program computes a tensor, rather than a number, so that it is no buffer or cache of its callers."""
-    if isinstance(value, Unknown) and value.origin == "call" and value.callee is not None:
+    if isinstance(value, CallResult) and value.callee is not None:
         return called_like_module(value.callee)
     return isinstance(value, Tensor) and is_number(value) is Answer.NO
 
@@ -318,7 +320,7 @@ def _operator(saver: Event) -> str:
     if isinstance(saver, Mutate):
         return saver.how
     assert isinstance(saver, Compute)
-    if saver.value.op != "module":
+    if not isinstance(saver.value, ModuleOutput):
         return saver.value.op
     module = resolved(saver.value.parents[0])
     return _last_layer(module) if isinstance(module, Module) else module.label
@@ -363,7 +365,7 @@ def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
 def _is_silent(target: Value) -> bool:
     """Whether the change goes past the version counter: through `.data` or NumPy."""
     while isinstance(target, Tensor) and target.base is not None:
-        if target.op in ("data", "numpy"):
+        if target.op in (operators.DATA, operators.NUMPY):
             return True
         target = resolved(target.base)
     return False

@@ -41,7 +41,7 @@ class SingleNumbers:
             return len(value.parents) == 1 and self._is_reduction(value)
         if value.op in losses.OPERATORS:
             return self._reduces(value.site)
-        if value.op == "module":
+        if isinstance(value, values.ModuleOutput):
             return self._is_loss(values.resolved(value.parents[0]))
         if value.op in _KEEPING:
             return self.holds(value.parents[0], seen)

@@ -18,10 +18,13 @@ from torchlint.model.ownership import MAX_OPTIMIZERS
 from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
+    Attribute,
+    CallResult,
     Instance,
+    ModuleOutput,
     Parameters,
     Tensor,
-    Unknown,
+    UnknownObject,
     Value,
     drawn_from,
     inputs_of,
@@ -86,8 +89,7 @@ class GradientsBetweenSteps:
     def _computed_here(self, loss: Value) -> bool:
         """Whether the forward pass of a loss is in the function, and the loss not just handed to it."""
         return any(
-            (isinstance(item, Tensor) and (item.op == "module" or item.leaf))
-            or (isinstance(item, Unknown) and item.origin == "call")
+            isinstance(item, (ModuleOutput, CallResult)) or (isinstance(item, Tensor) and item.leaf)
             for item in self.tracking.graph(loss)
         )
 
@@ -157,7 +159,7 @@ def _is_part_of_data(optimizer: Value, loop: Loop | None) -> bool:
     data = set(drawn_from(loop.over)) if loop is not None and loop.over is not None else set()
     owner = optimizer
     while data.isdisjoint(inputs_of(owner)):
-        if not isinstance(owner, Unknown) or owner.origin != "attribute" or not owner.parents:
+        if not isinstance(owner, Attribute) or not owner.parents:
             return False
         owner = owner.parents[0]
     return bool(data)
@@ -165,7 +167,7 @@ def _is_part_of_data(optimizer: Value, loop: Loop | None) -> bool:
 
 def _is_made_in(optimizer: Value, trace: Trace) -> bool:
     """Whether a function makes its optimizer, of a kind that is not known: by a call with what it steps on."""
-    made = isinstance(optimizer, Unknown) and optimizer.origin in ("call", "object") and optimizer.order > trace.start
+    made = isinstance(optimizer, (CallResult, UnknownObject)) and optimizer.order > trace.start
     return made and any(
         isinstance(item, Parameters) or bool(naming.MODULE.search(item.label)) for item in optimizer.parents
     )

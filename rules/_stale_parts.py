@@ -15,7 +15,10 @@ from torchlint.model.program import Trace
 from torchlint.model.values import (
     Answer,
     Container,
+    Iteration,
     Module,
+    ModuleOutput,
+    ModuleParameter,
     Optimizer,
     Parameters,
     Tensor,
@@ -108,8 +111,8 @@ class StaleParts:
             return False
         operands = {resolved(item) for item in value.parents}
         if part in operands:
-            return value.op == "module" or isinstance(part, Tensor)
-        whole = resolved(value.parents[0]) if value.op == "module" else None
+            return isinstance(value, ModuleOutput) or isinstance(part, Tensor)
+        whole = resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
         if not isinstance(whole, Module) or whole.info is None or part not in self._parts_of(whole):
             return False
         returned = self.program.returned_by(whole.info)
@@ -148,11 +151,11 @@ def _may_learn(value: Value) -> bool:
 def _source_of(parameter: Value) -> set[Value] | None:
     """The module that a parameter is of, or those of the group of an optimizer that it is in."""
     parameter = resolved(parameter)
-    if isinstance(parameter, Tensor) and parameter.op == "parameter":
+    if isinstance(parameter, ModuleParameter):
         return {resolved(item) for item in parameter.parents}
     if isinstance(parameter, Tensor) and parameter.leaf:
         return {parameter}
-    if isinstance(parameter, Unknown) and parameter.origin == "iteration" and parameter.parents:
+    if isinstance(parameter, Iteration) and parameter.parents:
         group = _group(resolved(parameter.parents[0]))
         found, known = sources_of([group]) if group is not None else (set(), False)
         return found if known else None
@@ -169,7 +172,7 @@ def _group(parameters: Value) -> Value | None:
     given = resolved(optimizer.parents[0]) if isinstance(optimizer, Optimizer) and optimizer.parents else None
     if given is None or not isinstance(given, Container):
         return given if isinstance(given, Parameters) else None
-    if isinstance(group, Unknown) and group.origin == "iteration":
+    if isinstance(group, Iteration):
         return given
     numbers = range(-len(given.parents), len(given.parents))
     return next((given.parents[number] for number in numbers if groups.part(f"[{number}]") is group), None)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from torchlint.model.dataflow import Flow
-from torchlint.model.events import Backward, Branch, Event, Item, Loop, Step, exclusive, items_in
+from torchlint.model.events import Backward, Branch, Event, Exit, Item, Loop, Step, exclusive, items_in
 
 MAX_PERIOD = 64
 """Iterations after which all conditions on a counter hold again as in the first; longer periods are not followed."""
@@ -86,9 +86,9 @@ class Paths:
         self, flow: Flow[History], items: list[Item], states: frozenset[History], loop: Loop | None
     ) -> frozenset[History]:
         """The states in which an iteration ends."""
-        ends = flow.run(items, states) | flow.exits.get("continue", frozenset())
+        ends = flow.run(items, states) | flow.exits.get(Exit.CONTINUE, frozenset())
         if loop is None:
-            ends |= flow.exits.get("return", frozenset())
+            ends |= flow.exits.get(Exit.RETURN, frozenset())
         flow.exits.clear()
         return ends
 

@@ -14,7 +14,19 @@ from torchlint.model.events import Backward, Step
 from torchlint.model.lineage import ancestry
 from torchlint.model.module_values import has_parameters
 from torchlint.model.program import Trace
-from torchlint.model.values import Container, Module, Optimizer, Phi, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Attribute,
+    Container,
+    Module,
+    ModuleOutput,
+    Optimizer,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, site_of
@@ -173,7 +185,7 @@ class UntrainedParts:
             return False
         if part.info is not None:
             inside = self.program.attributes_of(part.info).values()
-            return not any(isinstance(item, Unknown) and item.origin != "attribute" for item in inside)
+            return not any(isinstance(item, Unknown) and not isinstance(item, Attribute) for item in inside)
         if not part.name.startswith("torch.nn."):
             return False
         if part.name.rpartition(".")[2] not in ("Sequential", "ModuleList", "ModuleDict"):
@@ -246,7 +258,7 @@ def _uses(part: Value, made_of: set[Value]) -> list[Tensor]:
 
 def _module_run(value: Value) -> Module | None:
     """The module that a value is the output of, with gradients on."""
-    if not isinstance(value, Tensor) or value.op != "module" or value.mode is not api.GradMode.ON:
+    if not isinstance(value, ModuleOutput) or value.mode is not api.GradMode.ON:
         return None
     module = resolved(value.parents[0])
     return module if isinstance(module, Module) else None

@@ -167,11 +167,11 @@ class BrokenGraph(Rule):
             return () if self._is_batch(value) else None
         if not isinstance(value, values.Tensor) or value.leaf or self._is_made_without_gradients(value):
             return None
-        if value.op == "new":
+        if isinstance(value, values.NewTensor):
             return () if self._is_copy(value) else self.model.program.observations.copied.get(value, ())
         if value.op in _CUTS:
             return ()
-        if value.op == "module":
+        if isinstance(value, values.ModuleOutput):
             module = values.resolved(value.parents[0])
             is_known = (
                 isinstance(module, values.Module) and module.info is None and not module_values.has_parameters(module)
@@ -182,7 +182,7 @@ class BrokenGraph(Rule):
     def _is_cut(self, value: values.Value) -> bool:
         """Whether a value is a number, or a tensor without a graph, that was taken out of another one."""
         if isinstance(value, values.Tensor):
-            return self._is_copy(value) if value.op == "new" else value.op in _CUTS
+            return self._is_copy(value) if isinstance(value, values.NewTensor) else value.op in _CUTS
         return isinstance(value, values.Plain) and not value.is_literal
 
     def _is_copy(self, value: values.Value) -> bool:
@@ -208,7 +208,7 @@ class BrokenGraph(Rule):
     def _is_batch(self, value: values.Value) -> bool:
         """Whether a value is a part of what a loader yields."""
         whole = lineage.whole_of(value)
-        if not isinstance(whole, values.Unknown) or whole.origin != "iteration" or not whole.parents:
+        if not isinstance(whole, values.Iteration) or not whole.parents:
             return False
         source = values.resolved(whole.parents[0])
         return utilities.is_kind(source, utilities.Kind.LOADER) or bool(naming.LOADER.search(source.label))

@@ -132,7 +132,7 @@ class ClearedBeforeStep(Rule):
         node, callee = self.model.tree.node(call.site), call.value.callee
         if not isinstance(node, ast.Call) or not isinstance(callee, values.Unknown) or function.owner is None:
             return False
-        is_step = callee.origin == "super" and python_ast.called_name(node) == function.name == "step"
+        is_step = isinstance(callee, values.Super) and python_ast.called_name(node) == function.name == "step"
         return is_step and self.model.program.is_optimizer_class(function.owner)
 
     def _hooks(self) -> Iterator[tuple[definitions.FunctionInfo, python_ast.Site]]:

@@ -159,7 +159,7 @@ class ClipOutsideStep(Rule):
 
         flow = dataflow.Flow(transfer)
         once = flow.run(trace.items, frozenset({"cleared"}))
-        flow.run(trace.items, once | flow.exits.pop("return", frozenset()))  # a caller's loop
+        flow.run(trace.items, once | flow.exits.pop(events.Exit.RETURN, frozenset()))  # a caller's loop
         return arrivals
 
     def _after(self, event: events.Event, optimizer: values.Value) -> str | None:

@@ -134,7 +134,7 @@ class DeprecatedApi(Rule):
     def _numbers_first(self, known: dict[str, changes.Change]) -> Iterator[NumberFirst]:
         for trace in self.model.program.traces:
             for event in trace.of_kinds(events.Mutate, events.GradRead):
-                if event.site.kind != "Call" or event.site.inner is not None:
+                if not event.site.is_of(ast.Call) or event.site.inner is not None:
                     continue
                 call = self.model.tree.node(event.site)
                 name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""

@@ -153,7 +153,7 @@ class DiscardedResult(Rule):
         """Whether a value is a result of arithmetic, or of what is called a network, or taken from one."""
         value, seen = values.resolved(value), set[values.Value]()
         while isinstance(value, values.Tensor) and value.parents and value not in seen:
-            if value.op == "module" or isinstance(self._node(value), ast.BinOp):
+            if isinstance(value, values.ModuleOutput) or isinstance(self._node(value), ast.BinOp):
                 return True
             seen.add(value)
             value = values.resolved(value.parents[0])
@@ -169,7 +169,7 @@ class DiscardedResult(Rule):
         if isinstance(value, values.Phi):
             return all(self._is_tensor(item, seen) for item in values.inputs_of(value))
         if isinstance(value, values.Unknown):
-            return value.origin == "parameter" and (self._is_annotated(value) or value in self._computed_with)
+            return isinstance(value, values.Parameter) and (self._is_annotated(value) or value in self._computed_with)
         return isinstance(value, values.Tensor) and self._is_made(value, self._node(value), seen)
 
     def _is_made(self, value: values.Tensor, node: ast.AST | None, seen: frozenset[values.Value]) -> bool:
@@ -185,7 +185,7 @@ class DiscardedResult(Rule):
         if name.startswith("torch."):
             is_made = api.operator_name(name) is not None or (last in api.CREATORS and last != "load")
             return is_made and not _SEVERAL.search(last)
-        if value.op == "module":
+        if isinstance(value, values.ModuleOutput):
             module = values.resolved(value.parents[0])
             return isinstance(module, values.Module) and self._returns_tensor(module)
         known = api.TENSOR_METHODS | api.OUT_OF_PLACE | api.MOVING

@@ -261,7 +261,7 @@ def _skipped(event: events.Event, work: events.Event) -> events.Path:
 
 def _goes_on(branch: object, arm: int) -> bool:
     return isinstance(branch, events.Branch) and any(
-        isinstance(item, events.Exit) and item.kind in ("continue", "return") for item in branch.arms[arm]
+        item in (events.Exit.CONTINUE, events.Exit.RETURN) for item in branch.arms[arm]
     )
 
 

@@ -288,7 +288,7 @@ class EvaluationWithGrad(Rule):
     def _passes_graph_on(self, value: values.Value) -> bool:
         """Whether what a value is made of gets to it with its graph, as far as anybody can tell."""
         if isinstance(value, values.Unknown):
-            return value.origin in ("attribute", "element") or module_values.is_forward(value)
+            return isinstance(value, (values.Attribute, values.Element)) or module_values.is_forward(value)
         is_known = isinstance(value, (values.Phi, values.Container))
         return is_known or self.model.tracking.tracked(value) is not values.Answer.NO
 

@@ -178,9 +178,9 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         module = _module_called(scored)
         if not isinstance(module, values.Module) or module.info is None:
             return True
-        body = scored.body if isinstance(scored, values.Tensor) else None
+        body = scored.body if isinstance(scored, values.ModuleOutput) else None
         graph = self.model.tracking.graph(body) if body is not None else ()
-        return any(isinstance(item, values.Unknown) and item.origin == "parameter" for item in graph)
+        return any(isinstance(item, values.Parameter) for item in graph)
 
     # -- what happens to the gradients -------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         flow = dataflow.Flow(transfer)
         once = flow.run(trace.items, frozenset({"clean"}))
         if trace.root is not None:
-            flow.run(trace.items, once | flow.exits.pop("return", frozenset()))
+            flow.run(trace.items, once | flow.exits.pop(events.Exit.RETURN, frozenset()))
         return arrivals
 
     def _may_step(self, event: events.Event, fake: values.Value, other: values.Value) -> bool:
@@ -301,9 +301,9 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
 def _module_called(value: values.Value) -> values.Value | None:
     """What a value is the result of a call of, if that may be a module."""
-    if isinstance(value, values.Tensor) and value.op == "module":
+    if isinstance(value, values.ModuleOutput):
         return values.resolved(value.parents[0])
-    callee = value.callee if isinstance(value, values.Unknown) and value.origin == "call" else None
+    callee = value.callee if isinstance(value, values.CallResult) else None
     return values.resolved(callee) if callee is not None else None
 
 
@@ -313,7 +313,7 @@ def _operands(value: values.Value) -> tuple[values.Value, ...]:
         return tuple(value.elements())
     if not isinstance(value, values.Tensor):
         return value.parents if _module_called(value) is not None else ()
-    return value.parents[1:] if value.op == "module" else lineage.graph_inputs(value)
+    return value.parents[1:] if isinstance(value, values.ModuleOutput) else lineage.graph_inputs(value)
 
 
 def _placed(trace: program.Trace, found: list[UnusedPass]) -> Iterator[UnusedPass]:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
-from torchlint.pytorch import api
+from torchlint.pytorch import api, operators
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class InplaceOnLeaf(Rule):
                     continue
                 leaf = self._leaf(mutate) if mutate.mode is api.GradMode.ON else None
                 if leaf is not None and self._surely_on(trace, leaf, mutate):
-                    yield LeafChanged(mutate, not isinstance(leaf, values.Tensor) or leaf.op == "parameter")
+                    is_parameter = isinstance(leaf, values.ModuleParameter) or not isinstance(leaf, values.Tensor)
+                    yield LeafChanged(mutate, is_parameter)
 
     def _is_asked_before(self, mutate: events.Mutate) -> bool:
         """Whether a condition asks whether a parameter requires a gradient, and leaves those out that do."""
@@ -126,7 +127,7 @@ class InplaceOnLeaf(Rule):
     def _leaf_under(self, value: values.Value, mutate: events.Mutate) -> values.Value | None:
         value = values.resolved(value)
         while isinstance(value, values.Tensor) and not value.leaf and value.base is not None:
-            if value.op in ("data", "detach", "numpy") or value.mode is api.GradMode.OFF:
+            if value.op in (operators.DATA, operators.DETACH, operators.NUMPY) or value.mode is api.GradMode.OFF:
                 return None
             value = values.resolved(value.base)
         frozen = self.model.frozen
@@ -141,7 +142,7 @@ class InplaceOnLeaf(Rule):
 
     def _is_of_layer(self, value: values.Unknown, mutate: events.Mutate) -> bool:
         """Whether a value is the weight or bias of what a condition says is a layer of PyTorch."""
-        if value.origin != "attribute" or value.label not in ("weight", "bias"):
+        if not isinstance(value, values.Attribute) or value.label not in ("weight", "bias"):
             return False
         arms = self.model.program.observations.layers.get(values.resolved(value.parents[0]), set())
         return not arms.isdisjoint(mutate.path)
@@ -163,7 +164,7 @@ class InplaceOnLeaf(Rule):
             return False
         if isinstance(trace.receiver, values.Module) and trace.root.name in _RUN_WITH_GRADIENTS:
             return True
-        return leaf.order > trace.start and mutate.how != "copy_"
+        return leaf.order > trace.start and mutate.how != operators.COPY_
 
     def report_LeafChanged(self, changed: LeafChanged) -> None:
         what = "a parameter" if changed.parameter else "a leaf that requires grad"

@@ -85,7 +85,7 @@ class KlDivInput(Rule):
 
     def _takes_logarithms(self, loss: values.Tensor) -> bool:
         """Whether the call, or the one that makes the module, may say that the target is one of logarithms."""
-        module = values.resolved(loss.parents[0]) if loss.op == "module" else None
+        module = values.resolved(loss.parents[0]) if isinstance(loss, values.ModuleOutput) else None
         if module is not None and not module_values.is_as_made(module):
             return True
         calls = [self.model.tree.node(value.site) for value in (loss, module) if value is not None and value.site]

@@ -10,7 +10,7 @@ from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, program, values
 from torchlint.model.queries import endings
-from torchlint.pytorch import api, naming
+from torchlint.pytorch import api, naming, operators
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -19,25 +19,39 @@ if TYPE_CHECKING:
 
 _ELEMENTS = {"gather", "index_select", "select", "take_along_dim", "masked_select"}
 _DOUBLE = LazyPattern(r"float64|double")
+_DIFFERENCES = frozenset({operators.SUB, operators.RSUB})
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
-_WHEN = {
-    "softmax": "once a logit leads by about 100",
-    "sigmoid": "once the score is below about -90",
-    "1 - sigmoid": "once the score is above 17",
-}
-_INSTEAD = {
-    "softmax": "use `torch.nn.functional.log_softmax`",
-    "sigmoid": "use `torch.nn.functional.logsigmoid`",
-    "1 - sigmoid": "use `torch.nn.functional.logsigmoid` of the negative score",
-}
+
+
+class Probability(NamedTuple):
+    """What a logarithm is taken of: its words, the operator behind it, when it is 0, and the call to use instead."""
+
+    name: str
+    activation: str
+    when: str
+    instead: str
+
+
+_SOFTMAX = Probability(
+    "a softmax", "softmax", "once a logit leads by about 100", "use `torch.nn.functional.log_softmax`"
+)
+_SIGMOID = Probability(
+    "a sigmoid", "sigmoid", "once the score is below about -90", "use `torch.nn.functional.logsigmoid`"
+)
+_COMPLEMENT = Probability(
+    "1 minus a sigmoid",
+    "sigmoid",
+    "once the score is above 17",
+    "use `torch.nn.functional.logsigmoid` of the negative score",
+)
 
 
 class LogOfZero(NamedTuple):
-    """The logarithm at `log` is taken of the probability that is made at `source`, of this `kind`."""
+    """The logarithm at `log` is taken of the probability that is made at `source`."""
 
     log: Site
     source: Site
-    kind: str
+    probability: Probability
     has_graph: bool
     """Whether gradients may go through it: those of a teacher's probabilities do not."""
 
@@ -111,12 +125,12 @@ class LogOfSoftmax(Rule):
         if self._is_overwritten(given, trace):
             return
         complement = _complement(given)
-        for kind, value in (("softmax", given), ("sigmoid", given), ("1 - sigmoid", complement)):
+        for probability, value in ((_SOFTMAX, given), (_SIGMOID, given), (_COMPLEMENT, complement)):
             through = endings.SHAPES | _ELEMENTS
-            source = self.model.endings.of(value, {kind.rpartition(" ")[2]}, through) if value is not None else None
+            source = self.model.endings.of(value, {probability.activation}, through) if value is not None else None
             if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
                 has_graph = self.model.tracking.tracked(event.value) is values.Answer.YES
-                yield LogOfZero(event.site, source, kind, has_graph)
+                yield LogOfZero(event.site, source, probability, has_graph)
 
     def _is_logit(self, site: Site) -> bool:
         """Whether a logarithm is one side of `log(p) - log(1 - p)`, the inverse of the sigmoid."""
@@ -134,14 +148,13 @@ class LogOfSoftmax(Rule):
     # -- report ---------------------------------------------------------------------------------------
 
     def report_LogOfZero(self, answer: LogOfZero) -> None:
-        activation = answer.kind.rpartition(" ")[2]
-        what = f"a {activation}" if answer.kind == activation else f"1 minus a {activation}"
+        probability = answer.probability
         then = "the logarithm is -inf, and gradients NaN," if answer.has_graph else "the logarithm is -inf"
         self.report(
             answer.log,
-            f"{what} may be 0: {then} {_WHEN[answer.kind]}",
-            related=[(answer.source, f"the {activation} is here")],
-            help=_INSTEAD[answer.kind],
+            f"{probability.name} may be 0: {then} {probability.when}",
+            related=[(answer.source, f"the {probability.activation} is here")],
+            help=probability.instead,
             fix=self._fix(answer),
         )
 
@@ -152,7 +165,11 @@ class LogOfSoftmax(Rule):
         inner = _operand(log)
         if written is None or not isinstance(inner, ast.Call) or python_ast.called_name(_call(log)) != "log":
             return None
-        if answer.kind != "softmax" or not isinstance(inner.func, ast.Attribute) or inner.func.attr != "softmax":
+        if (
+            answer.probability is not _SOFTMAX
+            or not isinstance(inner.func, ast.Attribute)
+            or inner.func.attr != "softmax"
+        ):
             return None
         if not self.model.definitions.named(inner.func).startswith("torch.") and not _is_of_tensor(inner):
             return None
@@ -170,9 +187,9 @@ def _is_of_tensor(softmax: ast.Call) -> bool:
 
 def _complement(value: values.Value) -> values.Value | None:
     """`p` of `1 - p`."""
-    if not isinstance(value, values.Tensor) or value.op not in ("sub", "rsub") or len(value.parents) < 2:
+    if not isinstance(value, values.Tensor) or value.op not in _DIFFERENCES or len(value.parents) < 2:
         return None
-    first, second = value.parents[:2] if value.op == "sub" else value.parents[1::-1]
+    first, second = value.parents[:2] if value.op == operators.SUB else value.parents[1::-1]
     one = values.resolved(first)
     return values.resolved(second) if isinstance(one, values.Plain) and one.constant in (1, 1.0) else None
 

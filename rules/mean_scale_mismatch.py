@@ -213,12 +213,12 @@ class MeanScaleMismatch(Rule):
         around = self.model.tree.parent(division)
         return isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div))
 
-    def _loaders(self, loop: ast.For) -> list[utilities.Utility]:
+    def _loaders(self, loop: ast.For) -> list[values.Value]:
         """The loaders that a loop is known to go over."""
         site = python_ast.site_of(loop)
         over = [item.over for trace in self.model.program.traces for item in _loops(trace.items) if item.site == site]
         known = [values.resolved(item) for item in over if item is not None]
-        return [item for item in known if isinstance(item, utilities.Utility)]
+        return [item for item in known if utilities.is_utility(item)]
 
     def _has_batches_of_one(self, loop: ast.For) -> bool:
         sizes = [loader.part("batch_size") for loader in self._loaders(loop) if loader.part("batch_sampler") is None]

@@ -129,13 +129,13 @@ class MissingSetEpoch(Rule):
         switches = [item for item in inside if isinstance(item, events.ModeSwitch)]
         return len(switches) < len(inside) or all(item.training is not False for item in switches)
 
-    def _evaluates(self, loader: utilities.Utility, sampler: values.Unknown) -> bool:
+    def _evaluates(self, loader: utilities.DataLoader, sampler: values.Unknown) -> bool:
         """Whether names say that the data are not trained on: then their order does not matter."""
         dataset = loader.part("dataset")
         names = [value.label for value in (loader, sampler, dataset, *sampler.parents) if value is not None]
         return any(_EVALUATION.search(name) for name in names)
 
-    def _samplers(self, loader: utilities.Utility) -> Iterator[values.Unknown]:
+    def _samplers(self, loader: utilities.DataLoader) -> Iterator[values.Unknown]:
         """The distributed samplers that a loader may have, also in a sampler of batches."""
         for given in (loader.part("sampler"), loader.part("batch_sampler")):
             for value in values.inputs_of(given) if given is not None else ():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, utilities, values
-from torchlint.pytorch import losses, triggers
+from torchlint.pytorch import losses, operators, triggers
 from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class NonscalarBackward(Rule):
         """Whether a value is made by a loss that is told to reduce nothing."""
         if value.op in losses.OPERATORS:
             return self._says_none(value.site)
-        module = values.resolved(value.parents[0]) if value.op == "module" else None
+        module = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
         if not isinstance(module, values.Module) or module.info is not None or not module_values.is_as_made(module):
             return False
         return module.name.endswith("Loss") and self._says_none(module.site)
@@ -173,7 +173,7 @@ class NonscalarBackward(Rule):
         if not isinstance(value, values.Tensor):
             return False
         dimension = node.args[-1] if isinstance(node, ast.Call) and node.args else None
-        if value.op in ("squeeze", "unsqueeze") and dimension is not None:
+        if value.op in (operators.SQUEEZE, operators.UNSQUEEZE) and dimension is not None:
             return not any(_is(dimension, other) for other in (1, 2)) and not isinstance(dimension, ast.UnaryOp)
         return value.op in _ONE_OF_MANY
 
@@ -193,7 +193,7 @@ class NonscalarBackward(Rule):
 
     def _has_rows(self, value: values.Value) -> bool:
         """Whether a value is what a loader yields, or a new tensor of more than one row."""
-        if isinstance(value, values.Unknown) and value.origin == "iteration" and value.parents:
+        if isinstance(value, values.Iteration) and value.parents:
             source = values.resolved(value.parents[0])
             labels = [item.label for item in (source, *map(values.resolved, source.parents))]
             return utilities.is_kind(source, utilities.Kind.LOADER) or any(map(_LOADER.search, labels))
@@ -230,7 +230,7 @@ def _waits(node: ast.AST) -> bool:
 def _is_part(value: values.Value) -> bool:
     """Whether a value is a part of what a loop is given: `batch[0]`, the inputs."""
     whole = value.parents[0] if isinstance(value, values.Unknown) and value.parents else None
-    return isinstance(whole, values.Unknown) and whole.origin == "iteration"
+    return isinstance(whole, values.Iteration)
 
 
 def _is(node: ast.AST, constant: object) -> bool:

@@ -134,8 +134,8 @@ class OptimizerMissesParameters(Rule):
             if call.receiver is not None and call.result in graph:
                 yield values.resolved(call.receiver)
         for item in graph:
-            whole = item.parents[0] if isinstance(item, values.Tensor) and item.op == "component" else item
-            if isinstance(whole, values.Tensor) and whole.op == "module":
+            whole = item.parents[0] if isinstance(item, values.Component) else item
+            if isinstance(whole, values.ModuleOutput):
                 yield values.resolved(whole.parents[0])
             elif (
                 isinstance(item, values.Unknown)
@@ -275,4 +275,4 @@ def _made_with(value: values.Value) -> Iterable[values.Value]:
 
 
 def _runs(event: events.Compute, module: values.Value) -> bool:
-    return event.value.op == "module" and values.resolved(event.value.parents[0]) is module
+    return isinstance(event.value, values.ModuleOutput) and values.resolved(event.value.parents[0]) is module

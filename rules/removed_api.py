@@ -10,7 +10,7 @@ from torchlint import Category, Rule, Safety, edits, repairs
 from torchlint.lazy_pattern import AnyWord, LazyPattern
 from torchlint.model import definitions, events, values
 from torchlint.model.queries import byte_masks, changed_api, version_guards
-from torchlint.pytorch import changes, losses
+from torchlint.pytorch import changes, losses, operators
 from torchlint.syntax.python_ast import called_name, is_literal
 
 from ._byte_mask_words import CALLS, may_make_bytes, may_store_number
@@ -143,7 +143,7 @@ class RemovedApi(Rule):
         numbers = SingleNumbers(tree, set(self._begin_backward()))
         for site, tensor in observations.indexed:
             node = tree.node(site)
-            if site.inner is None and tensor.op in ("data", "numpy") and numbers.holds(tensor):
+            if site.inner is None and tensor.op in (operators.DATA, operators.NUMPY) and numbers.holds(tensor):
                 if not version_guards.is_guarded(tree, node):
                     yield ElementOfNumber(site)
 
@@ -237,7 +237,7 @@ _EFFECT = {
 
 def _masked(event: events.Event) -> tuple[str, values.Value | None]:
     """The name of a masked operation, and its mask."""
-    if isinstance(event, events.Mutate) and event.how == "masked_fill_" and event.by:
+    if isinstance(event, events.Mutate) and event.how == operators.MASKED_FILL_ and event.by:
         return event.how, event.by[0]
     if isinstance(event, events.Compute) and event.value.op in _MASKING and len(event.value.parents) > 1:
         return event.value.op, event.value.parents[1]

@@ -111,7 +111,9 @@ class RequireGradTypo(Rule):
         return isinstance(owner, values.Tensor) and (owner.leaf or not self._has_graph(owner))
 
     def _has_graph(self, owner: values.Tensor) -> bool:
-        return owner.op != "parameter" and self.model.tracking.tracked(owner) is not values.Answer.NO
+        if isinstance(owner, values.ModuleParameter):
+            return False
+        return self.model.tracking.tracked(owner) is not values.Answer.NO
 
     # -- report ---------------------------------------------------------------------------------------
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.model import events, values
 from torchlint.model.queries import losses
+from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import TensorType
     from torchlint.syntax.python_ast import Site
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+_AMOUNTS = frozenset({operators.POW, operators.SQUARE, operators.ABS})
 _INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
 """What makes a column on purpose: differences between all pairs are written so."""
 _SQUARES = (b"pow", b"square", b"abs", b"**")
@@ -91,13 +93,13 @@ class TargetShapeBroadcast(Rule):
 
     def _squared_difference(self, value: values.Value) -> tuple[values.Value, values.Value] | None:
         """The operands of a difference whose square, or amount, is averaged here."""
-        if not isinstance(value, values.Tensor) or value.op != "mean" or len(value.parents) != 1:
+        if not isinstance(value, values.Tensor) or value.op != operators.MEAN or len(value.parents) != 1:
             return None
         square = values.resolved(value.parents[0])
-        if not isinstance(square, values.Tensor) or square.op not in ("pow", "square", "abs") or not square.parents:
+        if not isinstance(square, values.Tensor) or square.op not in _AMOUNTS or not square.parents:
             return None
         difference = values.resolved(square.parents[0])
-        if not isinstance(difference, values.Tensor) or difference.op != "sub" or len(difference.parents) != 2:
+        if not isinstance(difference, values.Tensor) or difference.op != operators.SUB or len(difference.parents) != 2:
             return None
         left, right = (values.resolved(item) for item in difference.parents)
         meant = any(isinstance(item, values.Tensor) and item.op in _INSERTED for item in (left, right))

@@ -100,7 +100,7 @@ class TargetWithGradient(Rule):
                     yield from self._tracked(trace, backward, loss)
 
     def _tracked(self, trace: program.Trace, backward: events.Backward, loss: values.Value) -> Iterator[TrackedTarget]:
-        sides = loss.parents[1:3] if isinstance(loss, values.Tensor) and loss.op == "module" else loss.parents[:2]
+        sides = loss.parents[1:3] if isinstance(loss, values.ModuleOutput) else loss.parents[:2]
         if len(sides) < 2 or loss.site is None:
             return
         for target, prediction in (sides, sides[::-1]):
@@ -183,6 +183,6 @@ def _name(call: events.Call) -> str:
 def _is_regression(value: values.Value) -> bool:
     if not isinstance(value, values.Tensor) or value.mode is not api.GradMode.ON:
         return False
-    module = values.resolved(value.parents[0]) if value.op == "module" else None
+    module = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
     name = module.name.rpartition(".")[2] if isinstance(module, values.Module) and module.info is None else ""
     return value.op in _REGRESSIONS or name in _REGRESSIONS.values()

@@ -237,7 +237,7 @@ class TrainingInEvalMode(Rule):
 def _is_one_of_many(module: values.Value) -> bool:
     """Whether a loop goes over modules that nobody knows: `for part in self.trained: part.train()`."""
     module = values.resolved(module)
-    return isinstance(module, values.Unknown) and module.origin in ("iteration", "element")
+    return isinstance(module, (values.Iteration, values.Element))
 
 
 def _common_loop(switch: events.ModeSwitch, forward: module_modes.Pass) -> events.Loop | None:

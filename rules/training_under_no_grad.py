@@ -155,9 +155,7 @@ class TrainingUnderNoGrad(Rule):
                 and _is_computed(value)
             ):
                 return value
-            if isinstance(value, (values.Tensor, values.Phi)) or (
-                isinstance(value, values.Unknown) and value.origin in ("attribute", "element")
-            ):
+            if isinstance(value, (values.Tensor, values.Phi, values.Attribute, values.Element)):
                 stack.extend(value.parents)
             elif isinstance(value, values.Container):
                 stack.extend(value.elements())
@@ -277,7 +275,7 @@ def _other_arms(branch: object, taken: int) -> list[list[events.Item]]:
 
 
 def _raises(arm: list[events.Item]) -> bool:
-    return any(isinstance(item, events.Exit) and item.kind == "raise" for item in arm)
+    return events.Exit.RAISE in arm
 
 
 def _fills(event: events.Event, step: events.Step) -> bool:
@@ -299,7 +297,7 @@ def _operands(event: events.Compute | events.Call) -> list[values.Value]:
 def _callee(event: events.Compute | events.Call) -> values.Value | None:
     value = event.value
     if isinstance(value, values.Tensor):
-        return values.resolved(value.parents[0]) if value.op == "module" else None
+        return values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
     return values.resolved(value.callee) if value.callee is not None else None
 
 
@@ -310,6 +308,6 @@ def _ends_in_leaf(loss: values.Value) -> bool:
 
 
 def _is_computed(value: values.Tensor | values.Unknown) -> bool:
-    return (isinstance(value, values.Tensor) and value.op != "new") or (
-        isinstance(value, values.Unknown) and value.origin in ("call", "object")
+    return (isinstance(value, values.Tensor) and not isinstance(value, values.NewTensor)) or (
+        isinstance(value, (values.CallResult, values.UnknownObject))
     )

@@ -125,7 +125,7 @@ class UncalledMethod(Rule):
             return bool(parts) and all(self._acts(item, name) for item in parts)
         if name in _methods_of(owner):
             return not _is_data(getattr(owner, "info", None), name)
-        is_unknown = isinstance(owner, values.Unknown) and not isinstance(owner, utilities.Utility)
+        is_unknown = isinstance(owner, values.Unknown) and not utilities.is_utility(owner)
         return is_unknown and self._is_of_unknown(owner, name)
 
     def _is_of_unknown(self, owner: values.Value, name: str) -> bool:

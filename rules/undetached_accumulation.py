@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Confidence, Rule, Severity, repairs
+from torchlint.model import events
 from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class UndetachedAccumulation(Rule):
         )
 
     def _verb(self, kept: KeptGraph) -> str:
-        if kept.keep.how != "add":
+        if kept.keep.how is not events.Keeping.ADD:
             return "keeps a tensor with its graph in"
         node = self.model.tree.node(kept.keep.site)
         is_taken = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub)
@@ -144,4 +145,5 @@ def _confidence(kept: KeptGraph) -> Confidence:
 def _help(kept: KeptGraph) -> str:
     if kept.is_drawn_from:
         return f"empty `{kept.keep.name}` once `backward` has gone through it"
-    return "use `.item()` for a number" if kept.keep.how == "add" else "use `.detach()`, or `.item()` for a number"
+    is_sum = kept.keep.how is events.Keeping.ADD
+    return "use `.item()` for a number" if is_sum else "use `.detach()`, or `.item()` for a number"

@@ -136,13 +136,13 @@ class UnregisteredModule(Rule):
     ) -> Iterator[PlainContainer]:
         """Those in which there are parameters, and nothing that is registered otherwise."""
         for container in containers:
-            if container.site is None or container.kind not in ("list", "tuple", "dict"):
+            if container.site is None or not isinstance(container, (values.List, values.Tuple, values.Dict)):
                 continue
             inside = [item for item in _inside(container) if isinstance(item, (values.Module, values.Tensor))]
             lost = [item for item in inside if self._has_parameters(item) and not self.model.frozen.may_be_partly(item)]
             if lost and known.isdisjoint(inside) and not any(self._is_used(item) for item in lost):
                 is_parameter = isinstance(lost[0], values.Tensor)
-                kind = "Dict" if container.kind == "dict" else "List"
+                kind = "Dict" if isinstance(container, values.Dict) else "List"
                 holder = f"{'Parameter' if is_parameter else 'Module'}{kind}"
                 yield PlainContainer(container.site, name, holder, lost[0].site)
 
@@ -151,7 +151,7 @@ class UnregisteredModule(Rule):
         return (
             not container.grown
             and container.site is not None
-            and container.site.kind in ("List", "Tuple")
+            and container.site.is_of(ast.List, ast.Tuple)
             and (len(container.elements()) == 1)
         )
 
@@ -231,7 +231,7 @@ class UnregisteredModule(Rule):
         name = f"nn.{found.holder}" if is_short else known.local_name(f"torch.nn.{found.holder}")
         written = self.written(found.site)
         code = self.model.tree.code(found.site)
-        if name is None or written is None or "\n" in code or found.site.kind not in ("List", "ListComp", "Dict"):
+        if name is None or written is None or "\n" in code or not found.site.is_of(ast.List, ast.ListComp, ast.Dict):
             return None
         container = self.model.tree.node(found.site)
         if not RegisteringContainer(found.holder, self.model.tree).may_replace(container, found.name):

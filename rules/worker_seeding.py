@@ -198,7 +198,7 @@ class WorkerSeeding(Rule):
 
     # -- generators of datasets -----------------------------------------------------------------------
 
-    def _copied_generators(self, loader: utilities.Utility) -> Iterator[CopiedGenerator]:
+    def _copied_generators(self, loader: utilities.DataLoader) -> Iterator[CopiedGenerator]:
         """Generators that a dataset keeps and draws from for each item, where its loader has several workers."""
         workers, dataset = loader.part("num_workers"), loader.part("dataset")
         dataset = values.resolved(dataset) if dataset is not None else None

@@ -51,7 +51,7 @@ def _line(row: Row, trace: FileTrace) -> str:
     place = f"{row.span.start.line}:{row.span.start.column + 1} " if row.span else ""
     told = {name: fact for name, fact in row.facts.items() if name not in _SEEN}
     facts = [name if fact is True else f"{name}={_fact(fact, trace.values)}" for name, fact in told.items()]
-    return " ".join([f"{' ' * (row.depth + 1)}{place}{row.kind}", *facts])
+    return " ".join([f"{' ' * (row.depth + 1)}{place}{row.word}", *facts])
 
 
 def _fact(fact: object, values: Mapping[str, Facts]) -> str:

@@ -41,7 +41,7 @@ class Flow(Generic[State]):
         self.transfer = transfer
         self.taken: Callable[[Branch], int | None] = lambda branch: None
         """The only arm that is taken of a branch; None where nobody knows."""
-        self.exits: dict[str, frozenset[State]] = {}
+        self.exits: dict[Exit, frozenset[State]] = {}
 
     def run(self, items: list[Item], states: frozenset[State]) -> frozenset[State]:
         """The states in which the end of `items` may be reached; those that leave are in `exits`."""
@@ -62,7 +62,7 @@ class Flow(Generic[State]):
             return self.loop(item, states)
         if isinstance(item, Try):
             return self._try(item, states)
-        self.exits[item.kind] = self.exits.get(item.kind, frozenset()) | states
+        self.exits[item] = self.exits.get(item, frozenset()) | states
         return frozenset()
 
     def _branch(self, item: Branch, states: frozenset[State]) -> frozenset[State]:
@@ -72,23 +72,23 @@ class Flow(Generic[State]):
         return _union(self.run(arm, states) for number, arm in enumerate(item.arms) if number != item.after_overflow)
 
     def _inlined(self, item: Inlined, states: frozenset[State]) -> frozenset[State]:
-        saved = self.exits.pop("return", frozenset())
-        after = self.run(item.body, states) | self.exits.pop("return", frozenset())
+        saved = self.exits.pop(Exit.RETURN, frozenset())
+        after = self.run(item.body, states) | self.exits.pop(Exit.RETURN, frozenset())
         if saved:
-            self.exits["return"] = saved
+            self.exits[Exit.RETURN] = saved
         return after
 
     def loop(self, loop: Loop, states: frozenset[State]) -> frozenset[State]:
         """Zero or more times around, if it is certain one or more, until nothing new is found."""
-        outer = {kind: self.exits.pop(kind, frozenset()) for kind in ("break", "continue")}
+        outer = {way: self.exits.pop(way, frozenset()) for way in (Exit.BREAK, Exit.CONTINUE)}
         reached = states
         while True:
-            after = self.run(loop.body, reached) | self.exits.pop("continue", frozenset())
+            after = self.run(loop.body, reached) | self.exits.pop(Exit.CONTINUE, frozenset())
             if after <= reached:
                 break
             reached |= after
-        ends = (after if loop.certain else reached) | self.exits.pop("break", frozenset())
-        self.exits.update({kind: found for kind, found in outer.items() if found})
+        ends = (after if loop.certain else reached) | self.exits.pop(Exit.BREAK, frozenset())
+        self.exits.update({way: found for way, found in outer.items() if found})
         return ends
 
     def _try(self, item: Try, states: frozenset[State]) -> frozenset[State]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
-from typing import Literal
 
 from torchlint.model.values import (
     Tensor,
@@ -155,13 +155,26 @@ class Clip(Event):
     bound: Value | None = None
 
 
+class Keeping(Enum):
+    """What a `Keep` does; the value is the word of `trace` for it."""
+
+    APPEND = "append"
+    """A container takes the value, beside those it holds."""
+    ADD = "add"
+    """The value is added to a sum."""
+    SLOT = "slot"
+    """The value is stored at an index or a key."""
+    CLEAR = "clear"
+    """The container lets go of what it held."""
+
+
 @dataclass(eq=False, repr=False)
 class Keep(Event):
-    """A value is put where it outlives the statement; with `clear`, what was put there is thrown away."""
+    """A value is put where it outlives the statement; with `CLEAR`, what was put there is thrown away."""
 
     container: Value
     value: Value
-    how: Literal["append", "add", "slot", "clear"]
+    how: Keeping
     name: str
     local: bool = False
     """Whether it is a variable of a call under way, which begins anew with the next call."""
@@ -240,11 +253,13 @@ class Fresh(Event):
     value: Value
 
 
-@dataclass(eq=False, repr=False)
-class Exit:
-    """Control leaves: by `return`, `raise`, `break` or `continue`."""
+class Exit(Enum):
+    """Control leaves; the value is the statement by which it does."""
 
-    kind: str
+    RETURN = "return"
+    RAISE = "raise"
+    BREAK = "break"
+    CONTINUE = "continue"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,20 @@ from torchlint.model.lineage import ancestry, made_of, whole_of
 from torchlint.model.module_values import has_parameters, is_module_like
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program
-from torchlint.model.values import External, Instance, Module, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Attribute,
+    CallResult,
+    External,
+    Instance,
+    Module,
+    ModuleOutput,
+    ModuleParameter,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import naming
 
 _UNPICKLING = frozenset(("pickle.load", "pickle.loads", "dill.load", "cloudpickle.load", "joblib.load"))
@@ -73,14 +86,15 @@ def _is_unpickled(module: Value) -> bool:
     whole = whole_of(module)
     if not isinstance(whole, Unknown):
         return False
-    made = (item.callee for item in ancestry([whole]) if isinstance(item, Unknown) and item.origin == "call")
+    made = (item.callee for item in ancestry([whole]) if isinstance(item, CallResult))
     return any(isinstance(item, External) and item.name in _UNPICKLING for item in made)
 
 
 def _drawn_from(value: Value) -> Iterable[Value]:
     """What a value is drawn from by a loop or a call: `m` of `for m in model.modules()`, which is all of it."""
-    if isinstance(value, Unknown) and value.origin == "attribute":
+    if isinstance(value, Attribute):
         return value.parents if value.label in ("weight", "bias") else ()
     if isinstance(value, Tensor):
-        return value.parents if value.op == "parameter" or not (value.leaf or value.op == "module") else ()
+        is_made_here = value.leaf or isinstance(value, ModuleOutput)
+        return value.parents if isinstance(value, ModuleParameter) or not is_made_here else ()
     return () if isinstance(value, (Module, Instance, Plain)) else made_of(value)

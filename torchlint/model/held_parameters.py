@@ -7,18 +7,23 @@ from collections.abc import Iterable
 from torchlint.model.module_values import is_module_like
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
+    Attribute,
     Container,
     Module,
+    ModuleParameter,
     Optimizer,
+    Parameter,
     Parameters,
     Phi,
     Plain,
     Tensor,
     Unknown,
+    UnknownObject,
     Value,
     inputs_of,
     resolved,
 )
+from torchlint.pytorch import operators
 
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
@@ -49,13 +54,13 @@ def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
             stack.extend(resolved(parent) for parent in item.parents)
         elif isinstance(item, Container):
             stack.extend(item.elements())
-        elif isinstance(item, Phi) or (isinstance(item, Tensor) and item.op == "parameter"):
+        elif isinstance(item, (Phi, ModuleParameter)):
             stack.extend(item.parents)
         elif isinstance(item, Module) or (isinstance(item, Tensor) and item.leaf):
             found.add(item)
-        elif isinstance(item, Tensor) and item.op == "add":
+        elif isinstance(item, Tensor) and item.op == operators.ADD:
             stack.extend(item.parents)
-        elif isinstance(item, Unknown) and (is_module_like(item) or item.origin in ("parameter", "object")):
+        elif isinstance(item, Unknown) and (is_module_like(item) or isinstance(item, (Parameter, UnknownObject))):
             found.add(item)
         elif not isinstance(item, Plain):
             known = False
@@ -69,7 +74,7 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
     if is_kind(optimizer, Kind.ENGINE):
         inner = optimizer.part("optimizer")
         return _given(resolved(inner)) if inner is not None else (optimizer.part("model_parameters"),)
-    if isinstance(optimizer, Unknown) and optimizer.origin == "attribute" and is_module_like(optimizer.parents[0]):
+    if isinstance(optimizer, Attribute) and is_module_like(optimizer.parents[0]):
         owner = resolved(optimizer.parents[0])
         if getattr(owner, "info", None) is None:  # else it is stored by a base class, which is elsewhere
             return optimizer.parents

@@ -10,20 +10,35 @@ from torchlint.model.module_values import called_like_module, returned_by, retur
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Answer,
+    Attribute,
+    CallResult,
+    Component,
     Container,
+    Deque,
+    Dict,
+    Element,
+    Gradient,
+    Iteration,
+    List,
     Module,
+    ModuleOutput,
     Parameters,
     Phi,
     Plain,
+    Set,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     inputs_of,
 )
 from torchlint.pytorch import api, losses
+from torchlint.pytorch.operators import ADD
 
 _NUMBERS = frozenset({"int", "float", "complex", "bool", "numbers.Number", "numbers.Real", "numbers.Integral"})
 _COLLECTIONS = frozenset({"list", "tuple", "dict", "set", "frozenset", "collections.deque"})
+_NAMES = {List: "list", Tuple: "tuple", Set: "set", Dict: "dict", Deque: "collections.deque"}
+"""The full names of the classes of containers."""
 _MAPPINGS = frozenset({"collections.abc.Mapping", "typing.Mapping", "collections.Mapping"})
 _SEQUENCES = frozenset({"collections.abc.Sequence", "typing.Sequence", "collections.Sequence"})
 _KNOWN = _NUMBERS | _COLLECTIONS | _MAPPINGS | _SEQUENCES | {"str", "bytes", "numpy.ndarray", "torch.Tensor"}
@@ -34,11 +49,11 @@ _OF_TENSORS = frozenset({"detach", "item", "cpu", "backward", "requires_grad", "
 TENSOR = "a tensor"
 """A use: something takes the value that only takes tensors, or an annotation says that it is one."""
 _PARTS = frozenset({"getitem", "unbind"})
-_COMPUTED = frozenset({"BinOp", "UnaryOp", "AugAssign", "Compare"})
+_COMPUTED = frozenset(kind.__name__ for kind in (ast.BinOp, ast.UnaryOp, ast.AugAssign, ast.Compare))
 """Expressions whose value is a number if all operands are."""
 _MOST_DECIDING = 64
 """Values that are asked for one answer: in a long chain of sums each would ask for all before it."""
-_PERHAPS_SEVERAL = frozenset("module getitem split chunk unbind max min sort topk median mode svd qr".split())
+_PERHAPS_SEVERAL = frozenset("getitem split chunk unbind max min sort topk median mode svd qr".split())
 """Operators whose result may be a tuple."""
 
 
@@ -85,10 +100,10 @@ def _is_surely_tensor(value: Value) -> bool:
     if isinstance(value, Tensor):
         return value.leaf or not _decided_by(value)
     if isinstance(value, Unknown):
-        if value.origin == "call":
+        if isinstance(value, CallResult):
             return value.callee is not None and called_like_module(value.callee)
-        is_batch = value.origin == "iteration" and any(is_kind(item, Kind.LOADER) for item in value.parents)
-        return is_batch or value.origin == "grad"
+        is_batch = isinstance(value, Iteration) and any(is_kind(item, Kind.LOADER) for item in value.parents)
+        return is_batch or isinstance(value, Gradient)
     return isinstance(value, Parameters)
 
 
@@ -100,22 +115,26 @@ def _decided_by(value: Value) -> Collection[Value]:
         return value.elements()
     if isinstance(value, Tensor):
         return _operands(value)
-    if isinstance(value, Unknown) and value.origin == "attribute":
+    if isinstance(value, Attribute):
         call = result_of_call(value)  # what is moved by `model.to(device)` may be a module, and `model.beta` a number
         return (call,) if call is not None else ()
-    return value.parents if isinstance(value, Unknown) and value.origin in ("element", "iteration") else ()
+    return value.parents if isinstance(value, (Element, Iteration)) else ()
 
 
 def _operands(value: Tensor) -> tuple[Value, ...]:
     """The operands of a result that may be a number: of Python's operators and functions, and of methods that numbers
     and arrays have, too; the numbers that a module returns."""
-    how = value.site.written.kind if value.site is not None else ""
-    if how in _COMPUTED:
+    made = value.site.written if value.site is not None else None
+    if made is not None and made.kind in _COMPUTED:
         return value.parents
-    if how == "Call" and (value.op in api.OF_NUMBERS_TOO or (value.op == "add" and len(value.parents) == 1)):
+    if (
+        made is not None
+        and made.is_of(ast.Call)
+        and (value.op in api.OF_NUMBERS_TOO or (value.op == ADD and len(value.parents) == 1))
+    ):
         return value.parents[:1]
-    if value.op in ("module", "component"):
-        returned = [returned_by(value)] if value.op == "module" else returned_parts(value)
+    if isinstance(value, (ModuleOutput, Component)):
+        returned = [returned_by(value)] if isinstance(value, ModuleOutput) else returned_parts(value)
         meant = (list(inputs_of(item)) for item in returned if item is not None)
         return tuple(item for items in meant if all(isinstance(item, Plain) for item in items) for item in items)
     return value.parents[:1] if value.op in _PARTS else ()
@@ -143,9 +162,9 @@ def _is_of(value: Value, kind: str) -> bool | None:
         is_asked = kind == "torch.Tensor"
         return None if not is_asked and _may_be_several(value) else is_asked
     if isinstance(value, Container):
-        if value.kind not in _COLLECTIONS and value.kind != "deque":
+        own = _NAMES.get(type(value))
+        if own is None:
             return None
-        own = {"deque": "collections.deque"}.get(value.kind, value.kind)
         return kind == own or (kind in _MAPPINGS and own == "dict") or (kind in _SEQUENCES and own in ("list", "tuple"))
     if isinstance(value, Plain):
         return _is_plain_of(value, kind)
@@ -154,9 +173,10 @@ def _is_of(value: Value, kind: str) -> bool | None:
 
 def _may_be_several(value: Value) -> bool:
     """Whether a result may be several tensors: not that of a loss of PyTorch, nor what goes backward."""
-    if not isinstance(value, Tensor) or value.op not in _PERHAPS_SEVERAL or value.has_use("backward"):
+    module = value.parents[0] if isinstance(value, ModuleOutput) else None
+    may_be = module is not None or (isinstance(value, Tensor) and value.op in _PERHAPS_SEVERAL)
+    if not may_be or value.has_use("backward"):
         return False
-    module = value.parents[0] if value.op == "module" else None
     return not (
         isinstance(module, Module) and module.info is None and module.name.rpartition(".")[2] in losses.FUNCTIONS
     )

@@ -5,30 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from torchlint.model.events import Path
-from torchlint.model.values import Container, Phi, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Attribute,
+    CallResult,
+    Container,
+    Element,
+    ModuleParameter,
+    Phi,
+    Tensor,
+    Unknown,
+    UnknownObject,
+    Value,
+    resolved,
+)
+from torchlint.pytorch.operators import DATA, DETACH, TO
+
+_CUT_VIEWS = frozenset({DATA, DETACH})
+_RESULTS = (CallResult, UnknownObject)
+_PARTS = (Attribute, Element)
 
 
 def result_of_call(value: Value) -> Unknown | None:
     """The call whose result a value is, or is a part of."""
-    while isinstance(value, Unknown):
-        if value.origin in ("call", "object"):
-            return value
-        if value.origin not in ("attribute", "element") or not value.parents:
-            return None
-        value = value.parents[0]
-    return None
+    value = whole_of(value)
+    return value if isinstance(value, _RESULTS) else None
 
 
 def whole_of(value: Value) -> Value:
     """What a value is an element or attribute of, however deep."""
-    while isinstance(value, Unknown) and value.origin in ("attribute", "element") and value.parents:
+    while isinstance(value, _PARTS) and value.parents:
         value = value.parents[0]
     return value
 
 
 def attached(value: Value) -> Value:
     """The tensor that `x.data` and `x.detach()` are of."""
-    while isinstance(value, Tensor) and value.op in ("data", "detach") and value.base is not None:
+    while isinstance(value, Tensor) and value.op in _CUT_VIEWS and value.base is not None:
         value = resolved(value.base)
     return value
 
@@ -36,9 +48,9 @@ def attached(value: Value) -> Value:
 def graph_inputs(value: Tensor) -> tuple[Value, ...]:
     """The operands that an operator's graph goes on into: `x.type_as(y)` takes no gradient from y, and the module that
     has a parameter is not in its graph."""
-    if value.op == "parameter":
+    if isinstance(value, ModuleParameter):
         return ()
-    return value.parents[:1] if value.op == "to" or value.op.endswith("_as") else value.parents
+    return value.parents[:1] if value.op == TO or value.op.endswith("_as") else value.parents
 
 
 def held_at(container: Container, user: Value) -> list[Value]:
@@ -84,7 +96,7 @@ def with_owners(value: Value) -> list[Value]:
     found: list[Value] = []
     while value not in found:  # `node = node.next` is an attribute of itself
         found.append(value)
-        if isinstance(value, Unknown) and value.origin == "attribute" and value.parents:
+        if isinstance(value, Attribute) and value.parents:
             value = resolved(value.parents[0])
     return found
 

@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING
 from torchlint.model.graph_cuts import CUTTING
 from torchlint.model.lineage import graph_inputs, result_of_call
 from torchlint.model.module_values import called_like_module, is_forward
-from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Attribute,
+    CallResult,
+    Component,
+    Container,
+    Element,
+    Iteration,
+    ModuleOutput,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import losses
 from torchlint.pytorch.effects import GradMode
 
@@ -38,7 +52,7 @@ class LossMarks:
             seen.add(value)
             if certain or self._is_loss(value):
                 self._tracking.backpropagated.add(value)
-                if isinstance(value, Unknown) and value.origin == "iteration":
+                if isinstance(value, Iteration):
                     self._from_module.clear()  # it is no data
             if isinstance(value, (Phi, Container)):
                 parts = value.elements() if isinstance(value, Container) else value.parents
@@ -48,7 +62,8 @@ class LossMarks:
             elif isinstance(value, Tensor) and value.mode is GradMode.OFF and value.base is not None:
                 stack.append((value.base, certain))
             elif isinstance(value, Tensor) and value.mode is not GradMode.OFF and value.op not in CUTTING:
-                only = self._only_source(value) if value.op != "component" else None  # its other parts may be data
+                is_component = isinstance(value, Component)  # the other parts of the whole may be data
+                only = self._only_source(value) if not is_component else None
                 if only is not None:
                     stack.append((only, certain))
                 elif value.op in _TERMS:
@@ -57,14 +72,14 @@ class LossMarks:
     def mark_module_calls(self, graph: Iterable[Value]) -> None:
         """What is called like a module, with gradients on, in the graph of a loss gives a part of that graph."""
         for value in graph:
-            if isinstance(value, Unknown) and value.origin == "call" and value.mode is GradMode.ON:
+            if isinstance(value, CallResult) and value.mode is GradMode.ON:
                 if value.callee is not None and is_forward(value):
                     self._tracking.backpropagated.add(value)
                     self._tracking.trained.update((resolved(value.callee), value.site))
 
     def _only_source(self, value: Tensor) -> Value | None:
         """The one operand that a tensor's graph can come from: the others are numbers, data or detached."""
-        if value.op == "module":
+        if isinstance(value, ModuleOutput):
             return None
         sources = [item for item in graph_inputs(value) if not self._cannot_track(item)]
         if len(sources) > 1:
@@ -92,9 +107,7 @@ class LossMarks:
             if self._from_module.get(item) or _is_made_by_module(item):
                 self._from_module.update(dict.fromkeys(_chain(item, user), True))
                 return True
-            if isinstance(item, (Tensor, Phi)) or (
-                isinstance(item, Unknown) and item.origin in ("element", "attribute")
-            ):
+            if isinstance(item, (Tensor, Phi, Element, Attribute)):
                 stack.extend((parent, item) for parent in item.parents)
         self._from_module.update(dict.fromkeys(user, False))
         return False
@@ -102,18 +115,18 @@ class LossMarks:
     def _is_loss(self, value: Value) -> bool:
         """Whether a term of a loss is one itself: the result of a call or of a loss function."""
         if isinstance(value, Unknown):
-            return value.origin == "call" or (
-                value.origin in ("attribute", "element") and result_of_call(value) is not None
+            return isinstance(value, CallResult) or (
+                isinstance(value, (Attribute, Element)) and result_of_call(value) is not None
             )
         if not isinstance(value, Tensor) or self._modules.is_of_frozen(value):
             return False
-        return value.op in ("module", "component") or value.op in losses.OPERATORS
+        return isinstance(value, (ModuleOutput, Component)) or value.op in losses.OPERATORS
 
 
 def _taken_apart(values: Collection[Value]) -> set[Value]:
     """Numbers, and what another of several values is a part of: of `out[0] if both else out` nobody knows the rest."""
     numbers = {item for item in values if isinstance(item, Plain)}
-    return numbers | {item.parents[0] for item in values if isinstance(item, Tensor) and item.op == "component"}
+    return numbers | {item.parents[0] for item in values if isinstance(item, Component)}
 
 
 def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
@@ -127,6 +140,6 @@ def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
 def _is_made_by_module(value: Value) -> bool:
     """Whether a value is a leaf, or the result of what is, or is called like, a module."""
     if isinstance(value, Tensor):
-        return value.op == "module" or value.leaf
-    callee = value.callee if isinstance(value, Unknown) and value.origin == "call" else None
+        return isinstance(value, ModuleOutput) or value.leaf
+    callee = value.callee if isinstance(value, CallResult) else None
     return callee is not None and called_like_module(callee)

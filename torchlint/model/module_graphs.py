@@ -13,6 +13,8 @@ from torchlint.model.values import (
     Answer,
     Container,
     Module,
+    ModuleOutput,
+    Parameter,
     Phi,
     Tensor,
     Unknown,
@@ -36,7 +38,7 @@ class ModuleGraphs:
         self._frozen = frozen
         self._by_frozen: dict[Value, bool] = {}
 
-    def output_tracks(self, value: Tensor) -> Answer:
+    def output_tracks(self, value: ModuleOutput) -> Answer:
         """The output of a module: of its parameters, or of its input where it has none."""
         module, returned = value.parents[0], returned_by(value)
         if returned is not None and any(isinstance(item, Module) for item in inputs_of(returned)):
@@ -85,7 +87,7 @@ class ModuleGraphs:
     def _tracked_inside(self, returned: Value, whole: Value) -> Answer:
         """Whether what a `forward` returns carries a graph, where it is given what it is in this call."""
         answer = self._tracking.tracked(returned)
-        if answer is not Answer.UNKNOWN or not isinstance(whole, Tensor):
+        if answer is not Answer.UNKNOWN or not isinstance(whole, ModuleOutput):
             return answer
         stack, seen, answers = [resolved(returned)], set[Value](), {Answer.NO}
         while stack:
@@ -94,7 +96,7 @@ class ModuleGraphs:
                 continue
             seen.add(value)
             whose = whole_of(value)
-            if isinstance(whose, Unknown) and whose.origin == "parameter" and whose.label in whole.given:
+            if isinstance(whose, Parameter) and whose.label in whole.given:
                 answers.add(self._tracking.tracked(whole.given[whose.label]))
             elif self._tracking.tracked(value) is not Answer.NO:
                 inputs = _inputs_here(value)
@@ -106,7 +108,7 @@ class ModuleGraphs:
         """Whether a value is what a module computes that may be frozen, or whose parts that compute it may be: a
         teacher's, beside the student's."""
         value = resolved(value)
-        if not isinstance(value, Tensor) or value.op != "module":
+        if not isinstance(value, ModuleOutput):
             return False
         returned = returned_by(value)
         return self._frozen.may_be(resolved(value.parents[0])) or (
@@ -141,4 +143,4 @@ def _inputs_here(value: Value) -> Sequence[Value]:
     """What the graph of a value of a `forward` may come from in that `forward` itself."""
     if isinstance(value, (Container, Phi)):
         return value.elements() if isinstance(value, Container) else value.parents
-    return graph_inputs(value) if isinstance(value, Tensor) and value.op != "module" else ()
+    return graph_inputs(value) if isinstance(value, Tensor) and not isinstance(value, ModuleOutput) else ()

@@ -8,14 +8,18 @@ from torchlint.model.lineage import result_of_call
 from torchlint.model.parameterless import is_parameterless
 from torchlint.model.values import (
     Answer,
+    CallResult,
+    Component,
     Container,
     External,
     Function,
     Instance,
     Module,
+    ModuleOutput,
     Optimizer,
     Phi,
     Plain,
+    Super,
     Tensor,
     Unknown,
     Value,
@@ -69,10 +73,10 @@ def is_module_like(item: Value) -> bool:
         return is_module(item) is Answer.YES
     call = result_of_call(item)
     receiver = call.parents[:1] if call is not None and not isinstance(call.callee, External) else ()
-    makers = (call.callee, *receiver) if call is not None and call.origin == "call" else ()
+    makers = (call.callee, *receiver) if isinstance(call, CallResult) else ()
     if any(maker is not None and is_module_like(maker) and not naming.is_class_name(maker.label) for maker in makers):
         return False  # what a module, or a method of one, returns is a tensor; a method of a class makes a module
-    return is_module(item) is Answer.YES or item.origin == "super" or bool(naming.MODULE.search(item.label))
+    return is_module(item) is Answer.YES or isinstance(item, Super) or bool(naming.MODULE.search(item.label))
 
 
 def has_parameters(module: Value) -> bool:
@@ -103,8 +107,8 @@ def called_like_module(callee: Value) -> bool:
 
 def is_forward(value: Value) -> bool:
     """Whether a value is what a module made, by what is known of it or by its name: what is given a module is none."""
-    if isinstance(value, Tensor):
-        return value.op == "module"
+    if isinstance(value, ModuleOutput):
+        return True
     if not isinstance(value, Unknown) or value.callee is None or not called_like_module(value.callee):
         return False
     return is_module(value.callee) is Answer.YES or not any(is_module(item) is Answer.YES for item in given_to(value))
@@ -122,13 +126,13 @@ def given_to(forward: Value) -> list[Value]:
 def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
     """The modules, known or by their names, that the values of a graph were made by."""
     for value in graph:
-        if isinstance(value, Tensor) and value.op == "module":
+        if isinstance(value, ModuleOutput):
             yield resolved(value.parents[0])
         elif isinstance(value, Unknown) and value.callee is not None and is_forward(value):
             yield resolved(value.callee)
 
 
-def returned_by(value: Tensor) -> Value | None:
+def returned_by(value: ModuleOutput) -> Value | None:
     """What the `forward` returns that a value is the output of; None: not known."""
     return _unless_hooks_fill_it(value.body)
 
@@ -136,9 +140,10 @@ def returned_by(value: Tensor) -> Value | None:
 def returned_parts(value: Tensor) -> list[Value]:
     """What each `return` of a `forward` gives where one of its results is taken; empty: not known of each."""
     whole = value.parents[0]
-    if not isinstance(whole, Tensor):
-        return []
-    bodies = returned_parts(whole) if whole.op == "component" else [whole.body] if whole.body is not None else []
+    if isinstance(whole, Component):
+        bodies = returned_parts(whole)
+    else:
+        bodies = [whole.body] if isinstance(whole, ModuleOutput) and whole.body is not None else []
     key = whole.key_of(value)
     parts = [_part_of(item, key) for body in bodies for item in inputs_of(body)]
     known = [item for item in parts if item is not None]

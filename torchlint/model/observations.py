@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Clear, Loop, ModeSwitch
-from torchlint.model.utilities import Utility
+from torchlint.model.utilities import DataLoader
 from torchlint.model.values import Function, Module, Tensor, Unknown, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
@@ -37,7 +37,7 @@ class Observations:
     """What scaled a loss, by the result of `scale`."""
     frozen: set[Value] = field(default_factory=set)
     """Values that are told not to require gradients."""
-    loaders: list[Utility] = field(default_factory=list)
+    loaders: list[DataLoader] = field(default_factory=list)
     """Data loaders; what each is made with is a part of it, by parameter."""
     passes: dict[Value, list[tuple[Loop, ...]]] = field(default_factory=dict)
     """The loops around each pass over a loader, without the pass itself."""

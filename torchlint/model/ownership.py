@@ -29,9 +29,12 @@ from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
+    Attribute,
+    CallResult,
     Container,
     Instance,
     Module,
+    ModuleOutput,
     Optimizer,
     Parameters,
     Phi,
@@ -136,12 +139,12 @@ class Ownership:
         modules: set[Value] = set()
         complete = True
         for item in graph:
-            if isinstance(item, Tensor) and item.op == "module":
+            if isinstance(item, ModuleOutput):
                 modules.update(inputs_of(item.parents[0]), _modules_in(item.parents[1:]))
                 complete = complete and self._filled.isdisjoint(item.parents[1:])
             elif isinstance(item, Tensor) and item.leaf:
                 modules.update((item, *item.parents))
-            elif isinstance(item, Unknown) and item.origin == "call":
+            elif isinstance(item, CallResult):
                 if item.callee is not None and called_like_module(item.callee):
                     modules.update(inputs_of(item.callee), _modules_in(item.parents))
                     complete = complete and self._filled.isdisjoint(item.parents)
@@ -213,7 +216,7 @@ class Ownership:
         elsewhere = any(isinstance(item, str) and not item.startswith(("torch.", "builtins.")) for item in ancestors)
         owners = (*self._parts.holders(other), *other.parents[:1])
         return (
-            optimizer.origin == "attribute"
+            isinstance(optimizer, Attribute)
             and elsewhere
             and not owner.info.writers(optimizer.label)
             and owner in owners
@@ -311,5 +314,5 @@ def _modules_in(handed: Iterable[Value]) -> list[Value]:
 
 def _is_made_of_outputs(item: Value) -> bool:
     """Whether a value is what an unresolved call made of the output of a module: a loss, perhaps."""
-    is_result = isinstance(item, Unknown) and item.origin == "call"
+    is_result = isinstance(item, CallResult)
     return is_result and any(map(is_forward, ancestry(list(item.parents))))

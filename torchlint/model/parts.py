@@ -6,10 +6,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.program import Program
-from torchlint.model.values import Container, Module, Phi, Tensor, Unknown, Value, class_of, inputs_of
+from torchlint.model.values import (
+    Attribute,
+    BoundMethod,
+    CallResult,
+    Container,
+    Element,
+    Iteration,
+    Module,
+    Phi,
+    Tensor,
+    UnknownObject,
+    Value,
+    class_of,
+    inputs_of,
+)
 from torchlint.syntax.python_ast import site_of
 
-_PART = frozenset({"attribute", "element", "iteration", "method"})
+_PART = (Attribute, Element, Iteration, BoundMethod)
 
 
 class Parts:
@@ -60,7 +74,7 @@ class Parts:
 
     def _upward(self, part: Value, *, derived: bool) -> Iterator[Value]:
         """A value, what it is a part of, and so on."""
-        origins = _PART | {"call", "object"} if derived else _PART
+        kinds = (*_PART, CallResult, UnknownObject) if derived else _PART
         seen: set[Value] = set()
         stack = [part]
         while stack:
@@ -75,7 +89,7 @@ class Parts:
             if (
                 isinstance(item, Phi)
                 or (isinstance(item, Tensor) and derived and not item.leaf)
-                or (isinstance(item, Unknown) and item.origin in origins)
+                or isinstance(item, kinds)
             ):
                 stack.extend(item.parents)
 
@@ -87,7 +101,7 @@ def _made_of(whole: Value) -> set[Value]:
     while stack:
         item = stack.pop()
         inner: Iterable[Value] = ()
-        if isinstance(item, Module) or (isinstance(item, Unknown) and item.origin == "object"):
+        if isinstance(item, (Module, UnknownObject)):
             inner = item.parents
         elif isinstance(item, Container):
             inner = item.elements()

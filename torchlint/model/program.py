@@ -19,6 +19,7 @@ from torchlint.model.events import (
     Inlined,
     Item,
     Keep,
+    Keeping,
     Loop,
     Mutate,
     Read,
@@ -110,7 +111,7 @@ class Trace:
         """Where lists and their like are emptied, also as entries of a dictionary that is."""
         found: dict[Value, list[Keep]] = {}
         for event in self.of(Keep):
-            if event.how == "clear":
+            if event.how is Keeping.CLEAR:
                 inside = event.container.elements() if isinstance(event.container, Container) else ()
                 for container in (event.container, *inside):
                     found.setdefault(container, []).append(event)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Event, Item, Loop, Path, Try
 from torchlint.model.frames import Frame
-from torchlint.model.values import Container, Origin, Phi, Plain, Slot, Unknown, UnknownOrigin, Value
+from torchlint.model.values import Container, Origin, Phi, Plain, Slot, Unknown, UnknownObject, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
@@ -241,7 +241,7 @@ class State:
 
     def name_value(self, value: Value, name: str) -> None:
         """Remember what the program calls a value; an object's variable says more than its class."""
-        if value.label[:1] in ("", "[") or (isinstance(value, Unknown) and value.label == value.class_name):
+        if value.label[:1] in ("", "[") or (isinstance(value, UnknownObject) and value.label == value.class_name):
             value.label = name
 
     def carried(self, key: tuple[Value, str], found: Value) -> Value:
@@ -265,12 +265,12 @@ class State:
             owner.set_part(key, found)
         return found
 
-    def part_of(self, owner: Value, key: object, origin: UnknownOrigin, node: Origin) -> Value:
+    def part_of(self, owner: Value, key: object, kind: type[Unknown], node: Origin) -> Value:
         """An unknown part of a value, the same at every reading."""
         label = key if isinstance(key, str) else ""
 
         def make() -> Value:
-            part = Unknown(node, origin, (owner,), label, mode=getattr(owner, "mode", None) or GradMode.ON)
+            part = kind(node, (owner,), label, mode=getattr(owner, "mode", None) or GradMode.ON)
             part.order, part.loops = owner.order, owner.loops
             return part
 

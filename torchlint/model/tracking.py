@@ -14,12 +14,21 @@ from torchlint.model.parameterless import is_buffer
 from torchlint.model.values import (
     FILLED,
     Answer,
+    Attribute,
+    BoundMethod,
+    CallResult,
+    Component,
     Container,
+    Element,
     External,
     Function,
+    Gradient,
     Instance,
+    Iteration,
     Module,
+    ModuleOutput,
     Optimizer,
+    Parameter,
     Parameters,
     Phi,
     Plain,
@@ -121,19 +130,17 @@ class Tracking:
             return Answer.YES
         if value.op in CUTTING:
             return Answer.NO
-        if value.op == "inplace-result":
-            return Answer.UNKNOWN
         if value.mode is GradMode.OFF:
-            if value.base is not None and value.op not in ("module",):
+            if value.base is not None and not isinstance(value, ModuleOutput):
                 return self.tracked(value.base)
             return Answer.NO
-        if value.op == "module":
+        if isinstance(value, ModuleOutput):
             inner = self._modules.output_tracks(value)
-        elif value.op == "component":
+        elif isinstance(value, Component):
             inner = self._modules.component_tracks(value)
         else:
             inner = Answer.any_of(self.tracked(item) for item in graph_inputs(value))
-        if value.op == "module" and value.has_use("pop"):
+        if isinstance(value, ModuleOutput) and value.has_use("pop"):
             return Answer.UNKNOWN  # a dictionary, whose loss was perhaps taken out
         if inner is not Answer.NO and value in self.backpropagated:
             return Answer.YES
@@ -147,16 +154,16 @@ class Tracking:
             return Answer.YES
         if call is not None and _counts(call):
             return Answer.NO
-        if value.origin == "grad" or (value.origin == "attribute" and is_buffer(value)):
+        if isinstance(value, Gradient) or (isinstance(value, Attribute) and is_buffer(value)):
             return Answer.NO
         if call is not None and call.callee is not None and call.callee.label == "state_dict":
             keeps_vars = any(isinstance(item, Plain) and item.constant is True for item in call.parents)
             return Answer.UNKNOWN if keeps_vars else Answer.NO
-        if value.origin == "iteration":
+        if isinstance(value, Iteration):
             return Answer.UNKNOWN if self._is_of_what_was_kept(value) else Answer.NO
-        if value.origin in ("attribute", "element") and value.parents and self.is_data(value):
+        if isinstance(value, (Attribute, Element)) and value.parents and self.is_data(value):
             return Answer.NO
-        if value.origin == "call" and value.callee is not None:
+        if isinstance(value, CallResult) and value.callee is not None:
             if self._modules.adds_no_graph(value.callee, value.parents):
                 return Answer.NO
             if is_forward(value) and may_evaluate_itself(value):
@@ -174,7 +181,7 @@ class Tracking:
 
     def _tracked_loss(self, value: Unknown, callee: Value) -> Answer:
         """What is called as a loss has the graph of what it is given, but `loss.get_loss()` may be a number."""
-        owner = callee.parents[0] if isinstance(callee, Unknown) and callee.origin == "method" else None
+        owner = callee.parents[0] if isinstance(callee, BoundMethod) else None
         answers = {item: self.tracked(item) for item in value.parents}
         if owner is not None and answers.get(owner) is Answer.YES:
             answers[owner] = Answer.UNKNOWN
@@ -183,7 +190,7 @@ class Tracking:
     def is_data(self, value: Value) -> bool:
         """A part of what a loader yields."""
         whole = whole_of(value)
-        if not isinstance(whole, Unknown) or whole.origin != "iteration" or whole in self.backpropagated:
+        if not isinstance(whole, Iteration) or whole in self.backpropagated:
             return False
         return not self._is_of_what_was_kept(whole)
 
@@ -198,8 +205,8 @@ class Tracking:
 
     def _is_of_dictionary(self, value: Unknown) -> bool:
         """Whether a value is what a dictionary holds, `losses.items()`, which may hold graphs."""
-        read = value.callee if value.origin == "call" else None
-        if not isinstance(read, Unknown) or read.origin != "method" or read.label not in ("items", "values"):
+        read = value.callee if isinstance(value, CallResult) else None
+        if not isinstance(read, BoundMethod) or read.label not in ("items", "values"):
             return False
         return any(self.tracked(item) is not Answer.NO for item in read.parents)
 
@@ -257,10 +264,10 @@ class Tracking:
 
 def _is_given(value: Unknown) -> bool:
     """Whether a value is of what a `forward` is given, or a parameter that is named for what modules give."""
-    is_output = value.origin == "parameter" and naming.OUTPUTS.search(value.label) is not None
+    is_output = isinstance(value, Parameter) and naming.OUTPUTS.search(value.label) is not None
     return is_output or whole_of(value).has_use(GIVEN_TO_FORWARD)
 
 
 def _counts(call: Unknown) -> bool:
     """Whether a call is of what counts right answers, by its name."""
-    return call.origin == "call" and call.callee is not None and bool(naming.COUNTING.search(call.callee.label))
+    return isinstance(call, CallResult) and call.callee is not None and bool(naming.COUNTING.search(call.callee.label))

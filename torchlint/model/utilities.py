@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from torchlint.model.values import External, Origin, Unknown, UnknownOrigin, Value
+from torchlint.model.values import External, Origin, Unknown, UnknownObject, Value
 
 
 class Kind(Enum):
@@ -21,17 +21,18 @@ class Utility(Unknown):
     """An object of a known kind, of which nothing else is known."""
 
     __slots__ = ("kind",)
+    origin = "utility"
 
-    def __init__(
-        self,
-        node: Origin,
-        kind: Kind,
-        parents: tuple[Value, ...] = (),
-        label: str = "",
-        origin: UnknownOrigin = "utility",
-    ) -> None:
-        super().__init__(node, origin, parents, label or kind.value)
+    def __init__(self, node: Origin, kind: Kind, parents: tuple[Value, ...] = (), label: str = "") -> None:
+        super().__init__(node, parents, label or kind.value)
         self.kind = kind
+
+
+class DataLoader(UnknownObject):
+    """A `torch.utils.data.DataLoader`, with its arguments as parts; `callee` is its class."""
+
+    __slots__ = ()
+    kind = Kind.LOADER
 
 
 class RecordClass(External):
@@ -46,4 +47,9 @@ class RecordClass(External):
 
 def is_kind(value: Value | None, *kinds: Kind) -> bool:
     """Whether a value is surely a scaler, a scheduler, ..."""
-    return isinstance(value, Utility) and value.kind in kinds
+    return isinstance(value, (Utility, DataLoader)) and value.kind in kinds
+
+
+def is_utility(value: Value) -> bool:
+    """Whether a value is of any known kind."""
+    return isinstance(value, (Utility, DataLoader))

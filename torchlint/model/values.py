@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site, site_of
@@ -113,51 +113,117 @@ class Plain(Value):
         return self.constant is None
 
 
-UnknownOrigin = Literal[
-    "attribute",
-    "call",
-    "element",
-    "expression",
-    "global",
-    "grad",
-    "iteration",
-    "method",
-    "mode",
-    "object",
-    "parameter",
-    "sent",
-    "super",
-    "utility",
-]
-"""What an unknown is: the attribute of something, the result of a call, ...; a utility is of a known `Kind`."""
-
-
 class Unknown(Value):
-    """Something the module does not define: a parameter, a part or the result of a call of an unknown.
+    """Base of what the module does not define: a parameter, a part or the result of a call of an unknown.
 
     `callee` is what was called, `mode` the grad mode it was called in.
     """
 
-    __slots__ = ("callee", "mode", "origin")
+    __slots__ = ("callee", "mode")
+
+    origin: ClassVar[str]
+    """The word of `trace` for the class."""
 
     def __init__(
         self,
         node: Origin,
-        origin: UnknownOrigin,
         parents: tuple[Value, ...] = (),
         label: str = "",
         callee: Value | None = None,
         mode: GradMode = GradMode.ON,
     ) -> None:
         super().__init__(node, parents, label)
-        self.origin = origin
         self.callee = callee
         self.mode = mode
 
+
+class Parameter(Unknown):
+    """A parameter of a function, where no caller says what it is."""
+
+    __slots__ = ()
+    origin = "parameter"
+
+
+class UndefinedName(Unknown):
+    """A name of the module that it does not define."""
+
+    __slots__ = ()
+    origin = "global"
+
+
+class Attribute(Unknown):
+    """An attribute of a value."""
+
+    __slots__ = ()
+    origin = "attribute"
+
+
+class Element(Unknown):
+    """An element of a value."""
+
+    __slots__ = ()
+    origin = "element"
+
+
+class Iteration(Unknown):
+    """An element that a loop over a value takes in one iteration."""
+
+    __slots__ = ()
+    origin = "iteration"
+
+
+class BoundMethod(Unknown):
+    """A method of a value that is called."""
+
+    __slots__ = ()
+    origin = "method"
+
+
+class Gradient(Unknown):
+    """The `.grad` of a value."""
+
+    __slots__ = ()
+    origin = "grad"
+
+
+class CallResult(Unknown):
+    """The result of a call."""
+
+    __slots__ = ()
+    origin = "call"
+
+
+class UnknownObject(Unknown):
+    """An object of a class that the module does not define."""
+
+    __slots__ = ()
+    origin = "object"
+
     @property
     def class_name(self) -> str:
-        """The class of an object of unknown class, else empty."""
-        return self.callee.label if self.origin == "object" and self.callee is not None else ""
+        """The name of its class; empty where that is not known."""
+        return self.callee.label if self.callee is not None else ""
+
+
+class Super(Unknown):
+    """The result of `super()` where the base class is not known."""
+
+    __slots__ = ()
+    origin = "super"
+
+
+class SentValue(Unknown):
+    """The value that a consumer sends into a generator."""
+
+    __slots__ = ()
+    origin = "sent"
+
+
+class UnsupportedExpression(Unknown):
+    """The value of an expression that is not interpreted."""
+
+    __slots__ = ()
+    origin = "expression"
 
 
 class External(Value):
@@ -184,11 +250,11 @@ class SourceModule(External):
 class Tensor(Value):
     """The result of a tensor operator, or a leaf. `base` is the tensor whose storage it shares.
 
-    `body` is what the `forward` of a module of this file returns, whatever it is called with, and `given` what its
-    parameters are here.
+    `op` is the name of the operator, one of `torchlint.pytorch.operators` among others; of what no operator has made,
+    the word of `trace` for its class.
     """
 
-    __slots__ = ("base", "body", "given", "leaf", "mode", "op")
+    __slots__ = ("base", "leaf", "mode", "op")
 
     def __init__(
         self,
@@ -205,8 +271,76 @@ class Tensor(Value):
         self.mode = mode
         self.base = base
         self.leaf = leaf
+
+    def made_again(self, node: Origin, mode: GradMode) -> Tensor:
+        """Another tensor that is computed in the same way, with its own storage."""
+        return Tensor(node, self.op, self.parents, mode)
+
+
+class WithoutOperator(Tensor):
+    """Base of tensors that no operator of PyTorch has made."""
+
+    __slots__ = ()
+    word: ClassVar[str]
+    """The word of `trace` for the class."""
+
+    def __init__(
+        self,
+        node: Origin,
+        parents: tuple[Value, ...] = (),
+        mode: GradMode = GradMode.ON,
+        *,
+        base: Value | None = None,
+        leaf: bool = False,
+    ) -> None:
+        super().__init__(node, self.word, parents, mode, base=base, leaf=leaf)
+
+    def made_again(self, node: Origin, mode: GradMode) -> Tensor:
+        return type(self)(node, self.parents, mode)
+
+
+class ModuleOutput(WithoutOperator):
+    """The output of a module; `parents` are the module and what it is given.
+
+    `body` is what the `forward` of a module of this file returns, whatever it is called with, and `given` what its
+    parameters are here.
+    """
+
+    __slots__ = ("body", "given")
+    word = "module"
+
+    def __init__(self, node: Origin, parents: tuple[Value, ...], mode: GradMode = GradMode.ON) -> None:
+        super().__init__(node, parents, mode)
         self.body: Value | None = None
         self.given: Mapping[str, Value] = {}
+
+
+class Component(WithoutOperator):
+    """One of several results of a module: `out[0]`, `out.loss`; `parents` hold the output of the module."""
+
+    __slots__ = ()
+    word = "component"
+
+
+class Leaf(WithoutOperator):
+    """A tensor that is told to require gradients; with `leaf` unset, a module whose parameters are."""
+
+    __slots__ = ()
+    word = "leaf"
+
+
+class ModuleParameter(WithoutOperator):
+    """A parameter of a module, which is its parent."""
+
+    __slots__ = ()
+    word = "parameter"
+
+
+class NewTensor(WithoutOperator):
+    """A tensor without a history, which requires no gradients."""
+
+    __slots__ = ()
+    word = "new"
 
 
 class Phi(Value):
@@ -230,17 +364,13 @@ class Phi(Value):
         return self.loop is not None
 
 
-ContainerKind = Literal["list", "tuple", "set", "dict", "deque", "generator", "meter", "object"]
-
-
 class Container(Value):
-    """A list, tuple, dict, set or deque; `parents` are the values put in without a known key."""
+    """Base of lists, dictionaries and their like; `parents` are the values put in without a known key."""
 
-    __slots__ = ("bounded", "branches", "grown", "is_open", "kind", "unsure")
+    __slots__ = ("bounded", "branches", "grown", "is_open", "unsure")
 
-    def __init__(self, node: Origin, kind: ContainerKind, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
+    def __init__(self, node: Origin, items: tuple[Value, ...] = (), bounded: bool = False) -> None:
         super().__init__(node, items)
-        self.kind = kind
         self.bounded = bounded
         self.grown = False
         """Whether the program puts something in after it was made."""
@@ -279,6 +409,54 @@ class Container(Value):
         """What is known by key, without what stands for elements that nobody knows."""
         parts = self.known_parts.items()
         return {key: value for key, value in parts if not (isinstance(key, str) and key.startswith("["))}
+
+
+class List(Container):
+    """A list."""
+
+    __slots__ = ()
+
+
+class Tuple(Container):
+    """A tuple, or a record with named fields."""
+
+    __slots__ = ()
+
+
+class Set(Container):
+    """A set."""
+
+    __slots__ = ()
+
+
+class Dict(Container):
+    """A dictionary."""
+
+    __slots__ = ()
+
+
+class Deque(Container):
+    """A `collections.deque`; a `bounded` one drops its oldest elements."""
+
+    __slots__ = ()
+
+
+class Generator(Container):
+    """Values that are produced one by one: by a generator, `zip`, `items()`."""
+
+    __slots__ = ()
+
+
+class Meter(Container):
+    """An `AverageMeter`: a sum of what it is updated with."""
+
+    __slots__ = ()
+
+
+class Object(Container):
+    """The attributes of an object of a class of this program, as the contents of a container."""
+
+    __slots__ = ()
 
 
 class Slot(Value):

@@ -6,7 +6,7 @@ import ast
 
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.module_values import given_to, is_forward
-from torchlint.model.values import Module, Plain, Tensor, Value, resolved
+from torchlint.model.values import Module, ModuleOutput, Plain, Value, resolved
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import called_name, walk
 
@@ -25,7 +25,7 @@ def _words(forward: Value) -> list[str]:
 def may_go_backward_itself(forward: Value) -> bool:
     """Whether the module that gives a value may go backward in its `forward`: its class shows it, or nobody knows what
     the word means that it is told."""
-    module = resolved(forward.parents[0]) if isinstance(forward, Tensor) and forward.op == "module" else None
+    module = resolved(forward.parents[0]) if isinstance(forward, ModuleOutput) else None
     if isinstance(module, Module) and module.info is not None:
         return _goes_backward(module.info)
     return is_forward(forward) and bool(_words(forward))

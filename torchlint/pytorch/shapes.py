@@ -11,6 +11,17 @@ from functools import lru_cache
 
 from torchlint.pytorch.binding import OTHER_NAMES, Parameters
 
+SAME = "same"
+"""Each element on its own."""
+SAME_AT = "same_at"
+"""Along a dimension, with the sizes of the operand."""
+EXTREMUM = "extremum"
+"""`max` and its kin: one result, or values and indices."""
+FLATTEN = "flatten"
+POOL = "pool"
+RECURRENT = "recurrent"
+SEQUENTIAL = "sequential"
+
 
 @dataclass(frozen=True)
 class Transfer:
@@ -59,23 +70,23 @@ OPERATORS: dict[str, Transfer] = {
         "clip sign square hardtanh threshold requires_grad_ pin_memory nan_to_num tril triu round floor "
         "ceil trunc roll flip dropout dropout1d dropout2d dropout3d alpha_dropout gelu silu mish "
         "hardswish softplus softsign tanhshrink softshrink hardshrink logsigmoid normalize",
-        _transfer("same", "self"),
+        _transfer(SAME, "self"),
     ),
     **_each(
         "exp log log2 log10 log1p expm1 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh sigmoid erf reciprocal",
-        _transfer("same", "self", "floating"),
+        _transfer(SAME, "self", "floating"),
     ),
-    **_each("softmax log_softmax softmin", _transfer("same_at", "self dim", "floating")),
+    **_each("softmax log_softmax softmin", _transfer(SAME_AT, "self dim", "floating")),
     "masked_fill": _transfer("masked_fill", "self mask"),
-    **_each("logical_not isnan isinf isfinite", _transfer("same", "self", "bool")),
-    **_each("float", _transfer("same", "self", "float32")),
-    **_each("double", _transfer("same", "self", "float64")),
-    **_each("half", _transfer("same", "self", "float16")),
-    **_each("bfloat16", _transfer("same", "self", "bfloat16")),
-    **_each("long", _transfer("same", "self", "int64")),
-    **_each("int", _transfer("same", "self", "int32")),
-    **_each("bool", _transfer("same", "self", "bool")),
-    **_each("byte", _transfer("same", "self", "uint8")),
+    **_each("logical_not isnan isinf isfinite", _transfer(SAME, "self", "bool")),
+    **_each("float", _transfer(SAME, "self", "float32")),
+    **_each("double", _transfer(SAME, "self", "float64")),
+    **_each("half", _transfer(SAME, "self", "float16")),
+    **_each("bfloat16", _transfer(SAME, "self", "bfloat16")),
+    **_each("long", _transfer(SAME, "self", "int64")),
+    **_each("int", _transfer(SAME, "self", "int32")),
+    **_each("bool", _transfer(SAME, "self", "bool")),
+    **_each("byte", _transfer(SAME, "self", "uint8")),
     "to": _transfer("convert", "self *to"),
     "type": _transfer("convert", "self *to"),
     "type_as": _transfer("convert", "self *to"),
@@ -90,7 +101,7 @@ OPERATORS: dict[str, Transfer] = {
     "linear": _transfer("linear", "self weight bias"),
     **_each("view", _transfer("view", "self *size|shape")),
     **_each("reshape", _transfer("reshape", "self *shape")),
-    "flatten": _transfer("flatten", "self start_dim end_dim"),
+    "flatten": _transfer(FLATTEN, "self start_dim end_dim"),
     "unsqueeze": _transfer("unsqueeze", "self dim"),
     "squeeze": _transfer("squeeze", "self dim"),
     **_each("transpose swapaxes swapdims", _transfer("transpose", "self dim0|axis0 dim1|axis1")),
@@ -112,9 +123,9 @@ OPERATORS: dict[str, Transfer] = {
     **_each("amax amin logsumexp", _transfer("reduce", "self dim keepdim")),
     **_each("argmax argmin", _transfer("reduce_one", "self dim keepdim", "int64")),
     **_each("any all", _transfer("reduce", "self dim keepdim", "")),
-    **_each("max min", _transfer("extremum", "self dim|other keepdim")),
-    **_each("median nanmedian mode", _transfer("extremum", "self dim keepdim")),
-    **_each("cumsum cumprod logcumsumexp", _transfer("same_at", "self dim", "summed")),
+    **_each("max min", _transfer(EXTREMUM, "self dim|other keepdim")),
+    **_each("median nanmedian mode", _transfer(EXTREMUM, "self dim keepdim")),
+    **_each("cumsum cumprod logcumsumexp", _transfer(SAME_AT, "self dim", "summed")),
     "gather": _transfer("gather", "self dim index"),
     "one_hot": _transfer("one_hot", "self|tensor num_classes", "int64"),
     **_each(
@@ -122,10 +133,10 @@ OPERATORS: dict[str, Transfer] = {
         "huber_loss kl_div",
         _transfer("loss", "self target", ""),
     ),
-    **_each("max_pool1d", _transfer("pool", "self kernel_size stride padding dilation ceil_mode", dimensions=1)),
-    **_each("max_pool2d", _transfer("pool", "self kernel_size stride padding dilation ceil_mode", dimensions=2)),
-    **_each("avg_pool1d", _transfer("pool", "self kernel_size stride padding ceil_mode", dimensions=1)),
-    **_each("avg_pool2d", _transfer("pool", "self kernel_size stride padding ceil_mode", dimensions=2)),
+    **_each("max_pool1d", _transfer(POOL, "self kernel_size stride padding dilation ceil_mode", dimensions=1)),
+    **_each("max_pool2d", _transfer(POOL, "self kernel_size stride padding dilation ceil_mode", dimensions=2)),
+    **_each("avg_pool1d", _transfer(POOL, "self kernel_size stride padding ceil_mode", dimensions=1)),
+    **_each("avg_pool2d", _transfer(POOL, "self kernel_size stride padding ceil_mode", dimensions=2)),
     **_each("adaptive_avg_pool1d", _transfer("adaptive_pool", "self output_size", dimensions=1)),
     **_each("adaptive_avg_pool2d", _transfer("adaptive_pool", "self output_size", dimensions=2)),
 }
@@ -162,24 +173,24 @@ LAYERS: dict[str, Transfer] = {
         "Identity ReLU ReLU6 LeakyReLU ELU SELU CELU GELU SiLU Mish Hardswish Hardtanh Hardsigmoid Softplus Softsign "
         "Tanhshrink Softshrink Hardshrink LogSigmoid Sigmoid Tanh Threshold RReLU Dropout Dropout1d Dropout2d "
         "Dropout3d AlphaDropout FeatureAlphaDropout Softmax LogSoftmax Softmin LocalResponseNorm",
-        _transfer("same", ""),
+        _transfer(SAME, ""),
     ),
-    "PReLU": _transfer("same", ""),
+    "PReLU": _transfer(SAME, ""),
     "Linear": _transfer("linear", "in_features out_features bias"),
     **_dimensions("Conv", "conv", _CONV),
     **_dimensions("ConvTranspose", "conv_transpose", _UP),
-    **_dimensions("MaxPool", "pool", f"{_LINE} return_indices ceil_mode"),
-    **_dimensions("AvgPool", "pool", "kernel_size stride padding ceil_mode"),
+    **_dimensions("MaxPool", POOL, f"{_LINE} return_indices ceil_mode"),
+    **_dimensions("AvgPool", POOL, "kernel_size stride padding ceil_mode"),
     **_dimensions("AdaptiveAvgPool AdaptiveMaxPool", "adaptive_pool", "output_size"),
     **_dimensions("BatchNorm", "batch_norm", _NORM),
     "LayerNorm": _transfer("layer_norm", "normalized_shape"),
     "GroupNorm": _transfer("group_norm", "num_groups num_channels"),
     "Embedding": _transfer("embedding", "num_embeddings embedding_dim"),
-    "Flatten": _transfer("flatten", "start_dim end_dim"),
-    "LSTM": _transfer("recurrent", _RECURRENT),
-    "GRU": _transfer("recurrent", _RECURRENT.replace(" proj_size", "")),
-    "RNN": _transfer("recurrent", f"input_size hidden_size num_layers nonlinearity {_RECURRENT[34:]}"),
-    "Sequential": _transfer("sequential", ""),
+    "Flatten": _transfer(FLATTEN, "start_dim end_dim"),
+    "LSTM": _transfer(RECURRENT, _RECURRENT),
+    "GRU": _transfer(RECURRENT, _RECURRENT.replace(" proj_size", "")),
+    "RNN": _transfer(RECURRENT, f"input_size hidden_size num_layers nonlinearity {_RECURRENT[34:]}"),
+    "Sequential": _transfer(SEQUENTIAL, ""),
 }
 """Layers of `torch.nn`; the parameters are those that they are made with."""
 

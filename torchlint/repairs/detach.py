@@ -9,8 +9,8 @@ import libcst as cst
 
 from torchlint.finding import Safety
 from torchlint.model import Model
-from torchlint.model.events import Backward, Keep, apart
-from torchlint.model.values import Answer, Container, Plain, Tensor, Value, inputs_of, resolved
+from torchlint.model.events import Backward, Keep, Keeping, apart
+from torchlint.model.values import Answer, Component, Container, Plain, Tensor, Value, inputs_of, resolved
 from torchlint.syntax.edits import Append, Change
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import Site
@@ -68,13 +68,13 @@ class Detach:
         expression, value = self._operand(_listed(written), kept.keep.value)
         if any(isinstance(item, (Container, Plain)) for item in inputs_of(value)):
             return None  # a list or dictionary by its name has no `detach`, nor has a number
-        if kept.keep.how == "add" and self._is_scalar(value, kept) and self._is_only_shown(node):
+        if kept.keep.how is Keeping.ADD and self._is_scalar(value, kept) and self._is_only_shown(node):
             return Change("use `.item()`, a number", [Append(expression, ".item()")])
         return _detached(expression, kept, is_tensor=self._is_tensor(value))
 
     def _is_tensor(self, value: Value) -> bool:
         """Whether a value is one for sure: a part of what a call returns may be a dictionary of numbers."""
-        if isinstance(value, Tensor) and value.op != "component":
+        if isinstance(value, Tensor) and not isinstance(value, Component):
             return True
         return value in self.tracking.backpropagated
 

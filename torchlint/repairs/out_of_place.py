@@ -13,6 +13,7 @@ from torchlint.model import Model
 from torchlint.model.events import Mutate
 from torchlint.model.queries import names
 from torchlint.model.values import Tensor, Value, resolved
+from torchlint.pytorch import operators
 from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.edits import Change, Delete, InsertBefore, NodeEdit, Prepend, Replace
@@ -52,7 +53,7 @@ class OutOfPlace:
         if isinstance(node, cst.Subscript):
             return self._cloned(node, target)
         if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Subscript):
-            if not isinstance(target, Tensor) or target.op == "getitem":
+            if not isinstance(target, Tensor) or target.op == operators.GETITEM:
                 return self._cloned(node.target, _whole(target))
         if self._is_view(mutate.target):
             return None
@@ -111,7 +112,7 @@ class OutOfPlace:
     def _cloned(self, element: cst.Subscript, owner: Value) -> Change | None:
         """`y[0] = 1` -> `y = y.clone(); y[0] = 1`, where `owner` is the value of `y`."""
         whole = element.value
-        while isinstance(whole, cst.Subscript) and isinstance(owner, Tensor) and owner.op == "getitem":
+        while isinstance(whole, cst.Subscript) and isinstance(owner, Tensor) and owner.op == operators.GETITEM:
             whole, owner = whole.value, _whole(owner)
         if not isinstance(whole, cst.Subscript) and not _is_variable(whole):
             return None
@@ -213,7 +214,8 @@ def _sources(node: ast.AST, name: str, *, alone: bool) -> Iterator[ast.expr]:
 
 def _whole(part: Value) -> Value:
     """The tensor of which a value is a part by its index."""
-    return resolved(part.parents[0]) if isinstance(part, Tensor) and part.op == "getitem" and part.parents else part
+    is_part = isinstance(part, Tensor) and part.op == operators.GETITEM and part.parents
+    return resolved(part.parents[0]) if is_part else part
 
 
 def _is_variable(node: cst.BaseExpression) -> bool:

@@ -135,7 +135,7 @@ class TrainingMode:
 
         items, flow, modes = self._with(switch, place, self._items), Flow(transfer), Modes({None})
         for _ in range(_ITERATIONS):
-            modes = flow.run(items, modes) | flow.exits.get("continue", Modes())
+            modes = flow.run(items, modes) | flow.exits.get(Exit.CONTINUE, Modes())
             flow.exits.clear()
         return found
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from torchlint.model.dataflow import Flow
-from torchlint.model.events import Backward, Event, GradRead, Item, Loop, Step
+from torchlint.model.events import Backward, Event, Exit, GradRead, Item, Loop, Step
 from torchlint.model.ownership import Ownership
 from torchlint.model.values import Value, resolved
 from torchlint.syntax.python_ast import Site
@@ -61,7 +61,7 @@ class TriedClearing:
         """`items` happen in an iteration; `used_by` is the step whose old gradients have to go."""
         self._ownership = ownership
         self._items = items
-        self._exits = ("continue", "break") if loop is not None else ("return",)
+        self._exits = (Exit.CONTINUE, Exit.BREAK) if loop is not None else (Exit.RETURN,)
         self._used_by = used_by
 
     def outcome(self, optimizer: Value, place: Backward | Step | None) -> Outcome:
@@ -96,8 +96,8 @@ class TriedClearing:
     def _ends(self, flow: Flow[State], states: frozenset[State]) -> frozenset[State]:
         """The states in which an iteration ends."""
         ends = flow.run(self._items, states)
-        for kind in self._exits:
-            ends |= flow.exits.get(kind, frozenset())
+        for way in self._exits:
+            ends |= flow.exits.get(way, frozenset())
         flow.exits.clear()
         return ends
 

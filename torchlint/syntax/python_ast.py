@@ -58,6 +58,10 @@ class Site(NamedTuple):
     def start(self) -> tuple[int, int]:
         return self.line, self.column
 
+    def is_of(self, *kinds: type[ast.AST]) -> bool:
+        """Whether it is the site of a node of one of these classes."""
+        return any(self.kind == kind.__name__ for kind in kinds)
+
     @property
     def here(self) -> Site:
         """The place in the file that is linted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +17,24 @@ Place = list[int]
 """Line and column in code points, both from 0; in a notebook those in the cell, whose number comes third."""
 
 
+class Arm:
+    """The kind of a row that holds one of the sequences of a branch."""
+
+
 @dataclass(frozen=True)
 class Row:
     """An event, or a part of the program that holds the deeper rows that follow: an outline in flow order."""
 
     depth: int
-    kind: str
+    kind: type[object]
+    """A class of `torchlint.model.events`, or `Arm`."""
     span: Span | None
     facts: Facts
+
+    @property
+    def word(self) -> str:
+        """The kind as JSON has it: `grad-read` of `GradRead`."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", self.kind.__name__).lower()
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class FileTrace:
         return f'{head[:-1]},\n"optimizers":{optimizers},\n"rows":{rows}}}'
 
     def _row(self, row: Row) -> str:
-        return _text({"depth": row.depth, "kind": row.kind, **self._at(row.span), **row.facts})
+        return _text({"depth": row.depth, "kind": row.word, **self._at(row.span), **row.facts})
 
     def _at(self, span: Span | None) -> Facts:
         return {} if span is None else {"at": place(self.source, span)}

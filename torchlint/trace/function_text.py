@@ -7,18 +7,22 @@ from itertools import groupby
 
 from torchlint.colours import Paint
 from torchlint.files.source import SourceFile
+from torchlint.model import events
 from torchlint.outputs.escaping import printable
 from torchlint.trace.code import code
 from torchlint.trace.columns import Line, columns, wrapped
-from torchlint.trace.document import FunctionTrace, Row
+from torchlint.trace.document import Arm, FunctionTrace, Row
 from torchlint.trace.outline import STRUCTURE, Outline, for_people
 from torchlint.trace.values import PLAIN
 from torchlint.trace.wording import Wording
 
 _ALWAYS = frozenset(
-    "backward grad clear step unscale schedule-step keep mutate yield clip grad-read empty-cache memory-probe "
-    "anomaly".split()
-)
+    {
+        events.Backward, events.Grad, events.Clear, events.Step, events.Unscale, events.ScheduleStep, events.Keep,
+        events.Mutate, events.Yield, events.Clip, events.GradRead, events.EmptyCache, events.MemoryProbe,
+        events.Anomaly,
+    }
+)  # fmt: skip
 """Events that are always shown; others are where an answer of the model makes them matter."""
 _WORDS = {
     "grad": "autograd", "mutate": "change", "grad-read": "gradients", "empty-cache": "cache", "memory-probe": "memory",
@@ -43,7 +47,7 @@ class FunctionText:
         self._words = words
         self._everything = everything
         rows = for_people(function.rows)
-        self._stepping = {row.facts["optimizer"] for row in rows if row.kind == "step"}
+        self._stepping = {row.facts["optimizer"] for row in rows if row.kind is events.Step}
         self._outline = Outline(rows, self._is_wanted, self._is_elif)
         self._rows = list(self._outline.shown())
 
@@ -54,8 +58,8 @@ class FunctionText:
     @property
     def hidden(self) -> int:
         """The number of events that are not shown."""
-        events = sum(row.kind not in STRUCTURE for row in self._outline.rows)
-        return events - sum(row.kind not in STRUCTURE for _, row in self._rows)
+        count = sum(row.kind not in STRUCTURE for row in self._outline.rows)
+        return count - sum(row.kind not in STRUCTURE for _, row in self._rows)
 
     def lines(self, paint: Paint) -> Iterator[str]:
         yield self._heading(paint)
@@ -83,7 +87,7 @@ class FunctionText:
     def _is_wanted(self, row: Row) -> bool:
         if row.kind in STRUCTURE:
             return False
-        is_number = row.kind == "keep" and row.facts["value"] == PLAIN and row.facts["how"] != "clear"
+        is_number = row.kind is events.Keep and row.facts["value"] == PLAIN and row.facts["how"] != "clear"
         if self._everything or (row.kind in _ALWAYS and not is_number):
             return True
         decides = not row.facts.keys().isdisjoint(("clears", "forward", "may_go_backward"))
@@ -101,10 +105,10 @@ class FunctionText:
 
     def _told(self, index: int, row: Row) -> tuple[str, str, str]:
         """Word, source and note of a row."""
-        form: str = row.facts.get("form", row.kind)
-        if row.kind == "arm":
+        form: str = row.facts.get("form", row.word)
+        if row.kind is Arm:
             return "", self._arm(index, row), ""
-        if row.kind in ("exit", "try"):
+        if row.kind in (events.Exit, events.Try):
             return "", str(row.facts.get("by", "try:")), ""
         if form in _HEADED:
             return "", self._code(row), ""
@@ -114,7 +118,7 @@ class FunctionText:
     def _arm(self, index: int, row: Row) -> str:
         """What stands before an arm of a branch; mostly nothing before the first."""
         number, branch = row.facts["number"], self._outline.rows[self._outline.around[index]]
-        form = branch.facts.get("form", branch.kind)
+        form = branch.facts.get("form", branch.word)
         if form == "match":
             return f"case {number + 1}:"
         if form == "if" and number:
@@ -127,7 +131,7 @@ class FunctionText:
 
     def _callee(self, row: Row) -> str:
         """The id of what an unresolved call calls."""
-        return str(self._words.values[row.facts["value"]].get("callee", "")) if row.kind == "call" else ""
+        return str(self._words.values[row.facts["value"]].get("callee", "")) if row.kind is events.Call else ""
 
     def _unknowns(self) -> Iterator[tuple[str, str]]:
         """The unknown values on which the events depend, each with what it is."""

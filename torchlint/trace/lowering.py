@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 
 from torchlint.engine.following import Following, imported_training
 from torchlint.engine.gate import by_syntax, by_words
@@ -41,7 +41,7 @@ from torchlint.syntax.gc_pause import collector_paused
 from torchlint.syntax.python_ast import FUNCTIONS, Site, site_of
 from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.reading import read
-from torchlint.trace.document import Facts, FileTrace, FunctionTrace, Holding, Place, Row, place, place_text
+from torchlint.trace.document import Arm, Facts, FileTrace, FunctionTrace, Holding, Place, Row, place, place_text
 from torchlint.trace.values import Values
 
 _FORMS: Mapping[str, str] = {
@@ -148,11 +148,11 @@ class _Lowering:
     def _rows(self, items: list[Item], depth: int, optimizers: list[Value]) -> Iterator[Row]:
         for item in items:
             if isinstance(item, Event):
-                yield Row(depth, _kind(item), self.tree.span(item.site), self._facts(item, optimizers))
+                yield Row(depth, type(item), self.tree.span(item.site), self._facts(item, optimizers))
             elif isinstance(item, Exit):
-                yield Row(depth, "exit", None, {"by": item.kind})
+                yield Row(depth, Exit, None, {"by": item.value})
             else:
-                yield Row(depth, _kind(item), self.tree.span(item.site), _form(item))
+                yield Row(depth, type(item), self.tree.span(item.site), _form(item))
                 yield from self._inside(item, depth + 1, optimizers)
 
     def _inside(self, item: Branch | Try | Loop | Inlined, depth: int, optimizers: list[Value]) -> Iterator[Row]:
@@ -160,7 +160,7 @@ class _Lowering:
             yield from self._rows(item.body, depth, optimizers)
             return
         for number, arm in enumerate(item.arms if isinstance(item, Branch) else [item.body, *item.handlers]):
-            yield Row(depth, "arm", None, {"number": number})
+            yield Row(depth, Arm, None, {"number": number})
             yield from self._rows(arm, depth + 1, optimizers)
 
     def _facts(self, event: Event, optimizers: list[Value]) -> Facts:
@@ -184,6 +184,8 @@ class _Lowering:
     def _plain(self, fact: object) -> object:
         if isinstance(fact, Value):
             return self.values.id_of(fact)
+        if isinstance(fact, Enum):
+            return fact.value
         return [self._plain(item) for item in fact] if isinstance(fact, tuple) else fact
 
     # -- answers ------------------------------------------------------------------------------------
@@ -241,11 +243,6 @@ def _branching(arm: tuple[object, int]) -> Site:
     branch, _ = arm
     assert isinstance(branch, (Branch, Try))
     return branch.site
-
-
-def _kind(item: object) -> str:
-    """`GradRead` -> `grad-read`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", type(item).__name__).lower()
 
 
 def _form(item: Branch | Try | Loop | Inlined) -> Facts:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from torchlint.trace.document import Row
+from torchlint.model.events import Branch, Call, Clear, Compute, Exit, Fresh, Inlined, Loop, MayClear, Try
+from torchlint.trace.document import Arm, Row
 
-STRUCTURE = frozenset({"loop", "branch", "arm", "try", "inlined", "exit"})
+STRUCTURE = frozenset({Loop, Branch, Arm, Try, Inlined, Exit})
 """The kinds of rows that are no events."""
-_REPEATED = ("loop", "inlined")
-_WITH_ARMS = ("branch", "try")
-_MAKING = ("fresh", "call", "compute")
+_REPEATED = (Loop, Inlined)
+_WITH_ARMS = (Branch, Try)
+_MAKING = (Fresh, Call, Compute)
 """The kinds of rows that have made their value."""
 
 
@@ -27,7 +28,7 @@ def _join_calls(rows: Iterable[Row]) -> list[Row]:
     """That a call may clear stands right after the call itself; it becomes a fact of the call."""
     joined: list[Row] = []
     for row in rows:
-        if row.kind == "may-clear" and joined and (joined[-1].kind, joined[-1].span) == ("call", row.span):
+        if row.kind is MayClear and joined and (joined[-1].kind, joined[-1].span) == (Call, row.span):
             clears = {"clears": row.facts["clears"]} if "clears" in row.facts else {}
             joined[-1] = replace(joined[-1], facts={**joined[-1].facts, **clears})
         else:
@@ -37,7 +38,7 @@ def _join_calls(rows: Iterable[Row]) -> list[Row]:
 
 def _without_unmade(row: Row, index: int, made: Mapping[str, int]) -> Row:
     """The row at this index, given the indices at which values are made."""
-    if "clears" not in row.facts or row.kind in ("clear", "fresh"):
+    if "clears" not in row.facts or row.kind in (Clear, Fresh):
         return row
     clears = {value: answer for value, answer in row.facts["clears"].items() if made.get(value, -1) < index}
     facts = {name: fact for name, fact in row.facts.items() if name != "clears"}
@@ -85,12 +86,12 @@ class Outline:
     @cached_property
     def _shown(self) -> set[int]:
         """What is wanted, and the exits that change what a loop with such rows does next."""
-        exits = (index for index, row in enumerate(self.rows) if row.kind == "exit" and self._leaves_a_loop(index))
+        exits = (index for index, row in enumerate(self.rows) if row.kind is Exit and self._leaves_a_loop(index))
         return self._busy | self._with_surroundings(exits)
 
     def _leaves_a_loop(self, index: int) -> bool:
         repeated = [above for above in self._above(index) if self.rows[above].kind in _REPEATED]
-        return bool(repeated) and repeated[0] in self._busy and self.rows[repeated[0]].kind == "loop"
+        return bool(repeated) and repeated[0] in self._busy and self.rows[repeated[0]].kind is Loop
 
     def _above(self, index: int) -> Iterator[int]:
         while (index := self.around[index]) >= 0:

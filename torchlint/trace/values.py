@@ -7,13 +7,19 @@ from collections.abc import Callable
 from torchlint.model.tracking import Tracking
 from torchlint.model.utilities import Utility
 from torchlint.model.values import (
+    Attribute,
+    BoundMethod,
     Class,
     Container,
     Context,
+    Element,
     External,
     Function,
+    Gradient,
     Instance,
+    Iteration,
     Module,
+    ModuleOutput,
     Optimizer,
     Parameters,
     Phi,
@@ -29,8 +35,8 @@ from torchlint.trace.document import Facts, Place, place_text
 PLAIN = "plain"
 """The id of every number, text, None: they have no identity."""
 _TRACKABLE = (Tensor, Phi, Container, Unknown)
-_PARTS = frozenset({"attribute", "element", "method", "iteration", "grad"})
-"""The origins of unknowns that are unknown because of what they are a part of."""
+_PARTS = (Attribute, Element, BoundMethod, Iteration, Gradient)
+"""Unknowns that are unknown because of what they are a part of."""
 
 
 class Values:
@@ -94,22 +100,22 @@ def _identity(value: Value) -> object:
 def _kind(value: Value) -> str:
     if isinstance(value, Unknown):
         return "unknown"  # a scaler, a scheduler, ... too: its origin says so
-    return value.kind if isinstance(value, Container) else type(value).__name__.lower()
+    return "tensor" if isinstance(value, Tensor) else type(value).__name__.lower()
 
 
 def _known(value: Value) -> dict[str, object]:
     """What is known of a value beside its kind; of other values as values."""
     if isinstance(value, Unknown):
-        owner = value.parents[:1] if value.origin in _PARTS else ()
-        origin = value.kind.value if isinstance(value, Utility) and value.origin == "utility" else value.origin
+        owner = value.parents[:1] if isinstance(value, _PARTS) else ()
+        origin = value.kind.value if isinstance(value, Utility) else value.origin
         return {"origin": origin, "of": owner, "callee": value.callee, "mode": _mode(value.mode)}
     if isinstance(value, Tensor):
-        module = value.parents[:1] if value.op == "module" else ()
+        module = value.parents[:1] if isinstance(value, ModuleOutput) else ()
         return {
             "op": value.op,
             "leaf": value.leaf,
             "of": module,
-            "body": value.body,
+            "body": value.body if isinstance(value, ModuleOutput) else None,
             "base": value.base,
             "mode": _mode(value.mode),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from torchlint.model import events
 from torchlint.pytorch import naming
 from torchlint.trace.document import Facts, Holding, Row
 
@@ -114,15 +115,15 @@ class Wording:
 
     def _effect(self, row: Row, optimizers: Sequence[Holding]) -> str:
         """What it means for the gradients of the optimizers."""
-        if row.kind == "backward":
+        if row.kind is events.Backward:
             nobody = "for none of the optimizers" if optimizers else ""
             return self._answered(row.facts.get("reaches", {}), "for") or nobody
-        if row.kind == "clear":
+        if row.kind is events.Clear:
             target = row.facts.get("target")
             other = f"of {self.name(target)}" if target else "of something that is not known"
             return self._answered(row.facts.get("clears", {}), "of") or other
         clears = self.names(row.facts.get("clears", ()))
-        if row.kind == "fresh":
+        if row.kind is events.Fresh:
             return f"no gradients yet in {clears}" if clears else ""
         may = ["go backward"] * ("may_go_backward" in row.facts) + [f"clear {clears}"] * bool(clears)
         return f"may {', or '.join(may)}" if may else ""
@@ -191,16 +192,18 @@ _KINDS = {
     "parameters": "parameters",
     "context": "a context that switches gradients",
 }
-_NOTES: Mapping[str, Callable[[Wording, Facts], str]] = {
-    "backward": Wording._backward,
-    "step": Wording._step,
-    "unscale": lambda words, facts: f"of {words.name(facts['optimizer'])}",
-    "keep": Wording._keep,
-    "mutate": Wording._mutate,
-    "compute": Wording._computed,
-    "call": Wording._called,
-    "grad": lambda words, facts: f"of {words.name(facts['outputs'])}; `.grad` stays as it is",
-    "anomaly": lambda words, facts: {True: "switched on", False: "switched off"}.get(facts["on"], "switched on or off"),
+_NOTES: Mapping[type[object], Callable[[Wording, Facts], str]] = {
+    events.Backward: Wording._backward,
+    events.Step: Wording._step,
+    events.Unscale: lambda words, facts: f"of {words.name(facts['optimizer'])}",
+    events.Keep: Wording._keep,
+    events.Mutate: Wording._mutate,
+    events.Compute: Wording._computed,
+    events.Call: Wording._called,
+    events.Grad: lambda words, facts: f"of {words.name(facts['outputs'])}; `.grad` stays as it is",
+    events.Anomaly: lambda words, facts: {True: "switched on", False: "switched off"}.get(
+        facts["on"], "switched on or off"
+    ),
 }
 """What is said of an event beside what it means for optimizers."""
 

@@ -10,16 +10,26 @@ from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.sums import changed_first
 from torchlint.model.evaluate.tensors import operator_of, overloads
-from torchlint.model.events import Clear, Keep, MayClear, Mutate, Step
+from torchlint.model.events import Clear, Keep, Keeping, MayClear, Mutate, Step
 from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import ancestry
 from torchlint.model.values import (
+    CallResult,
+    Component,
     Container,
+    Deque,
+    Dict,
+    Element,
     Function,
+    Generator,
+    Gradient,
+    List,
     Module,
+    ModuleOutput,
     Optimizer,
     Phi,
     Plain,
+    Set,
     Tensor,
     Unknown,
     Value,
@@ -28,11 +38,12 @@ from torchlint.model.values import (
     meanings,
     resolved,
 )
+from torchlint.pytorch import operators
 from torchlint.pytorch.api import GRADIENTS
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import called_name, dotted, site_of, written_alike
 
-_LISTS = ("list", "deque", "set", "dict")
+_LISTS = (List, Deque, Set, Dict)
 
 
 class Assignments(Part):
@@ -61,12 +72,12 @@ class Assignments(Part):
         if self.tensors.is_gradient(plain_old):
             self.tensors.change_gradient(plain_old, op, (value,), node)
             return
-        if isinstance(plain_old, Container) and plain_old.kind in _LISTS:
+        if isinstance(plain_old, _LISTS):
             inner = resolved(value)
             added = inner.elements() if isinstance(inner, Container) else [self.elements.iterate(inner, node)]
             for item in added:
                 plain_old.add(item)
-                self.state.emit(Keep(site_of(node), plain_old, item, "append", dotted(node.target)))
+                self.state.emit(Keep(site_of(node), plain_old, item, Keeping.APPEND, dotted(node.target)))
             return
         if overloads(plain_old, op):
             self.assign_target(node.target, plain_old)
@@ -119,7 +130,7 @@ class Assignments(Part):
         else:
             if self._has_setter(owner, name):
                 self.state.emit(MayClear(site_of(node), name, (owner, value)))
-                value = self.state.stamp(Unknown(node, "call", (value,), name))
+                value = self.state.stamp(CallResult(node, (value,), name))
             self.state.name_value(value, name)
             if isinstance(value, Plain) and not value.order:
                 self.state.stamp(value)
@@ -139,7 +150,7 @@ class Assignments(Part):
         """`setattr(owner, name, value)`, nobody knows of which: any list may begin anew, any tensor be another."""
         for (holder, name), value in list(self.state.heap.items()):
             if holder is owner and isinstance(resolved(value), (Container, Tensor, Phi)):
-                self.state.heap[owner, name] = self.state.stamp(Unknown(node, "call", (), name))
+                self.state.heap[owner, name] = self.state.stamp(CallResult(node, (), name))
 
     def clear_gradient(self, node: ast.AST, owner: Value) -> None:
         """The gradient of one tensor is set, or deleted."""
@@ -157,7 +168,7 @@ class Assignments(Part):
         for index, item in enumerate(targets):
             target = item.value if isinstance(item, ast.Starred) else item
             if isinstance(item, ast.Starred) or (starred and isinstance(value, Container)):
-                self.assign_target(target, self.state.stamp(Unknown(target, "element", (value,))))
+                self.assign_target(target, self.state.stamp(Element(target, (value,))))
             else:
                 self.assign_target(target, self._unpacked(value, index, target))
 
@@ -167,10 +178,8 @@ class Assignments(Part):
             if inputs and all(isinstance(item, (Container, Tensor)) for item in inputs) and not value.is_loop:
                 return self.state.phi(target, [self.elements.lookup(item, index, target) for item in inputs])
         element = self.elements.lookup(value, index, target, basic=True)
-        if isinstance(value, Container) and value.kind == "generator" and isinstance(element, Tensor):
-            return self.tensors.compute(
-                element.op, element.parents, target
-            )  # one of several alike, each with its own storage
+        if isinstance(value, Generator) and isinstance(element, Tensor):
+            return self.tensors.again(element, target)
         if _is_unnamed_comprehension(value) and isinstance(element, (Module, Optimizer)):
             return self.state.stamp(element.made_again(target))  # each with its own parameters
         return element
@@ -191,7 +200,7 @@ class Assignments(Part):
                 old = owner.part(key)
                 owner.set_part(key, value)
                 if is_empty and isinstance(old, Container):
-                    self.state.emit(Keep(site_of(target), old, Plain(target), "clear", dotted(target.value)))
+                    self.state.emit(Keep(site_of(target), old, Plain(target), Keeping.CLEAR, dotted(target.value)))
             elif self._overwrites_all(target):
                 owner.parents = (value,)
                 for name in owner.known_parts:
@@ -199,15 +208,15 @@ class Assignments(Part):
             else:
                 owner.add(value)
                 name = dotted(target.value)
-                emptied = Keep(site_of(target), owner, Plain(target), "clear", name)
-                self.state.emit(emptied if is_empty else Keep(site_of(target), owner, value, "slot", name))
+                emptied = Keep(site_of(target), owner, Plain(target), Keeping.CLEAR, name)
+                self.state.emit(emptied if is_empty else Keep(site_of(target), owner, value, Keeping.SLOT, name))
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
             self.state.heap[owner, f"[{key!r}]"] = value
         elif self.tensors.is_gradient(owner) and _is_all(target):
             self.tensors.change_gradient(owner, "copy_", (value,), target)
-        elif _are_tensors(owner) or (isinstance(owner, Unknown) and owner.origin == "grad"):
+        elif _are_tensors(owner) or isinstance(owner, Gradient):
             note_tensor(carried)
-            self.mutate(target, target.value, carried, "setitem", (value,))
+            self.mutate(target, target.value, carried, operators.SETITEM, (value,))
         elif key is not None:
             self.state.heap[owner, f"[{key!r}]"] = value
 
@@ -249,7 +258,7 @@ class Assignments(Part):
         if isinstance(owner, Container):
             index = self.elements.index(target)
             return key_of(index) is None and self.state.stored_at(owner, index) is None
-        return isinstance(owner, Tensor) and owner.op in ("module", "component") and not self.elements.is_basic(target)
+        return isinstance(owner, (ModuleOutput, Component)) and not self.elements.is_basic(target)
 
     def mutate(
         self,
@@ -277,7 +286,7 @@ class Assignments(Part):
             if (
                 isinstance(whole, ast.Name)
                 and isinstance(old, Tensor)
-                and (old.base is not None or old.op == "getitem")
+                and (old.base is not None or old.op == operators.GETITEM)
                 and isinstance(resolved(self.names.lookup(whole.id)), Tensor)
             ):
                 self.state.bind(whole.id, result)
@@ -306,7 +315,7 @@ def _may_change(module: Module, given: Value) -> bool:
 
 def _is_unnamed_comprehension(value: Value) -> bool:
     """Whether a value is what `a, b = (make(x) for x in given)` takes apart, and nothing else is made of it."""
-    is_comprehension = value.site is not None and value.site.kind in ("GeneratorExp", "ListComp")
+    is_comprehension = value.site is not None and value.site.is_of(ast.GeneratorExp, ast.ListComp)
     return isinstance(value, Container) and is_comprehension and not value.label
 
 

@@ -9,24 +9,28 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import GradRead
 from torchlint.model.values import (
+    Attribute,
     Class,
+    Component,
     Container,
     External,
     Function,
+    Gradient,
     Instance,
     Module,
+    ModuleOutput,
+    ModuleParameter,
     Optimizer,
     Phi,
     Plain,
     SourceModule,
     Tensor,
-    Unknown,
     Value,
     class_of,
     is_none,
     resolved,
 )
-from torchlint.pytorch import table
+from torchlint.pytorch import operators, table
 from torchlint.pytorch.api import PLAIN_ATTRIBUTES
 from torchlint.pytorch.effects import GoesBackward
 from torchlint.syntax.python_ast import site_of
@@ -49,19 +53,19 @@ class Attributes(Part):
         carried, owner = owner, resolved(owner)
         if name == "grad":
             self.state.emit(GradRead(site_of(node)))
-            return self.state.part_of(owner, "grad", "grad", node)
+            return self.state.part_of(owner, "grad", Gradient, node)
         if name == "data" and not isinstance(owner, (Container, Instance, External)):
-            return self.state.stamp(Tensor(node, "data", (owner,), self.state.mode, base=carried))
+            return self.state.stamp(Tensor(node, operators.DATA, (owner,), self.state.mode, base=carried))
         if isinstance(owner, Tensor):
             if name in PLAIN_ATTRIBUTES:
                 return self.tensors.number(name, (owner,), node)
             if name in ("T", "mT", "H", "real", "imag"):
                 return self.state.stamp(Tensor(node, "t", (carried,), self.state.mode, base=carried))
-            if owner.op == "module" and name not in _BACKWARD:
+            if isinstance(owner, ModuleOutput) and name not in _BACKWARD:
                 return self.component(owner, name, node)
         if isinstance(owner, Optimizer) or name == "param_groups":
             owner.used_as(name)
-            return self.state.part_of(owner, name, "attribute", node)
+            return self.state.part_of(owner, name, Attribute, node)
         if isinstance(owner, Module) and owner.info is None and _OF_LAYERS.fullmatch(name):
             return self._leaf_parameter(owner, name, node)
         if name == "__name__" and isinstance(owner, (Class, Function)):
@@ -91,7 +95,7 @@ class Attributes(Part):
                 return member
         if isinstance(owner, Phi) and _may_be_rewritten(owner):
             return self.state.shared_part(owner, name, lambda: self._of_each(owner, name, node))
-        return self.state.part_of(owner, name, "attribute", node)
+        return self.state.part_of(owner, name, Attribute, node)
 
     def _of_each(self, owner: Phi, name: str, node: ast.AST | None) -> Value:
         """The attribute of each that an owner may be."""
@@ -130,14 +134,14 @@ class Attributes(Part):
 
     def _rewritten(self, stored: Value, owner: Value, name: str) -> Value:
         """What `__init__` stored, or what another method has put in its place."""
-        either = Phi(stored.site, (stored, Unknown(stored.site, "attribute", (owner,), name)))
+        either = Phi(stored.site, (stored, Attribute(stored.site, (owner,), name)))
         either.order, either.loops = owner.order, owner.loops
         return either
 
     def _leaf_parameter(self, owner: Value, name: str, node: ast.AST) -> Value:
         known = self.state.heap.get((owner, name)) or self.observations.stored.get((owner, name)) or owner.part(name)
         if known is None:
-            known = Tensor(node, "parameter", (owner,), leaf=True)
+            known = ModuleParameter(node, (owner,), leaf=True)
             known.order, known.loops = owner.order, owner.loops
             owner.set_part(name, known)
         return known
@@ -146,7 +150,7 @@ class Attributes(Part):
         """A field or element of what a module returned."""
         known = owner.part(key)
         if known is None:
-            known = Tensor(node, "component", (owner,), owner.mode)
+            known = Component(node, (owner,), owner.mode)
             known.order, known.loops = owner.order, owner.loops
             if isinstance(key, str):
                 known.label = key
@@ -158,4 +162,4 @@ def _may_be_rewritten(owner: Phi) -> bool:
     """Whether a value is a module of the program that `__init__` stored, or what another method put in its place."""
     kinds = [isinstance(item, Module) and item.info is not None for item in owner.parents]
     others = [item for item, is_known in zip(owner.parents, kinds, strict=True) if not is_known]
-    return any(kinds) and all(isinstance(item, Unknown) and item.origin == "attribute" for item in others)
+    return any(kinds) and all(isinstance(item, Attribute) for item in others)

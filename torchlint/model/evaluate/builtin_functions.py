@@ -7,8 +7,24 @@ from collections.abc import Callable, Iterable
 
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.part import Part
-from torchlint.model.values import Container, Parameters, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
-from torchlint.pytorch import api
+from torchlint.model.values import (
+    CallResult,
+    Component,
+    Container,
+    Dict,
+    Generator,
+    List,
+    Parameters,
+    Phi,
+    Plain,
+    Super,
+    Tuple,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+from torchlint.pytorch import api, operators
 
 
 class BuiltinFunctions(Part):
@@ -38,30 +54,30 @@ class BuiltinFunctions(Part):
             if isinstance(first, (Parameters, Unknown)):
                 return first
             inside = tuple(first.elements()) if isinstance(first, Container) else (self.elements.iterate(first, node),)
-            copied = self.state.stamp(Container(node, "tuple" if name == "tuple" else "list", inside))
+            copied = self.state.stamp((Tuple if name == "tuple" else List)(node, inside))
             copied.is_open = copied.unsure = isinstance(first, Container) and first.is_open
             return copied
         if name in _PLAIN_BUILTINS:
             return self.tensors.number(name, tuple(arguments.positional), node)
-        return self.state.stamp(Unknown(node, "call", arguments.all(), name, None, self.state.mode))
+        return self.state.stamp(CallResult(node, arguments.all(), name, None, self.state.mode))
 
     def _call_sum(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
             return None
         for item in inputs_of(arguments.positional[0]):
-            if isinstance(item, Tensor) and item.op == "component":
+            if isinstance(item, Component):
                 item.used_as("sum()")
         return self._call_abs(arguments, node)
 
     def _call_abs(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
             return None
-        return self.tensors.make("add", (resolved(arguments.positional[0]),), node)
+        return self.tensors.make(operators.ADD, (resolved(arguments.positional[0]),), node)
 
     def _call_enumerate(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if not arguments.positional:
             return None
-        pair = Container(node, "tuple", (Plain(node), self.elements.iterate(arguments.positional[0], node)))
+        pair = Tuple(node, (Plain(node), self.elements.iterate(arguments.positional[0], node)))
         return self._rows(pair, arguments, node)
 
     def _call_map(self, arguments: Arguments, node: ast.Call) -> Value | None:
@@ -69,7 +85,7 @@ class BuiltinFunctions(Part):
             return None
         element = self.elements.iterate(arguments.positional[1], node)
         result = self.calls.call(arguments.positional[0], Arguments([element], {}, []), node)
-        return self.state.stamp(Container(node, "generator", (result,)))
+        return self.state.stamp(Generator(node, (result,)))
 
     def _call_filter(self, arguments: Arguments, node: ast.Call) -> Value | None:
         """`filter(lambda p: p.requires_grad, model.parameters())`: those that may learn."""
@@ -82,33 +98,33 @@ class BuiltinFunctions(Part):
     def _call_zip(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
             return self._columns([resolved(item) for item in arguments.positional], node)
-        row = Container(node, "tuple", tuple(self.elements.iterate(item, node) for item in arguments.positional))
+        row = Tuple(node, tuple(self.elements.iterate(item, node) for item in arguments.positional))
         return self._rows(row, arguments, node)
 
     def _rows(self, row: Container, arguments: Arguments, node: ast.Call) -> Value:
         """What a loop goes over that draws a row from each of its arguments."""
-        made = self.state.stamp(Container(node, "generator", (self.state.stamp(row),)))
+        made = self.state.stamp(Generator(node, (self.state.stamp(row),)))
         made.draw_from(arguments.positional)
         return made
 
     def _columns(self, rows: list[Value], node: ast.Call) -> Value | None:
         """`inputs, targets = zip(*pairs)`; None: these are no pairs."""
-        tuples = [item for item in rows if isinstance(item, Container) and item.kind == "tuple"]
+        tuples = [item for item in rows if isinstance(item, Tuple)]
         if not tuples or len(tuples) < len(rows) or len({len(item.parents) for item in tuples}) > 1:
             return None
-        columns = (Container(node, "tuple", parts) for parts in zip(*(item.parents for item in tuples), strict=True))
-        return self.state.stamp(Container(node, "tuple", tuple(map(self.state.stamp, columns))))
+        columns = (Tuple(node, parts) for parts in zip(*(item.parents for item in tuples), strict=True))
+        return self.state.stamp(Tuple(node, tuple(map(self.state.stamp, columns))))
 
     def _call_dict(self, arguments: Arguments, node: ast.Call) -> Value | None:
         given = [item for value in arguments.positional for item in _values_of_pairs(resolved(value))]
-        copied = [item for item in given if isinstance(item, Container) and item.kind == "dict"]
-        made = self.state.stamp(Container(node, "dict", copied[0].parents if copied else tuple(given)))
+        copied = [item for item in given if isinstance(item, Dict)]
+        made = self.state.stamp(Dict(node, copied[0].parents if copied else tuple(given)))
         made.branches = len(self.state.position.path)
         made.set_parts((copied[0].entries if copied else {}) | arguments.keywords)
         return made
 
     def _call_list(self, arguments: Arguments, node: ast.Call) -> Value | None:
-        return self.state.stamp(Container(node, "list")) if not arguments.all() else None
+        return self.state.stamp(List(node)) if not arguments.all() else None
 
     def _call_setattr(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 3:
@@ -122,7 +138,7 @@ class BuiltinFunctions(Part):
         return Plain(node, None)
 
     def _call_super(self, arguments: Arguments, node: ast.Call) -> Value | None:
-        return self.state.stamp(Unknown(node, "super", (), "super"))
+        return self.state.stamp(Super(node, (), "super"))
 
     def _call_getattr(self, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) < 2:
@@ -143,8 +159,8 @@ _PLAIN_BUILTINS = frozenset(
 
 def _values_of_pairs(given: Value) -> Iterable[Value]:
     """What a dictionary gets of the pairs that a generator yields; anything else as it is."""
-    pair = given.parents[0] if isinstance(given, Container) and given.kind == "generator" and given.parents else None
-    if not isinstance(pair, Container) or pair.kind != "tuple" or len(pair.parents) != 2:
+    pair = given.parents[0] if isinstance(given, Generator) and given.parents else None
+    if not isinstance(pair, Tuple) or len(pair.parents) != 2:
         return (given,)
     value = pair.parents[1]
     return value.parents if isinstance(value, Phi) and value.source is not None else (value,)

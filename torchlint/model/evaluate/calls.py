@@ -10,12 +10,18 @@ from torchlint.model.events import Branch, Call, Fresh, MayClear
 from torchlint.model.utilities import Kind, RecordClass, is_kind
 from torchlint.model.values import (
     FILLED,
+    Attribute,
+    CallResult,
     Class,
     Container,
     Context,
+    Element,
     External,
     Function,
+    Generator,
     Instance,
+    Iteration,
+    List,
     Module,
     Optimizer,
     Parameters,
@@ -23,8 +29,9 @@ from torchlint.model.values import (
     Plain,
     SourceModule,
     Tensor,
+    Tuple,
     Unknown,
-    UnknownOrigin,
+    UnknownObject,
     Value,
     inputs_of,
     meanings,
@@ -77,7 +84,7 @@ class Calls(Part):
     def _bound_method(self, callee: Value) -> Unknown | None:
         """A method of PyTorch that a name was bound to, `step = optimizer.step`, or `getattr(optimizer, "step")`."""
         found = resolved(callee)
-        if isinstance(found, Unknown) and found.origin == "attribute" and self.methods.has_handler(found.label):
+        if isinstance(found, Attribute) and self.methods.has_handler(found.label):
             return found
         return None
 
@@ -100,7 +107,7 @@ class Calls(Part):
                 continue
             value = self.expressions.value(item.value)
             inner = resolved(value)
-            if isinstance(inner, Container) and inner.kind in ("list", "tuple") and not inner.unsure:
+            if isinstance(inner, (List, Tuple)) and not inner.unsure:
                 positional.extend(inner.parents)
             else:
                 starred.append(value)
@@ -189,7 +196,7 @@ class Calls(Part):
         if isinstance(first, Function):
             return Function(first.info, first.frame, first.receiver, callee.mode)
         if isinstance(first, Module):
-            return self.state.stamp(Unknown(node, "call", (first,), "", callee, self.state.mode))
+            return self.state.stamp(CallResult(node, (first,), "", callee, self.state.mode))
         return first if first is not None else Plain(node)
 
     def _call_any(self, callee: Phi, arguments: Arguments, node: ast.Call) -> Value:
@@ -217,7 +224,7 @@ class Calls(Part):
 
     def _call_unknown(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
         if isinstance(callee, (Plain, Container, Parameters)):
-            return self.state.stamp(Unknown(node, "call", arguments.all(), "", callee, self.state.mode))
+            return self.state.stamp(CallResult(node, arguments.all(), "", callee, self.state.mode))
         model = callee.part("model") if is_kind(callee, Kind.ENGINE) else None
         if model is not None:
             return self.call(model, arguments, node)
@@ -227,16 +234,16 @@ class Calls(Part):
 
     def _of_module(self, callee: Value) -> bool:
         """An attribute of a module that is no method, or an element of one: a submodule."""
-        while isinstance(callee, Unknown) and callee.origin in ("attribute", "element", "iteration") and callee.parents:
+        while isinstance(callee, (Attribute, Element, Iteration)) and callee.parents:
             callee = resolved(callee.parents[0])
         return isinstance(callee, Module)
 
     def unresolved(self, callee: Value, name: str, handed: tuple[Value, ...], node: ast.Call) -> Value:
         """The result of a call that this module does not define: it may do anything to what it is handed."""
-        origin: UnknownOrigin = "object" if naming.is_class_name(name) else "call"
-        result = self.state.stamp(Unknown(node, origin, handed, "", callee, self.state.mode))
+        kind = UnknownObject if naming.is_class_name(name) else CallResult
+        result = self.state.stamp(kind(node, handed, "", callee, self.state.mode))
         for item in (part for value in handed for part in inputs_of(value)):
-            if isinstance(item, Container) and item.kind not in ("tuple", "generator"):
+            if isinstance(item, Container) and not isinstance(item, (Tuple, Generator)):
                 item.used_as(FILLED)
         self.state.emit(Call(site_of(node), result))
         objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
@@ -261,5 +268,5 @@ class Calls(Part):
 
 def _owner_by_name(callee: Value) -> tuple[Value, ...]:
     """The object of a method whose name is a value, which may be any: `getattr(optimizer, name)`."""
-    is_taken = isinstance(callee, Unknown) and callee.origin == "call" and callee.label == "getattr"
+    is_taken = isinstance(callee, CallResult) and callee.label == "getattr"
     return callee.parents[:1] if is_taken and not isinstance(callee.parents[0], External) else ()

@@ -10,7 +10,7 @@ from torchlint.model.evaluate.arguments import Arguments, Flags
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Mutate, events_in
 from torchlint.model.lineage import storages
-from torchlint.model.values import Instance, Module, Optimizer, Unknown, Value, class_of
+from torchlint.model.values import Instance, Module, Optimizer, Parameter, Value, class_of
 from torchlint.pytorch import naming, table
 from torchlint.pytorch.effects import Result
 
@@ -103,7 +103,7 @@ class Classes(Part):
             self._options[info] = {
                 name: value.label
                 for (owner, name), value in self.observations.stored.items()
-                if owner is template and isinstance(value, Unknown) and value.origin == "parameter"
+                if owner is template and isinstance(value, Parameter)
                 if info.writers(name) == {"__init__"}
             }
         return self._options[info]

@@ -11,15 +11,19 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.frames import Frame
 from torchlint.model.kinds import has_attribute, is_one_of
 from torchlint.model.values import (
+    Attribute,
     Class,
     Container,
     Function,
     Instance,
+    List,
     Module,
     Optimizer,
     Phi,
     Plain,
+    Set,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     inputs_of,
@@ -146,7 +150,7 @@ class Conditions(Part):
 
     def _holds(self, container: Value, value: Value) -> bool | None:
         """Whether a tuple, list or set of certain values holds a value."""
-        if not isinstance(container, Container) or container.kind not in ("tuple", "list", "set"):
+        if not isinstance(container, (Tuple, List, Set)):
             return None
         return _any(self._equal(item, value) for item in container.elements())
 
@@ -177,7 +181,7 @@ class Conditions(Part):
             return self.expressions.value(node)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             values = [self._certain_value(item) for item in node.elts]
-            return Container(node, "tuple", tuple(item for item in values if item)) if None not in values else None
+            return Tuple(node, tuple(item for item in values if item)) if None not in values else None
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             return self._certain_attribute(self.names.lookup(node.value.id), node)
         if isinstance(node, ast.Name):
@@ -207,13 +211,14 @@ class Conditions(Part):
         if frame is None:
             return None
         value = frame.locals[name]
-        made = value.site.written.kind if isinstance(value, Plain) and value.site is not None else ""
-        if made in ("For", "AsyncFor") and isinstance(value, Plain) and value.is_literal:
+        made = value.site.written if isinstance(value, Plain) and value.site is not None else None
+        if made is not None and made.is_of(ast.For, ast.AsyncFor) and isinstance(value, Plain) and value.is_literal:
             return value
         if frame.parent is None:
             return value if name in self.definitions.constants else None
         is_argument = frame.called and frame.info is not None and name in frame.info.parameters
-        return value if (is_argument and not isinstance(value, Phi)) or made == "Compare" else None
+        is_comparison = made is not None and made.is_of(ast.Compare)
+        return value if (is_argument and not isinstance(value, Phi)) or is_comparison else None
 
     def absent(self, test: ast.expr) -> tuple[str, int] | None:
         """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""
@@ -295,7 +300,7 @@ def _alternatives(kinds: list[ast.expr]) -> Iterator[ast.expr]:
 
 def _is_put_by_others(value: Value) -> bool:
     """Whether a value stands for what a subclass, or whoever has an object, puts in the place of None."""
-    return isinstance(value, Unknown) and value.origin == "attribute"
+    return isinstance(value, Attribute)
 
 
 def _is_not(test: ast.expr) -> TypeGuard[ast.UnaryOp]:

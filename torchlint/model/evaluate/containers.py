@@ -7,16 +7,22 @@ import ast
 from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Keep
+from torchlint.model.events import Keep, Keeping
 from torchlint.model.utilities import RecordClass
 from torchlint.model.values import (
     Container,
+    Dict,
     External,
+    Generator,
     Instance,
+    List,
+    Meter,
     Module,
+    Object,
     Phi,
     Plain,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     inputs_of,
@@ -38,8 +44,8 @@ class Containers(Part):
     def call(self, receiver: Container, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """A call of a method of a container that is known."""
         if name == "items":
-            pair = Container(node, "tuple", (Plain(node), self.elements.lookup(receiver, None, node)))
-            return self.state.stamp(Container(node, "generator", (self.state.stamp(pair),)))
+            pair = Tuple(node, (Plain(node), self.elements.lookup(receiver, None, node)))
+            return self.state.stamp(Generator(node, (self.state.stamp(pair),)))
         if name in ("values", "copy"):
             return receiver
         if name in ("get", "pop", "setdefault", "popleft"):
@@ -51,10 +57,12 @@ class Containers(Part):
             if name.startswith("pop"):
                 self.take_out(receiver, 0 if name == "popleft" else literal, node)
             return found
-        if name == "update" and receiver.kind == "meter" and arguments.positional:
+        if name == "update" and isinstance(receiver, Meter) and arguments.positional:
             assert isinstance(node.func, ast.Attribute)
-            self.state.emit(Keep(site_of(node), receiver, arguments.positional[0], "add", dotted(node.func.value)))
-        if name == "update" and receiver.kind == "dict":
+            self.state.emit(
+                Keep(site_of(node), receiver, arguments.positional[0], Keeping.ADD, dotted(node.func.value))
+            )
+        if name == "update" and isinstance(receiver, Dict):
             self._update(receiver, arguments, node)
         return Plain(node)
 
@@ -64,7 +72,7 @@ class Containers(Part):
         known = tuple(value for value in values if value is not None)
         if not known or len(known) < len(values) or arguments.starred:
             return None
-        record = self.state.stamp(Container(node, "tuple", known))
+        record = self.state.stamp(Tuple(node, known))
         for name, value in zip(made.fields, known, strict=True):
             record.set_part(name, value)
         return record
@@ -91,9 +99,9 @@ class Containers(Part):
         """What a key or an index stands for is not in a container any more, where that is sure to happen."""
         if not self._is_sure(receiver):
             return
-        if receiver.kind == "dict" and receiver.part(key) is not None:
+        if isinstance(receiver, Dict) and receiver.part(key) is not None:
             receiver.set_part(key, Plain(node))
-        elif receiver.kind == "list" and not receiver.unsure and receiver.element_at(key) is not None:
+        elif isinstance(receiver, List) and not receiver.unsure and receiver.element_at(key) is not None:
             assert isinstance(key, int)
             rest = [*receiver.parents]
             del rest[key]
@@ -128,7 +136,7 @@ class Containers(Part):
         if known and isinstance(receiver, (Container, Unknown, Phi)):
             assert isinstance(node.func, ast.Attribute)
             kept = self._contents(value, node)
-            self.state.emit(Keep(site_of(node), receiver, kept, "append", _name(node.func.value)))
+            self.state.emit(Keep(site_of(node), receiver, kept, Keeping.APPEND, _name(node.func.value)))
         return Plain(node, None)
 
     def _clear(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
@@ -137,7 +145,7 @@ class Containers(Part):
         if isinstance(receiver, Phi) and receiver.source is not None:
             emptied.append(receiver.source)
         for container in emptied:
-            self.state.emit(Keep(site_of(node), container, Plain(node), "clear", ""))
+            self.state.emit(Keep(site_of(node), container, Plain(node), Keeping.CLEAR, ""))
         return Plain(node) if isinstance(receiver, Container) else None
 
     def _contents(self, value: Value, node: ast.Call) -> Value:
@@ -149,7 +157,7 @@ class Containers(Part):
         held = [part for (owner, _), part in self.state.heap.items() if owner is made]
         if not held and made.info.method("__init__") is None:
             held = list(made.parents)
-        return self.state.stamp(Container(node, "object", tuple(held)))
+        return self.state.stamp(Object(node, tuple(held)))
 
     def _changes_what_it_is_given(self, info: ClassInfo) -> bool:
         """Whether objects of a class are made by more than `__init__`: `__post_init__`, `__new__`, a decorator here."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments, MethodHandler
 from torchlint.model.evaluate.part import Part
-from torchlint.model.values import Context, Function, Instance, Plain, Unknown, Value, resolved
+from torchlint.model.values import CallResult, Context, Function, Instance, Plain, Value, resolved
 from torchlint.model.wrappers import wrapped_mode, yields_of
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import walk
@@ -69,7 +69,7 @@ class Contexts(Part):
         arguments, mode = self.calls.arguments(call), self.state.mode
         self.state.mode = wrapped_mode(function.info) or mode
         if item.optional_vars is not None:
-            value = Unknown(item, "call", arguments.all(), "", function, mode)
+            value = CallResult(item, arguments.all(), "", function, mode)
             self.assignments.assign_target(item.optional_vars, self.state.stamp(value))
         block()
 

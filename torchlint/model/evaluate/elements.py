@@ -9,19 +9,31 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.module_values import returned_parts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
+    CallResult,
+    Component,
     Container,
+    Dict,
+    Element,
+    Generator,
     Instance,
+    Iteration,
+    List,
     Module,
+    ModuleOutput,
+    ModuleParameter,
+    Parameter,
     Parameters,
     Phi,
     Plain,
+    Set,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     inputs_of,
     resolved,
 )
-from torchlint.pytorch import naming
+from torchlint.pytorch import naming, operators
 from torchlint.pytorch.api import WITH_INDICES
 from torchlint.syntax.python_ast import called_name, site_of
 
@@ -48,22 +60,22 @@ class Elements(Part):
         if isinstance(owner, Tensor) and type(key_of(index)) is int:
             self.observations.indexed.append((site_of(node), owner))
         if isinstance(owner, Container) and (cut := _slice_of(owner, node.slice)) is not None:
-            return self.state.stamp(Container(node, owner.kind, cut))
+            return self.state.stamp(type(owner)(node, cut))
         stored = self.state.stored_at(owner, index)
         if stored is not None:
             return stored
         key = key_of(index)
-        if key is None and index is not None and isinstance(owner, Container) and owner.kind == "dict":
+        if key is None and index is not None and isinstance(owner, Dict):
             key = SOME
         found = self.lookup(owner, key, node, basic=basic)
-        if isinstance(found, Tensor) and found.op == "getitem" and found.parents == (owner,):
+        if isinstance(found, Tensor) and found.op == operators.GETITEM and found.parents == (owner,):
             found.parents, found.base = (value,), value if found.base is owner else found.base
         return found
 
     def _of_carried(self, value: Value, read: Callable[[Value], Value], node: ast.AST) -> Value | None:
         """An element of a tuple that the loop around carries on: of what it begins with, or of what it ends with."""
         begun = resolved(value)
-        if not isinstance(value, Phi) or not isinstance(begun, Container) or begun.grown or begun.kind == "dict":
+        if not isinstance(value, Phi) or not isinstance(begun, Container) or begun.grown or isinstance(begun, Dict):
             return None
         scope = next((item for item in self.state.position.scopes if value in item.name_phis.values()), None)
         if scope is None or len(value.parents) > 1:
@@ -110,11 +122,11 @@ class Elements(Part):
         if stored is not None:
             return stored
         if isinstance(owner, Tensor):
-            if key is not None and (owner.op == "module" or _is_record(owner)):
+            if key is not None and (isinstance(owner, ModuleOutput) or _is_record(owner)):
                 return self.attributes.component(owner, key, node)
             if owner.op in WITH_INDICES and key == 1:
-                return self.state.stamp(Tensor(node, "argmax", (owner,), self.state.mode))
-            return self.state.stamp(Tensor(node, "getitem", (owner,), self.state.mode, base=owner if basic else None))
+                return self.tensors.make(operators.ARGMAX, (owner,), node)
+            return self.tensors.make(operators.GETITEM, (owner,), node, owner if basic else None)
         if isinstance(owner, Plain):
             return self.tensors.number("getitem", (owner,), node, key)
         if isinstance(owner, Parameters):
@@ -128,7 +140,7 @@ class Elements(Part):
             entries = [part for item in _dictionaries(owner) if (part := item.part(key)) is not None]
             if entries:
                 return self.state.phi(node, entries)
-        return self.state.part_of(owner, f"[{key!r}]", "element", node)
+        return self.state.part_of(owner, f"[{key!r}]", Element, node)
 
     def _submodule(self, owner: Module, key: object, node: ast.AST) -> Value:
         """An element of a `Sequential` or `ModuleList`: one of its modules."""
@@ -144,19 +156,19 @@ class Elements(Part):
             return inside[key]
         if modules:
             return self.state.phi(node, modules)
-        return self.state.part_of(owner, "[]", "element", node)
+        return self.state.part_of(owner, "[]", Element, node)
 
     def _parameter(self, owner: Value, node: ast.AST) -> Value:
         known = owner.part("[]")
         if known is None:
-            known = Tensor(node, "parameter", owner.parents, leaf=True)
+            known = ModuleParameter(node, owner.parents, leaf=True)
             known.order, known.loops = owner.order, owner.loops
             owner.set_part("[]", known)
         return known
 
     def _container_element(self, owner: Container, key: object, node: ast.AST) -> Value:
-        is_counted = not (owner.grown and owner.site is not None and owner.site.kind == "ListComp")
-        if owner.kind in ("list", "tuple") and not owner.known_parts and is_counted:
+        is_counted = not (owner.grown and owner.site is not None and owner.site.is_of(ast.ListComp))
+        if isinstance(owner, (List, Tuple)) and not owner.known_parts and is_counted:
             element = owner.element_at(key)
             if element is not None:
                 return element
@@ -164,17 +176,17 @@ class Elements(Part):
         if known is not None:
             return known
         if isinstance(key, str) and (default := _default_of(owner)) is not None:
-            own = Container(node, default.kind)
+            own = type(default)(node)
             own.order, own.loops = owner.order, owner.loops
             owner.set_part(key, own)
             return own
         elements = owner.elements()
         if owner.is_open:
-            elements.append(self.state.part_of(owner, "[others]", "element", node))
-        if len(elements) == 1 and owner.kind in ("list", "tuple", "set", "generator"):
+            elements.append(self.state.part_of(owner, "[others]", Element, node))
+        if len(elements) == 1 and isinstance(owner, (List, Tuple, Set, Generator)):
             return elements[0] if not owner.grown else self._drawn(owner, elements[0])
         if not elements:
-            return self.state.part_of(owner, f"[{key!r}]", "element", node)
+            return self.state.part_of(owner, f"[{key!r}]", Element, node)
         part = "[]" if key is None else f"[one {key!r}]"
         whole = owner.part(part)
         if not isinstance(whole, Phi) or whole.parents != tuple(elements):
@@ -185,8 +197,8 @@ class Elements(Part):
 
     def some_of(self, drawn: Value, node: ast.AST) -> Value:
         """What is drawn from a container under a condition: not each, but some, nobody knows which."""
-        if isinstance(drawn, Container) and drawn.kind == "tuple":
-            return self.state.stamp(Container(node, "tuple", tuple(self.some_of(item, node) for item in drawn.parents)))
+        if isinstance(drawn, Tuple):
+            return self.state.stamp(Tuple(node, tuple(self.some_of(item, node) for item in drawn.parents)))
         if not isinstance(drawn, Phi) or drawn.source is None or len(drawn.parents) < 2:
             return drawn
         some = self.state.stamp(Phi(node, drawn.parents))
@@ -219,48 +231,52 @@ class Elements(Part):
         if isinstance(owner, Plain):
             return Plain(node)
         if isinstance(owner, Unknown) and (self._is_output(owner) or self._is_input(owner)):
-            return self.state.part_of(owner, "[]", "element", node)
+            return self.state.part_of(owner, "[]", Element, node)
         if is_kind(owner, Kind.LOADER) and not (isinstance(node, ast.Call) and called_name(node) == "next"):
             around = self.state.position.loops
             is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
             self.observations.passes.setdefault(owner, []).append(around[:-1] if is_own else around)
-        return self.state.stamp(Unknown(node, "iteration", (owner,)))
+        return self.state.stamp(Iteration(node, (owner,)))
 
     @staticmethod
     def _is_output(value: Unknown) -> bool:
         """Whether a value is what a module of unknown make gives, by its name."""
-        return value.origin == "call" and value.callee is not None and naming.is_called_as_module(value.callee.label)
+        return (
+            isinstance(value, CallResult)
+            and value.callee is not None
+            and naming.is_called_as_module(value.callee.label)
+        )
 
     def _is_input(self, value: Unknown) -> bool:
         """Whether a value is what the `forward` of a module is given: it may have a graph, and is no loader."""
         info = self.state.frame.info
-        if info is None or info.owner is None or info.name != "forward" or value.origin != "parameter":
+        if info is None or info.owner is None or info.name != "forward" or not isinstance(value, Parameter):
             return False
         return value.label in info.parameters and self.classes.is_module_class(info.owner)
 
 
 def _is_record(owner: Tensor) -> bool:
     """Whether a part of what a module gives is a dictionary or tuple itself, as its `forward` says."""
-    returned = returned_parts(owner) if owner.op == "component" else []
+    returned = returned_parts(owner) if isinstance(owner, Component) else []
     return bool(returned) and all(isinstance(item, Container) for item in returned)
 
 
-def _dictionaries(owner: Phi) -> list[Container]:
+def _dictionaries(owner: Phi) -> list[Dict]:
     """The dictionaries that a value is one of: `{"a": {"D": x}, "b": {"D": y}}.values()`."""
     inputs = list(inputs_of(owner))
-    found = [item for item in inputs if isinstance(item, Container) and item.kind == "dict"]
+    found = [item for item in inputs if isinstance(item, Dict)]
     return found if len(found) == len(inputs) and not owner.is_loop else []
 
 
 def _default_of(owner: Container) -> Container | None:
     """The list that stands for each that a `defaultdict(list)` makes."""
-    first = owner.parents[0] if owner.kind == "dict" and owner.parents else None
+    first = owner.parents[0] if isinstance(owner, Dict) and owner.parents else None
     return first if isinstance(first, Container) and first.site == owner.site else None
 
 
 def _slice_of(owner: Container, index: ast.expr) -> tuple[Value, ...] | None:
     """The elements of a tuple or list that a slice between literal numbers keeps; None where that is not known."""
-    if not isinstance(index, ast.Slice) or owner.kind not in ("list", "tuple") or owner.grown or owner.unsure:
+    if not isinstance(index, ast.Slice) or not isinstance(owner, (List, Tuple)) or owner.grown or owner.unsure:
         return None
     try:
         bounds = (None if part is None else ast.literal_eval(part) for part in (index.lower, index.upper, index.step))

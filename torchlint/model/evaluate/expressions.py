@@ -9,13 +9,27 @@ from torchlint.model.evaluate.loops import few_in
 from torchlint.model.evaluate.part import Part
 from torchlint.model.evaluate.tensors import operator_of, overloads
 from torchlint.model.events import Branch, Loop, Read, Yield
-from torchlint.model.values import Container, ContainerKind, Function, Plain, Unknown, Value, resolved
+from torchlint.model.values import (
+    CallResult,
+    Container,
+    Dict,
+    Function,
+    Generator,
+    List,
+    Plain,
+    SentValue,
+    Set,
+    Tuple,
+    UnsupportedExpression,
+    Value,
+    resolved,
+)
 from torchlint.pytorch.api import PLAIN_ATTRIBUTES, PLAIN_METHODS
 from torchlint.syntax.python_ast import site_of, walk
 
-_KINDS: dict[type[ast.AST], ContainerKind] = {
-    ast.Tuple: "tuple", ast.List: "list", ast.Set: "set",
-    ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator",
+_CONTAINERS: dict[type[ast.AST], type[Container]] = {
+    ast.Tuple: Tuple, ast.List: List, ast.Set: Set,
+    ast.ListComp: List, ast.SetComp: Set, ast.DictComp: Dict, ast.GeneratorExp: Generator,
 }  # fmt: skip
 _MAKING = frozenset({ast.Constant, ast.UnaryOp, ast.BinOp, ast.Call, ast.Compare, ast.JoinedStr})
 """Expressions that make a number or a text, rather than read one."""
@@ -57,7 +71,7 @@ class Expressions(Part):
         return Plain(node)
 
     def _opaque(self, node: ast.expr) -> Value:
-        return self.state.stamp(Unknown(node, "expression"))
+        return self.state.stamp(UnsupportedExpression(node))
 
     def _name(self, node: ast.Name) -> Value:
         name = node.id
@@ -97,7 +111,7 @@ class Expressions(Part):
         if all(isinstance(item, Plain) for item in operands):
             return Plain(node)
         if any(overloads(item, "eq") for item in operands):
-            return self.state.stamp(Unknown(node, "call", tuple(operands), "", None, self.state.mode))
+            return self.state.stamp(CallResult(node, tuple(operands), "", None, self.state.mode))
         return self.tensors.make("compare", tuple(operands), node)
 
     def _boolean(self, node: ast.BoolOp) -> Value:
@@ -133,13 +147,13 @@ class Expressions(Part):
                 is_open |= not isinstance(several, Container) or several.is_open
             else:
                 values.append(self.value(element))
-        made = self.state.stamp(Container(node, _KINDS[type(node)], tuple(values)))
+        made = self.state.stamp(_CONTAINERS[type(node)](node, tuple(values)))
         made.is_open = made.unsure = is_open
         made.branches = len(self.state.position.path)
         return made
 
     def _dict(self, node: ast.Dict) -> Value:
-        made = self.state.stamp(Container(node, "dict"))
+        made = self.state.stamp(Dict(node))
         made.branches = len(self.state.position.path)
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             value = self.value(value_node)
@@ -147,7 +161,7 @@ class Expressions(Part):
             copied = resolved(value) if key is None else None
             if isinstance(key, Plain) and isinstance(key.constant, (str, int)):
                 made.set_part(key.constant, value)
-            elif isinstance(copied, Container) and copied.kind == "dict" and not copied.parents:
+            elif isinstance(copied, Dict) and not copied.parents:
                 made.set_parts(copied.entries)
             else:
                 made.add(value)
@@ -157,7 +171,7 @@ class Expressions(Part):
         state, names = self.state, dict(self.state.frame.locals)
         first = self.value(node.generators[0].iter)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and (options := self._for_each_option(node, first)):
-            return state.stamp(Container(node, "list", tuple(options)))
+            return state.stamp(List(node, tuple(options)))
         loop = Loop(site_of(node), [], depth=len(state.position.calls))
         with state.loop(loop):
             for number, generator in enumerate(node.generators):
@@ -171,7 +185,7 @@ class Expressions(Part):
             value = self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
         state.frame.locals = names
         state.add(loop)
-        return state.stamp(Container(node, _KINDS[type(node)], (value,)))
+        return state.stamp(_CONTAINERS[type(node)](node, (value,)))
 
     def _for_each_option(self, node: ast.ListComp | ast.GeneratorExp, options: Value) -> list[Value]:
         """What is made for each of a few texts or dictionaries: `[build(name) for name in ("clip", "log")]`.
@@ -210,7 +224,7 @@ class Expressions(Part):
         function = self.state.frame.info
         if function is None or not function.has_decorator("contextmanager"):
             self.state.emit(Yield(site_of(node)))
-        return self.state.stamp(Unknown(node, "sent"))
+        return self.state.stamp(SentValue(node))
 
     def _starred(self, node: ast.Starred) -> Value:
         return self.elements.iterate(self.value(node.value), node)
@@ -222,4 +236,4 @@ def _is_text(value: Value, node: ast.expr | None = None) -> bool:
 
 def _is_option(item: Value) -> bool:
     """Whether a value says what is to be made: a text, or a dictionary."""
-    return _is_text(item) or (isinstance(item, Container) and item.kind == "dict")
+    return _is_text(item) or isinstance(item, Dict)

@@ -10,23 +10,31 @@ from typing import Any
 from torchlint.model.evaluate.arguments import Arguments, flag, is_false, is_true, written
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Anomaly, Clip, EmptyCache, Grad, MemoryProbe
-from torchlint.model.utilities import Kind, RecordClass, Utility
+from torchlint.model.utilities import DataLoader, Kind, RecordClass, Utility
 from torchlint.model.values import (
+    CallResult,
     Class,
     Container,
     Context,
+    Deque,
+    Dict,
     External,
     Function,
+    Generator,
+    List,
+    Meter,
     Module,
+    NewTensor,
     Phi,
     Plain,
     Tensor,
+    Tuple,
     Unknown,
-    UnknownOrigin,
+    UnknownObject,
     Value,
     resolved,
 )
-from torchlint.pytorch import api, naming, table
+from torchlint.pytorch import api, naming, operators, table
 from torchlint.pytorch.effects import (
     Clips,
     DetectsAnomaly,
@@ -179,14 +187,14 @@ class Externals(Part):
             return leaf
         first = resolved(call.first) if call.first is not None else None
         if isinstance(first, (Tensor, Unknown, Phi)):
-            return self.tensors.make("detach", (first,), call.node, first)
+            return self.tensors.make(operators.DETACH, (first,), call.node, first)
         return call.first
 
     def _same_each(self, call: KnownCall) -> Value | None:
         given = [item for item in map(call.bound.get, call.api.parameters.positional) if item is not None]
         if len(given) < 2:
             return given[0] if given else None
-        return self.state.stamp(Container(call.node, "tuple", tuple(given)))
+        return self.state.stamp(Tuple(call.node, tuple(given)))
 
     def _scaled(self, call: KnownCall) -> Value | None:
         """`with amp.scale_loss(loss, opt) as scaled:` binds the loss, larger."""
@@ -205,13 +213,13 @@ class Externals(Part):
 
     def _leaf(self, call: KnownCall) -> Value:
         if is_false(call.bound.get("requires_grad")):
-            return self.state.stamp(Tensor(call.node, "new"))
+            return self.state.stamp(NewTensor(call.node))
         return self.tensors.new_leaf(call.node, call.arguments.all())
 
     def _gradients(self, call: KnownCall) -> Value:
         create = flag(call.bound, "create_graph")
         if create is False:
-            return self.state.stamp(Tensor(call.node, "detach", (), self.state.mode))
+            return self.state.stamp(Tensor(call.node, operators.DETACH, (), self.state.mode))
         mode = self.state.mode if create else GradMode.UNKNOWN
         return self.state.stamp(Tensor(call.node, "grad", (call.given("outputs"),), mode))
 
@@ -242,14 +250,14 @@ class Externals(Part):
         for parameter in ("model", "optimizer", "model_parameters"):
             if (given := call.bound.get(parameter)) is not None:
                 engine.set_part(parameter, given)
-        result = self.state.stamp(Unknown(call.node, "call", call.arguments.all(), "deepspeed"))
+        result = self.state.stamp(CallResult(call.node, call.arguments.all(), "deepspeed"))
         for place, value in enumerate((engine, call.bound.get("optimizer"))):
             if value is not None:
                 result.set_part(f"[{place}]", value)
         return result
 
     def _loader(self, call: KnownCall) -> Value:
-        made = Utility(call.node, Kind.LOADER, call.arguments.all(), call.name, origin="object")
+        made = DataLoader(call.node, call.arguments.all(), call.name)
         made.callee, made.mode = External(call.node, call.api.names[0]), self.state.mode
         for parameter, value in call.bound.values.items():
             made.set_part(parameter, value)
@@ -267,15 +275,15 @@ class Externals(Part):
         if root == "einops" and arguments.positional and last not in ("asnumpy", "parse_shape"):
             return self.tensors.make(last, (arguments.positional[0],), node)
         if last == "AverageMeter":
-            return self.state.stamp(Container(node, "meter"))
+            return self.state.stamp(Meter(node))
         if name in api.PROGRESS or last in ("tqdm", "trange", "track"):
             return arguments.positional[0] if arguments.positional else Plain(node)
         if api.gives_no_tensor(name):
             return Plain(node)
         callee = External(node, name)
         if root in api.HARMLESS_PACKAGES or last[:1].isupper():
-            origin: UnknownOrigin = "object" if last[:1].isupper() else "call"
-            result = self.state.stamp(Unknown(node, origin, arguments.all(), last, callee, self.state.mode))
+            kind = UnknownObject if last[:1].isupper() else CallResult
+            result = self.state.stamp(kind(node, arguments.all(), last, callee, self.state.mode))
             if name in table.CHECKPOINTS:
                 self.observations.checkpoints.append(result)
             return result
@@ -285,14 +293,14 @@ class Externals(Part):
         limit = arguments.get(1, "maxlen")
         bound = resolved(limit) if limit is not None else None
         large = isinstance(bound, Plain) and isinstance(bound.constant, int) and bound.constant >= MANY
-        return self.state.stamp(Container(node, "deque", bounded=limit is not None and not large))
+        return self.state.stamp(Deque(node, bounded=limit is not None and not large))
 
     def _chain(self, arguments: Arguments, node: ast.Call) -> Value:
         """The elements of several iterables, such as the parameters of several modules."""
         if arguments.starred:
-            return self.state.stamp(Unknown(node, "call", arguments.all(), "chain", None, self.state.mode))
+            return self.state.stamp(CallResult(node, arguments.all(), "chain", None, self.state.mode))
         elements = tuple(self.elements.iterate(item, node) for item in arguments.positional)
-        return self.state.stamp(Container(node, "generator", elements))
+        return self.state.stamp(Generator(node, elements))
 
     def _record_class(self, arguments: Arguments, node: ast.Call) -> Value:
         """`namedtuple("Losses", "policy value")`, or with a list of names."""
@@ -303,10 +311,10 @@ class Externals(Part):
         return RecordClass(node, fields if len(names) == len(items) else ())
 
     def _defaultdict(self, arguments: Arguments, node: ast.Call) -> Value:
-        made = self.state.stamp(Container(node, "dict"))
+        made = self.state.stamp(Dict(node))
         factory = resolved(arguments.positional[0]) if arguments.positional else None
         if isinstance(factory, External) and factory.name in ("builtins.list", "collections.deque"):
-            made.add(self.state.stamp(Container(node, "list")))
+            made.add(self.state.stamp(List(node)))
         elif isinstance(factory, External) and factory.name in ("builtins.int", "builtins.float"):
             made.add(Plain(node, 0))
         elif isinstance(factory, (Class, Function)):

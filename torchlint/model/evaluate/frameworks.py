@@ -9,7 +9,20 @@ from torchlint.model.evaluate.arguments import Arguments, MethodHandler, called_
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clip
 from torchlint.model.utilities import Kind, is_kind
-from torchlint.model.values import Container, External, Module, Optimizer, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Container,
+    Dict,
+    External,
+    List,
+    Module,
+    Optimizer,
+    Plain,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import naming, table
 from torchlint.pytorch.effects import Clips
 from torchlint.syntax.python_ast import site_of
@@ -61,7 +74,7 @@ class Frameworks(Part):
             return None
         if len(arguments.positional) == 1:
             return arguments.positional[0]
-        return self.state.stamp(Container(node, "tuple", tuple(arguments.positional)))
+        return self.state.stamp(Tuple(node, tuple(arguments.positional)))
 
     # -- Lightning --------------------------------------------------------------------------------------
 
@@ -71,7 +84,7 @@ class Frameworks(Part):
         found = [part for item in _first_of_pair(configured, 0) if (part := _member(item, "optimizer")) is not None]
         if not found or not all(isinstance(item, Optimizer) for item in found):
             return None
-        return found[0] if len(found) == 1 else self.state.stamp(Container(node, "list", tuple(found)))
+        return found[0] if len(found) == 1 else self.state.stamp(List(node, tuple(found)))
 
     def _schedulers(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         """`self.lr_schedulers()`: those that `configure_optimizers` returns."""
@@ -80,7 +93,7 @@ class Frameworks(Part):
         found = [part for item in members if item is not None and (part := _member(item, "scheduler")) is not None]
         if not found or not all(is_kind(item, Kind.SCHEDULER) for item in found):
             return None
-        return found[0] if len(found) == 1 else self.state.stamp(Container(node, "list", tuple(found)))
+        return found[0] if len(found) == 1 else self.state.stamp(List(node, tuple(found)))
 
     def _configuration(self, receiver: Value) -> Value | None:
         """What `configure_optimizers` of a module returns, interpreted once; None where that is not known."""
@@ -99,10 +112,10 @@ class Frameworks(Part):
 def _first_of_pair(configured: Value | None, place: int) -> list[Value]:
     """What `configure_optimizers` lists in a place of the pair that it returns; all, where that is no pair."""
     value = resolved(configured) if configured is not None else None
-    if not isinstance(value, Container) or value.kind not in ("tuple", "list"):
+    if not isinstance(value, (Tuple, List)):
         return [value] if value is not None else []
     lists = [resolved(item) for item in value.parents]
-    if len(lists) == 2 and isinstance(lists[0], Container) and lists[0].kind in ("tuple", "list"):
+    if len(lists) == 2 and isinstance(lists[0], (Tuple, List)):
         inside = lists[place]
         return [resolved(item) for item in inside.parents] if isinstance(inside, Container) else []
     return lists
@@ -112,5 +125,5 @@ def _member(item: Value, key: str) -> Value | None:
     """An entry of a dictionary that describes an optimizer or a scheduler; else the value itself."""
     if not isinstance(item, Container):
         return item
-    found = item.part(key) if item.kind == "dict" else None
+    found = item.part(key) if isinstance(item, Dict) else None
     return resolved(found) if found is not None else None

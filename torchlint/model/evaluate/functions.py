@@ -14,8 +14,22 @@ from torchlint.model.frames import Frame
 from torchlint.model.kinds import note_tensor
 from torchlint.model.module_values import GIVEN_TO_FORWARD
 from torchlint.model.state import MAX_ELSEWHERE, Snapshot
-from torchlint.model.utilities import Utility
-from torchlint.model.values import Container, External, Function, Module, Optimizer, Plain, Unknown, Value, inputs_of
+from torchlint.model.utilities import is_utility
+from torchlint.model.values import (
+    CallResult,
+    Dict,
+    External,
+    Function,
+    Generator,
+    Module,
+    Optimizer,
+    Parameter,
+    Plain,
+    Tuple,
+    Unknown,
+    Value,
+    inputs_of,
+)
 from torchlint.model.wrappers import wrapped_mode
 from torchlint.pytorch import naming
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
@@ -96,7 +110,7 @@ class Functions(Part):
         if decorated is None and {switched for switched, _ in frame.yields} - {mode} and len(frame.yields) == 1:
             self.observations.suspended[result] = frame.yields[0]
         if info.definitions is not caller.definitions and self._is_vague(result, start):
-            result = state.stamp(Unknown(node, "call", arguments.all(), "", External(node, info.name), state.mode))
+            result = state.stamp(CallResult(node, arguments.all(), "", External(node, info.name), state.mode))
         if info.is_generator and (done := [item for item in events_in(items) if isinstance(item, (Clear, ModeSwitch))]):
             self.observations.yielding[site_of(node)] = done
         if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):
@@ -108,7 +122,7 @@ class Functions(Part):
     def _is_vague(self, result: Value, start: int) -> bool:
         """Whether what another module returns is not known well enough: the name that it is given here says more."""
         made = (item for item in inputs_of(result) if item.order > start)
-        return any(isinstance(item, Unknown) and not isinstance(item, Utility) for item in made)
+        return any(isinstance(item, Unknown) and not is_utility(item) for item in made)
 
     def _run_body(self, info: FunctionInfo, frame: Frame) -> None:
         if isinstance(info.node, ast.Lambda):
@@ -136,7 +150,7 @@ class Functions(Part):
 
     def _returned(self, frame: Frame, node: ast.AST) -> Value:
         if frame.info is not None and frame.info.is_generator:
-            return self.state.stamp(Container(node, "generator", tuple(frame.returns)))
+            return self.state.stamp(Generator(node, tuple(frame.returns)))
         if not frame.returns:
             return Plain(node, None)
         return self.state.phi(node, frame.returns)
@@ -157,13 +171,13 @@ class Functions(Part):
             elif name in defaults and not arguments.starred:
                 frame.locals[name] = self._default(info, defaults[name])
             else:
-                frame.locals[name] = self.state.stamp(Unknown(info.node, "parameter", tuple(arguments.starred), name))
+                frame.locals[name] = self.state.stamp(Parameter(info.node, tuple(arguments.starred), name))
         rest_of, options_of = info.node.args.vararg, info.node.args.kwarg
         if rest_of is not None:
-            rest = Container(info.node, "tuple", (*positional[by_position:], *arguments.starred))
+            rest = Tuple(info.node, (*positional[by_position:], *arguments.starred))
             frame.locals[rest_of.arg] = self.state.stamp(rest)
         if options_of is not None:
-            options = self.state.stamp(Container(info.node, "dict", tuple(arguments.starred)))
+            options = self.state.stamp(Dict(info.node, tuple(arguments.starred)))
             for name, value in arguments.keywords.items():
                 if name not in names:
                     options.set_part(name, value)
@@ -217,7 +231,7 @@ class Functions(Part):
                 frame.locals[name] = self._parameter_value(info, name)
         for star in (info.node.args.vararg, info.node.args.kwarg):
             if star is not None:
-                frame.locals[star.arg] = self.state.stamp(Unknown(info.node, "parameter", (), star.arg))
+                frame.locals[star.arg] = self.state.stamp(Parameter(info.node, (), star.arg))
         return frame
 
     def _enclosing_frame(self, info: FunctionInfo) -> Frame:
@@ -230,7 +244,7 @@ class Functions(Part):
         known = self._annotated_value(info, annotation, name) if annotation is not None else None
         if known is not None:
             return known
-        made = self.state.stamp(Unknown(info.node, "parameter", (), name))
+        made = self.state.stamp(Parameter(info.node, (), name))
         if info.takes_tensor(name):
             note_tensor(made)
         if info.name == "forward" and info.is_method:

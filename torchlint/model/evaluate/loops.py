@@ -9,7 +9,20 @@ from torchlint.model.evaluate.leaving import leaves_only_by_its_end, may_repeat
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Loop, MayClear, ModeSwitch
 from torchlint.model.state import LoopScope
-from torchlint.model.values import Container, Function, Instance, Parameters, Phi, Plain, Unknown, Value, resolved
+from torchlint.model.values import (
+    Container,
+    Dict,
+    Function,
+    Instance,
+    List,
+    Parameters,
+    Phi,
+    Plain,
+    Tuple,
+    Unknown,
+    Value,
+    resolved,
+)
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import dotted, is_literal, site_of, walk
 
@@ -50,13 +63,13 @@ class Loops(Part):
         elif not isinstance(node.iter, (ast.Name, ast.Attribute)):
             return []
         held = resolved(iterable)
-        if not isinstance(held, Container) or held.kind != "dict" or held.parents or len(held.entries) > MAX_OBJECTS:
+        if not isinstance(held, Dict) or held.parents or len(held.entries) > MAX_OBJECTS:
             return []
         keys = [Plain(node, key) for key in held.entries]
         if method != "items":
             return keys
         pairs = zip(keys, held.entries.values(), strict=True)
-        return [self.state.stamp(Container(node, "tuple", pair)) for pair in pairs]
+        return [self.state.stamp(Tuple(node, pair)) for pair in pairs]
 
     def _is_one_time(self, iterable: ast.expr) -> bool:
         """Whether it is `range(1)`, or `range(steps)` where `steps` was set to 1: what a call gives, it gives once."""
@@ -148,7 +161,7 @@ def objects_in(iterable: Value, *, of_entries: bool = False) -> Sequence[Value]:
     iterable = resolved(iterable)
     if not isinstance(iterable, Container) or iterable.unsure:
         return []
-    if iterable.kind not in ("list", "tuple") and not (of_entries and iterable.kind == "dict"):
+    if not isinstance(iterable, (List, Tuple)) and not (of_entries and isinstance(iterable, Dict)):
         return []
     objects = [resolved(item) for item in iterable.elements()]
     is_few = len(objects) <= MAX_OBJECTS and all(isinstance(item, (Function, Instance)) for item in objects)
@@ -158,7 +171,7 @@ def objects_in(iterable: Value, *, of_entries: bool = False) -> Sequence[Value]:
 def few_in(iterable: Value) -> Sequence[Value]:
     """What a list surely holds, in order; none where there may be other things in it, or many."""
     iterable = resolved(iterable)
-    if not isinstance(iterable, Container) or iterable.kind not in ("list", "tuple") or iterable.grown:
+    if not isinstance(iterable, (List, Tuple)) or iterable.grown:
         return []
     is_known = 0 < len(iterable.parents) <= MAX_OBJECTS and not iterable.known_parts
     return [resolved(item) for item in iterable.parents] if is_known else []

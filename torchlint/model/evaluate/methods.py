@@ -11,21 +11,26 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.kinds import note_tensor
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
+    Attribute,
+    BoundMethod,
     Container,
+    Dict,
     External,
     Function,
     Instance,
     Module,
+    NewTensor,
     Optimizer,
     Phi,
     Plain,
+    Super,
     Tensor,
     Unknown,
     Value,
     inputs_of,
     resolved,
 )
-from torchlint.pytorch import api, naming, table
+from torchlint.pytorch import api, naming, operators, table
 from torchlint.pytorch.autograd_table import INPLACE, VIEWS
 from torchlint.pytorch.effects import Clears, Steps
 from torchlint.pytorch.shapes import INTEGER_TYPES
@@ -65,7 +70,7 @@ class Methods(Part):
                 return local
         if isinstance(receiver, Module) and name in ("items", "values") and (inside := _dictionary_of(receiver)):
             return self.containers.call(inside, name, arguments, node)
-        if isinstance(receiver, Unknown) and receiver.origin == "super":
+        if isinstance(receiver, Super):
             return self._super_method(receiver, name, arguments, node)
         if isinstance(receiver, Phi) and (methods := self._methods_of_each(receiver, name, node)):
             return self.calls.call_each(methods, arguments, node)
@@ -116,7 +121,7 @@ class Methods(Part):
             return None
         if (
             isinstance(stored, Unknown)
-            and stored.origin == "attribute"
+            and isinstance(stored, Attribute)
             and not self._is_data_attribute(stored, info, name)
         ):
             return None
@@ -168,7 +173,7 @@ class Methods(Part):
         if isinstance(receiver, (Instance, External)):
             return None
         if isinstance(receiver, (Tensor, Unknown, Phi)) and called_attribute(node) == "numpy":
-            return self.state.stamp(Tensor(node, "numpy", (receiver,), self.state.mode, base=receiver))
+            return self.state.stamp(Tensor(node, operators.NUMPY, (receiver,), self.state.mode, base=receiver))
         return self.tensors.number(called_attribute(node), (receiver, *arguments.positional), node)
 
     def _tensor_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
@@ -186,7 +191,7 @@ class Methods(Part):
     def _of_distribution(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """What a distribution computes of its parameters, or draws without a graph."""
         if name in ("sample", "sample_n"):
-            return self.state.stamp(Tensor(node, "new"))
+            return self.state.stamp(NewTensor(node))
         if name in api.OF_DISTRIBUTIONS:
             made_of = receiver.parents[1:] if name == "entropy" and _is_shifted(receiver) else receiver.parents
             return self.tensors.make(name, (*made_of, *arguments.all()), node)
@@ -206,7 +211,7 @@ class Methods(Part):
     def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if isinstance(receiver, External):
             return self.calls.call(self.attributes.lookup(receiver, name, node), arguments, node)
-        part = self.state.part_of(receiver, name, "method", node)
+        part = self.state.part_of(receiver, name, BoundMethod, node)
         return self.calls.unresolved(part, name, (receiver, *arguments.all()), node)
 
     def _delegates(self, receiver: Value) -> Iterator[Value]:
@@ -222,7 +227,7 @@ def _dictionary_of(module: Module) -> Container | None:
     if module.info is not None or not module.name.endswith(".ModuleDict") or len(module.parents) != 1:
         return None
     made_of = resolved(module.parents[0])
-    return made_of if isinstance(made_of, Container) and made_of.kind == "dict" else None
+    return made_of if isinstance(made_of, Dict) else None
 
 
 def _is_integer_type(value: Value) -> bool:

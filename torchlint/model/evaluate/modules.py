@@ -10,7 +10,7 @@ from torchlint.model.evaluate.classes import Forward
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Compute
 from torchlint.model.kinds import note_tensor
-from torchlint.model.values import Container, Module, Tensor, Unknown, Value, is_none, resolved
+from torchlint.model.values import CallResult, Container, Module, ModuleOutput, Tensor, Value, is_none, resolved
 from torchlint.syntax.python_ast import site_of
 
 
@@ -81,14 +81,14 @@ class Modules(Part):
         mode = self.state.mode
         forward = info.method("forward") if info is not None else None
         if forward is not None and not self.functions.takes(self.functions.bound(forward, callee), arguments):
-            return self.state.stamp(Unknown(node, "call", arguments.all(), "", callee, mode))
+            return self.state.stamp(CallResult(node, arguments.all(), "", callee, mode))
         if info is not None:
             methods = [method for name in ("__call__", "forward") if (method := info.method(name)) is not None]
             mode = next(filter(None, map(self.functions.decorated_mode, methods)), mode)
         given = arguments.all() if info is not None else arguments.all_from("input")
         if isinstance(callee, Module) and info is None and callee.name.startswith("torch.nn.") and given:
             note_tensor(given[0])
-        result = self.state.stamp(Tensor(node, "module", (callee, *given), mode))
+        result = self.state.stamp(ModuleOutput(node, (callee, *given), mode))
         if isinstance(callee, Module) and info is not None and (known := self._forward(callee, arguments)) is not None:
             result.body = known.returned
             result.given = _by_name(info, arguments)

@@ -10,7 +10,7 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.frames import Frame
 from torchlint.model.imports import Imports, Target
 from torchlint.model.state import MAX_ELSEWHERE
-from torchlint.model.values import Class, External, Function, Instance, SourceModule, Unknown, Value
+from torchlint.model.values import Class, External, Function, Instance, SourceModule, UndefinedName, Value
 from torchlint.model.wrappers import fills_table
 
 
@@ -70,7 +70,7 @@ class Names(Part):
             defined = here.function_named(name)
             if target is None and defined is not None:
                 return Function(defined, self.frame_of(here))
-            found = self._any_of(here, name, target, node) if target else Unknown(None, "global", (), name)
+            found = self._any_of(here, name, target, node) if target else UndefinedName(None, (), name)
             self._globals[here, name] = found
         return found
 

@@ -10,7 +10,7 @@ from torchlint.model.definitions import FunctionInfo
 from torchlint.model.evaluate.arguments import Arguments
 from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Exit, Keep, Returned, Uncalled
+from torchlint.model.events import Exit, Keep, Keeping, Returned, Uncalled
 from torchlint.model.scopes import imported_by
 from torchlint.model.values import (
     Class,
@@ -140,26 +140,26 @@ class Statements(Part):
         self.state.frame.returns.append(value)
         if not self.state.position.calls:
             self.state.emit(Returned(site_of(node), value))
-        self._leave("return")
+        self._leave(Exit.RETURN)
 
-    def _leave(self, kind: str) -> None:
-        if kind == "return":
+    def _leave(self, way: Exit) -> None:
+        if way is Exit.RETURN:
             self.state.frame.ends.append(self.state.leaving(self.state.frame.blocks))
-        self.state.items.append(Exit(kind))
+        self.state.items.append(way)
         self.state.alive = False
 
     def _raise(self, node: ast.Raise) -> None:
-        self._leave("raise")
+        self._leave(Exit.RAISE)
 
     def _break(self, node: ast.Break) -> None:
         for scope in self.state.position.scopes[-1:]:
             scope.breaks.append(self.state.leaving(scope.blocks))
-        self._leave("break")
+        self._leave(Exit.BREAK)
 
     def _continue(self, node: ast.Continue) -> None:
         for scope in self.state.position.scopes[-1:]:
             scope.ends.append(self.state.leaving(scope.blocks))
-        self._leave("continue")
+        self._leave(Exit.CONTINUE)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         """An import in a function binds its local names; those of the module are known from the start."""
@@ -192,7 +192,7 @@ class Statements(Part):
         if isinstance(container, Container):
             self.containers.take_out(container, key_of(self.elements.index(target)), target)
         container.used_as("pop")
-        self.state.emit(Keep(site_of(target), container, Plain(target), "clear", ""))
+        self.state.emit(Keep(site_of(target), container, Plain(target), Keeping.CLEAR, ""))
 
     def _assert(self, node: ast.Assert) -> None:
         self.expressions.value(node.test)

@@ -6,8 +6,8 @@ import ast
 
 from torchlint.model.evaluate.elements import key_of
 from torchlint.model.evaluate.part import Part
-from torchlint.model.events import Keep
-from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, is_none, resolved
+from torchlint.model.events import Keep, Keeping
+from torchlint.model.values import Container, Element, Phi, Plain, Tensor, Value, is_none, resolved
 from torchlint.pytorch.api import ACCUMULATING
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.syntax.python_ast import dotted, names_read, site_of
@@ -19,7 +19,7 @@ class Sums(Part):
     def add(self, node: ast.AugAssign, old: Value, value: Value) -> None:
         """`total += loss`: kept in the sum, or in the container of which it is a slot."""
         owner, is_local = self._slot_owner(node.target, old), self._is_local(node.target)
-        self.state.emit(Keep(site_of(node), owner, value, "add", dotted(node.target), is_local))
+        self.state.emit(Keep(site_of(node), owner, value, Keeping.ADD, dotted(node.target), is_local))
 
     def _slot_owner(self, target: ast.expr, old: Value) -> Value:
         """What a sum lives in: itself, or the container of which it is a slot."""
@@ -36,7 +36,7 @@ class Sums(Part):
         first = changed_first(target)
         if first is not None and target_text(first):
             text, is_local = target_text(first), self._is_local(first)
-            self.state.emit(Keep(site_of(node), changed, term, "add", text, is_local))
+            self.state.emit(Keep(site_of(node), changed, term, Keeping.ADD, text, is_local))
 
     def go_on(self, node: ast.Assign, target: ast.expr, source: ast.expr, value: Value) -> None:
         """`total = total + loss` and its kin: the new value is arithmetic on the old one."""
@@ -55,10 +55,12 @@ class Sums(Part):
         old = self.names.lookup(target.id, target) if isinstance(target, ast.Name) else self.expressions.value(target)
         if is_none(old):
             return  # nothing is added to it: that would raise
-        if isinstance(target, ast.Name) and isinstance(old, Unknown) and old.origin == "element":
+        if isinstance(target, ast.Name) and isinstance(old, Element):
             return  # y = rewards[i]; y = y + value: another tensor than what is in there
         for term in value.elements() if isinstance(value, Container) else _terms(value, old):
-            self.state.emit(Keep(site_of(node), old, term, "add" if adds else "append", text, self._is_local(target)))
+            self.state.emit(
+                Keep(site_of(node), old, term, Keeping.ADD if adds else Keeping.APPEND, text, self._is_local(target))
+            )
 
     def _is_local(self, target: ast.expr) -> bool:
         """Whether a target is a variable of a call under way."""
@@ -73,7 +75,7 @@ class Sums(Part):
         old = self.elements.lookup(owner, key, target)
         if _reaches(value, old):
             for term in _terms(value, old):
-                self.state.emit(Keep(site_of(node), owner, term, "add", dotted(target.value)))
+                self.state.emit(Keep(site_of(node), owner, term, Keeping.ADD, dotted(target.value)))
 
 
 def changed_first(target: ast.expr | None) -> ast.expr | None:

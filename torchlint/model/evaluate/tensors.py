@@ -9,8 +9,19 @@ from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Compute, Fresh, GradRead
 from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import attached
-from torchlint.model.values import Container, Instance, Plain, Tensor, Unknown, Value, resolved
-from torchlint.pytorch import api
+from torchlint.model.values import (
+    CallResult,
+    Container,
+    Gradient,
+    Instance,
+    Leaf,
+    NewTensor,
+    Plain,
+    Tensor,
+    Value,
+    resolved,
+)
+from torchlint.pytorch import api, operators
 from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.syntax.python_ast import site_of
 
@@ -32,21 +43,27 @@ class Tensors(Part):
 
     def compute(self, op: str, parents: tuple[Value, ...], node: ast.AST, base: Value | None = None) -> Value:
         """The result of an operator, recorded as an event where it may save something."""
-        result = self.make(op, parents, node, base)
-        if op in OPERATORS:
+        return self._recorded(self.make(op, parents, node, base), node)
+
+    def again(self, tensor: Tensor, node: ast.AST) -> Value:
+        """Another tensor that is computed in the same way, recorded as with `compute`."""
+        return self._recorded(self.state.stamp(tensor.made_again(node, self.state.mode)), node)
+
+    def _recorded(self, result: Tensor, node: ast.AST) -> Tensor:
+        if result.op in OPERATORS:
             self.state.emit(Compute(site_of(node), result))
         return result
 
     def operate(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
         """The result of a binary operator; of two numbers a number, of two lists a list."""
         if overloads(left, op):
-            return self.state.stamp(Unknown(node, "call", (left, right), "", None, self.state.mode))
+            return self.state.stamp(CallResult(node, (left, right), "", None, self.state.mode))
         if isinstance(left, Plain) and isinstance(right, Plain):
             return self.number(op, (left, right), node)
         containers = [item for item in (left, right) if isinstance(item, Container)]
         if containers and op in ("add", "mul"):
             inside = tuple(value for item in containers for value in item.elements())
-            joined = self.state.stamp(Container(node, containers[0].kind, inside))
+            joined = self.state.stamp(type(containers[0])(node, inside))
             joined.is_open = (op == "add" and len(containers) == 1) or any(item.is_open for item in containers)
             joined.unsure = joined.is_open or any(item.unsure for item in containers)
             return joined
@@ -71,10 +88,10 @@ class Tensors(Part):
         if is_true(flag):
             made = self.new_leaf(node)
         elif flag is None and name in api.HANDING_ON and isinstance(given, Tensor):
-            made = self.make("to", (given,), node)
+            made = self.make(operators.TO, (given,), node)
         else:
-            op = "new" if flag is None or is_false(flag) else "unknown"
-            made = self.state.stamp(Tensor(node, op, () if op == "new" else arguments.all()))
+            is_new = flag is None or is_false(flag)
+            made = self.state.stamp(NewTensor(node) if is_new else Tensor(node, "unknown", arguments.all()))
         self.observations.calls[made] = name, arguments, None
         if name in api.COPIERS:
             self.observations.copied[made] = tuple(arguments.positional[:1])
@@ -82,14 +99,14 @@ class Tensors(Part):
 
     def new_leaf(self, node: ast.AST, parents: tuple[Value, ...] = (), base: Value | None = None) -> Tensor:
         """A leaf that requires grad, without a gradient yet."""
-        leaf = self.state.stamp(Tensor(node, "leaf", parents, base=base, leaf=True))
+        leaf = self.state.stamp(Leaf(node, parents, base=base, leaf=True))
         self.state.emit(Fresh(site_of(node), leaf))
         return leaf
 
     def is_gradient(self, value: Value) -> bool:
         """Whether a value is the `.grad` of something."""
         value = attached(value)
-        return isinstance(value, Unknown) and value.origin == "grad"
+        return isinstance(value, Gradient)
 
     def change_gradient(self, gradient: Value, how: str, by: tuple[Value, ...], node: ast.AST) -> None:
         """Record that a gradient is changed in place: cleared, where it is overwritten or multiplied by 0."""

@@ -10,7 +10,7 @@ from torchlint.model.evaluate.externals import KnownCall
 from torchlint.model.evaluate.part import Part
 from torchlint.model.events import Clear, Fresh, GradRead
 from torchlint.model.kinds import note_tensor
-from torchlint.model.values import Container, Module, Optimizer, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Container, Module, NewTensor, Optimizer, Parameter, Plain, Tensor, Value, resolved
 from torchlint.pytorch import api, table
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, VIEWS
 from torchlint.syntax.python_ast import site_of
@@ -73,7 +73,7 @@ class TorchFunctions(Part):
     def _drops_nothing(self, name: str, arguments: Arguments) -> bool:
         """Whether it is dropout of nothing, as far as this module says: its probability is 0, or by default is."""
         probability = arguments.get(0, "p") if "Dropout" in name else None
-        if isinstance(probability, Unknown) and probability.origin == "parameter" and self.state.frame.info is not None:
+        if isinstance(probability, Parameter) and self.state.frame.info is not None:
             default = defaults_of(self.state.frame.info.node).get(probability.label)
             return isinstance(default, ast.Constant) and default.value == 0
         return isinstance(probability, Plain) and probability.constant == 0
@@ -93,7 +93,7 @@ class TorchFunctions(Part):
                 self.observations.in_place_results[result] = first_argument(node)
             return result
         if all(isinstance(resolved(item), Plain) for item in parents):
-            return self.state.stamp(Tensor(node, "new"))
+            return self.state.stamp(NewTensor(node))
         base = first if operator in VIEWS else None
         made = self.tensors.compute(operator, parents, node, base)
         note_tensor(made)

@@ -33,13 +33,18 @@ from torchlint.model.values import (
     Container,
     External,
     Function,
+    Generator,
+    Gradient,
     Instance,
+    Leaf,
     Module,
+    ModuleParameter,
     Optimizer,
     Parameters,
     Phi,
     Plain,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     inputs_of,
@@ -47,7 +52,7 @@ from torchlint.model.values import (
     owner_label,
     resolved,
 )
-from torchlint.pytorch import api, naming, table
+from torchlint.pytorch import api, naming, operators, table
 from torchlint.pytorch.binding import Bound
 from torchlint.pytorch.effects import (
     Clears,
@@ -290,8 +295,8 @@ class Training(Part):
 
     def _named_parameters(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         parameter = self.elements.lookup(self._parameters_of(receiver, node), None, node)
-        pair = self.state.stamp(Container(node, "tuple", (Plain(node), parameter)))
-        return self.state.stamp(Container(node, "generator", (pair,)))
+        pair = self.state.stamp(Tuple(node, (Plain(node), parameter)))
+        return self.state.stamp(Generator(node, (pair,)))
 
     def _parameters_of(self, receiver: Value, node: ast.Call) -> Value:
         found = self._parameters(receiver, Arguments([], {}, []), node)
@@ -303,12 +308,12 @@ class Training(Part):
         if isinstance(receiver, Phi) and all(isinstance(item, (Tensor, Plain)) for item in meanings(receiver)):
             return None
         if isinstance(receiver, (Module, Unknown, Optimizer, Parameters, Phi)):
-            if isinstance(receiver, Unknown) and receiver.origin == "grad":
+            if isinstance(receiver, Gradient):
                 return None
             return receiver
         if isinstance(receiver, Tensor):
             if receiver.leaf:
-                return self.tensors.make("to", (receiver,), node)
+                return self.tensors.make(operators.TO, (receiver,), node)
             return None
         return None
 
@@ -335,7 +340,7 @@ class Training(Part):
         if is_false(flag):
             return receiver
         if isinstance(receiver, (Module, Parameters)):
-            self.observations.unfrozen.append(self.tensors.make("leaf", (receiver,), node))
+            self.observations.unfrozen.append(self.state.stamp(Leaf(node, (receiver,), self.state.mode)))
             return receiver
         leaf = self.tensors.new_leaf(node, (receiver,), receiver)
         self.observations.unfrozen.append(leaf)
@@ -359,9 +364,9 @@ class Training(Part):
 
     def _detach_in_place(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         assert isinstance(node.func, ast.Attribute)
-        if isinstance(receiver, Tensor) and receiver.op == "parameter":
+        if isinstance(receiver, ModuleParameter):
             self.observations.frozen.add(receiver)
-        cut = self.tensors.make("detach", (receiver,), node, receiver)
+        cut = self.tensors.make(operators.DETACH, (receiver,), node, receiver)
         if isinstance(node.func.value, (ast.Name, ast.Attribute)) and not isinstance(receiver, Module):
             for value in self._all_cut(node.func.value, receiver, node):
                 self.state.replace(value, cut)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries.version_guards import is_guarded
-from torchlint.model.values import Tensor, Value, resolved
+from torchlint.model.values import NewTensor, Tensor, Value, resolved
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site, dotted
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def accesses(model: Model) -> Iterator[Access]:
 
 def _is_array(tensor: Value) -> bool:
     """Whether something is made of a NumPy array, which may be one."""
-    while isinstance(tensor, Tensor) and tensor.op != "numpy" and tensor.parents:
+    while isinstance(tensor, Tensor) and tensor.op != operators.NUMPY and tensor.parents:
         tensor = resolved(tensor.parents[0])
-    return isinstance(tensor, Tensor) and tensor.op == "numpy"
+    return isinstance(tensor, Tensor) and tensor.op == operators.NUMPY
 
 
 def _is_number(node: ast.expr, definitions: Definitions) -> bool:
@@ -69,13 +70,14 @@ def origin(mask: Value, definitions: Definitions) -> Site | None:
     """Where a mask is made of bytes, if it surely is, in the file itself."""
     mask = resolved(mask)
     while isinstance(mask, Tensor) and mask.op in _RESHAPED and mask.parents:
-        if mask.op == "to" and not _only_moves(_call(mask, definitions)):
+        if mask.op == operators.TO and not _only_moves(_call(mask, definitions)):
             return None
         mask = resolved(mask.parents[0])
     call = _call(mask, definitions)
     if call is None or not isinstance(mask, Tensor):
         return None
-    is_bytes = mask.op == "byte" or (mask.op in ("new", "long") and _names_bytes(call, definitions))
+    may_be_bytes = isinstance(mask, NewTensor) or mask.op == operators.LONG
+    is_bytes = mask.op == operators.BYTE or (may_be_bytes and _names_bytes(call, definitions))
     return mask.site if is_bytes else None
 
 

@@ -10,7 +10,20 @@ from torchlint.model.events import Branch, Compute
 from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
 from torchlint.model.queries import losses
-from torchlint.model.values import Container, Module, Phi, Plain, Tensor, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Component,
+    Container,
+    Module,
+    ModuleOutput,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+from torchlint.pytorch import operators
 from torchlint.pytorch.api import GradMode
 from torchlint.syntax.python_ast import Site, site_of
 
@@ -71,7 +84,7 @@ def _is_one(loss: Tensor, functions: Collection[str]) -> bool:
 def _losses_of(value: Tensor) -> Iterator[Tensor]:
     """What may be a loss: a value, and what the `forward` of a module of the program's own surely computed for it."""
     yield value
-    stack: list[Value] = [value.body] if value.op == "module" and value.body is not None else []
+    stack: list[Value] = [value.body] if isinstance(value, ModuleOutput) and value.body is not None else []
     seen: set[Value] = set()
     while stack:
         item = resolved(stack.pop())
@@ -84,7 +97,7 @@ def _losses_of(value: Tensor) -> Iterator[Tensor]:
 
 
 def _has_no_graph(value: Value) -> bool:
-    return isinstance(value, Tensor) and (value.op == "detach" or value.mode is GradMode.OFF)
+    return isinstance(value, Tensor) and (value.op == operators.DETACH or value.mode is GradMode.OFF)
 
 
 def _plain_forward(info: ClassInfo) -> FunctionInfo | None:
@@ -119,13 +132,13 @@ class _Search:
             return None
         if value.op in self._operators:
             return value.site
-        if value.op == "module":
+        if isinstance(value, ModuleOutput):
             return self._of_module(resolved(value.parents[0]), value, seen)
-        return self._of_output(value, seen) if value.op == "component" else None
+        return self._of_output(value, seen) if isinstance(value, Component) else None
 
     def _given(self, parameter: Unknown) -> Value | None:
         """What the call gives a parameter of the `forward` that it calls."""
-        module = resolved(self._call.parents[0]) if self._call is not None and self._call.op == "module" else None
+        module = resolved(self._call.parents[0]) if isinstance(self._call, ModuleOutput) else None
         forward = _plain_forward(module.info) if isinstance(module, Module) and module.info is not None else None
         if forward is None or self._call is None or parameter.label not in forward.parameters[1:]:
             return None
@@ -140,12 +153,12 @@ class _Search:
         seen: set[Value] = set()
         while isinstance(value, Tensor) and value not in seen and value.op in self._through and value.parents:
             seen.add(value)
-            if value.op == "add" and not all(isinstance(item, Plain) for item in value.parents[1:]):
+            if value.op == operators.ADD and not all(isinstance(item, Plain) for item in value.parents[1:]):
                 break
             value = resolved(value.parents[0])
         return value
 
-    def _of_module(self, module: Value, call: Tensor | None, seen: frozenset[Value]) -> Site | None:
+    def _of_module(self, module: Value, call: ModuleOutput | None, seen: frozenset[Value]) -> Site | None:
         """Where a module ends so; `call` is its result, where it is the module called."""
         if not isinstance(module, Module) or not is_as_made(module):
             return None
@@ -159,10 +172,10 @@ class _Search:
             return self._of_module(resolved(module.parents[-1]), None, seen)
         return None
 
-    def _of_output(self, output: Tensor, seen: frozenset[Value]) -> Site | None:
+    def _of_output(self, output: Component, seen: frozenset[Value]) -> Site | None:
         """Where one of several outputs of a module is made."""
         whole = output.parents[0]
-        key, body = whole.key_of(output), whole.body if isinstance(whole, Tensor) else None
+        key, body = whole.key_of(output), whole.body if isinstance(whole, ModuleOutput) else None
         if isinstance(whole, Tensor) and not is_as_made(resolved(whole.parents[0])):
             return None
         parts = [_element_of(item, key) for item in inputs_of(body)] if body is not None else []

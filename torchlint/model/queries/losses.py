@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.module_values import is_as_made
-from torchlint.model.values import Module, Tensor, Value, resolved
-from torchlint.pytorch import losses
+from torchlint.model.values import Module, ModuleOutput, Tensor, Value, resolved
+from torchlint.pytorch import losses, operators
 from torchlint.syntax.python_tree import PythonTree
 
 
@@ -14,7 +14,7 @@ def loss_function(value: Value) -> str:
     """The function of PyTorch whose result a value is, or that of its module: `cross_entropy`; else empty."""
     if not isinstance(value, Tensor):
         return ""
-    if value.op != "module":
+    if not isinstance(value, ModuleOutput):
         return value.op if value.op in losses.OPERATORS else ""
     module = resolved(value.parents[0])
     if not isinstance(module, Module) or module.info is not None:
@@ -24,13 +24,13 @@ def loss_function(value: Value) -> str:
 
 def operands(value: Tensor) -> tuple[Value, ...]:
     """What a loss is computed of: its input, and its target if that is known."""
-    return value.parents[1:] if value.op == "module" else value.parents
+    return value.parents[1:] if isinstance(value, ModuleOutput) else value.parents
 
 
 def takes_one_hot(value: Tensor) -> bool:
     """Whether the target of a loss is `one_hot`, which gives integers: `cross_entropy` raises."""
     target = resolved(operands(value)[1]) if len(operands(value)) > 1 else None
-    return isinstance(target, Tensor) and target.op == "one_hot"
+    return isinstance(target, Tensor) and target.op == operators.ONE_HOT
 
 
 def is_mean(value: Value, tree: PythonTree) -> bool:
@@ -38,7 +38,7 @@ def is_mean(value: Value, tree: PythonTree) -> bool:
     function = loss_function(value)
     if function not in losses.AVERAGED or not isinstance(value, Tensor):
         return False
-    module = resolved(value.parents[0]) if value.op == "module" else None
+    module = resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
     if module is not None and not is_as_made(module):
         return False
     site = module.site if module is not None else value.site

@@ -13,7 +13,17 @@ from torchlint.model.module_values import has_parameters, is_module
 from torchlint.model.parts import Parts
 from torchlint.model.program import Trace
 from torchlint.model.tracking import Tracking
-from torchlint.model.values import Answer, Tensor, Unknown, Value, meanings, resolved
+from torchlint.model.values import (
+    Answer,
+    BoundMethod,
+    CallResult,
+    ModuleOutput,
+    ModuleParameter,
+    Tensor,
+    Value,
+    meanings,
+    resolved,
+)
 from torchlint.pytorch import naming
 
 MAX_MODULES = 50
@@ -108,9 +118,9 @@ def module_of(event: Pass) -> Value | None:
     """What a forward pass calls: `model` of `model(x)`."""
     value = event.value
     if isinstance(value, Tensor):
-        return resolved(value.parents[0]) if value.op == "module" else None
-    callee = resolved(value.callee) if value.callee is not None and value.origin == "call" else None
-    is_method = isinstance(callee, Unknown) and callee.origin == "method"
+        return resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
+    callee = resolved(value.callee) if value.callee is not None and isinstance(value, CallResult) else None
+    is_method = isinstance(callee, BoundMethod)
     return None if callee is None or is_method else callee
 
 
@@ -124,4 +134,4 @@ def _is_for_a_step(backward: Backward, trace: Trace) -> bool:
 def _is_of_input(step: Step) -> bool:
     """An update by hand of what is no parameter of a module: `delta.data = delta + rate * delta.grad.sign()`."""
     stepped = resolved(step.optimizer)
-    return step.manual and isinstance(stepped, Tensor) and stepped.op != "parameter"
+    return step.manual and isinstance(stepped, Tensor) and not isinstance(stepped, ModuleParameter)

@@ -9,7 +9,7 @@ from torchlint.model.events import Backward, Compute, Step, apart
 from torchlint.model.held_parameters import parameters_of
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
-from torchlint.model.values import Answer, Module, Value, resolved
+from torchlint.model.values import Answer, Module, ModuleOutput, Value, resolved
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ParameterUpdates:
 
     def _uses(self, saver: Compute, modules: set[Value]) -> bool:
         """Whether a forward pass needs the values of a module's weights in backward."""
-        if saver.value.op != "module" or resolved(saver.value.parents[0]) not in modules:
+        if not isinstance(saver.value, ModuleOutput) or resolved(saver.value.parents[0]) not in modules:
             return False
         module = resolved(saver.value.parents[0])
         layered = isinstance(module, Module) and (module.info is not None or module.name.endswith(".Sequential"))

@@ -25,9 +25,12 @@ from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
+    CallResult,
+    Component,
     Container,
     Function,
     Module,
+    ModuleOutput,
     Phi,
     Plain,
     Tensor,
@@ -172,14 +175,14 @@ class RetainedGraphs:
         if isinstance(item, Unknown):
             label = item.callee.label if item.callee is not None else ""
             named = naming.is_called_as_module(label) or bool(naming.LOSS.search(label))
-            return item.origin == "call" and (named or item in self.tracking.backpropagated)
-        return isinstance(item, Tensor) and (item.leaf or item.op == "module" or item.op in losses.OPERATORS)
+            return isinstance(item, CallResult) and (named or item in self.tracking.backpropagated)
+        return isinstance(item, Tensor) and (item.leaf or isinstance(item, ModuleOutput) or item.op in losses.OPERATORS)
 
     def _is_result(self, item: Value) -> bool:
         """What an operator or a call made, with a graph as far as one can tell."""
         if isinstance(item, Tensor):
-            return not item.leaf and item.op != "component"
-        return isinstance(item, Unknown) and item.origin == "call"
+            return not item.leaf and not isinstance(item, Component)
+        return isinstance(item, CallResult)
 
     def _built_outside(self, graph: set[Value], loop: Loop) -> bool:
         """Whether part of the graph is older than the iteration: each pass needs it again."""

@@ -13,7 +13,21 @@ from torchlint.model.ownership import Ownership
 from torchlint.model.program import Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.utilities import Kind, is_kind
-from torchlint.model.values import Answer, Container, Module, Optimizer, Phi, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Answer,
+    CallResult,
+    Component,
+    Container,
+    Iteration,
+    Module,
+    ModuleOutput,
+    Optimizer,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import OPERATORS
@@ -52,9 +66,9 @@ class SureGraphs:
     def is_trained_call(self, value: Value) -> bool:
         """Whether a value is the result of a module that an optimizer steps on: it keeps what its backward frees."""
         callee: Value | None = None
-        if isinstance(value, Unknown) and value.origin == "call" and value in self.tracking.backpropagated:
+        if isinstance(value, CallResult) and value in self.tracking.backpropagated:
             callee = value.callee
-        elif isinstance(value, Tensor) and value.op == "module" and self.tracking.tracked(value) is Answer.YES:
+        elif isinstance(value, ModuleOutput) and self.tracking.tracked(value) is Answer.YES:
             callee = value.parents[0]
         return callee is not None and self._is_trained(resolved(callee))
 
@@ -70,9 +84,9 @@ class SureGraphs:
     def _is_computed(self, value: Value) -> bool:
         """Whether a value with a graph comes from a module, or a call that is given something or called like a loss."""
         if isinstance(value, Tensor):
-            return value.op == "module" and self.tracking.tracked(value) is Answer.YES
+            return isinstance(value, ModuleOutput) and self.tracking.tracked(value) is Answer.YES
         call = result_of_call(value)  # `model(x).loss` is computed by the call
-        is_loss = call is not None and call.origin == "call" and (bool(call.parents) or _is_loss(call))
+        is_loss = isinstance(call, CallResult) and (bool(call.parents) or _is_loss(call))
         return is_loss and value in self.tracking.backpropagated
 
     @cached_property
@@ -97,7 +111,7 @@ class SureGraphs:
         """The operands that a value surely gets its graph from, if they have one."""
         if isinstance(value, Container):
             return tuple(value.elements())
-        if isinstance(value, Unknown) and value.origin == "iteration":
+        if isinstance(value, Iteration):
             return value.parents  # each part of a state, `(h, c)`, is one of it
         if isinstance(value, Unknown) and _is_loss(value):
             given = [item for item in value.parents if self.tracking.tracked(item) is not Answer.NO]
@@ -109,16 +123,16 @@ class SureGraphs:
             return graph_inputs(value)  # of a parameter of `forward`, say: what the caller gives may have a graph
         if tracked is not Answer.YES:
             return ()
-        if value.op == "module":
+        if isinstance(value, ModuleOutput):
             return self._sources_of_module(value, value.body)
-        if value.op == "component":
+        if isinstance(value, Component):
             return self._sources_of_component(value)
         return graph_inputs(value) if value.op in _PASSING else ()
 
     def _sources_of_component(self, value: Tensor) -> tuple[Value, ...]:
         """One of the results of a module: the module's, or what its class says of this one."""
         whole = value.parents[0]
-        if not isinstance(whole, Tensor) or whole.op != "module":
+        if not isinstance(whole, ModuleOutput):
             return ()
         module, key = resolved(whole.parents[0]), whole.key_of(value)
         if not isinstance(module, Module) or module.info is None:
@@ -151,5 +165,5 @@ def _only_meaning(value: Value) -> Value:
 
 def _is_loss(value: Unknown) -> bool:
     """Whether a value is the result of what is called like a loss function."""
-    label = value.callee.label if value.origin == "call" and value.callee is not None else ""
+    label = value.callee.label if isinstance(value, CallResult) and value.callee is not None else ""
     return bool(naming.LOSS.search(label))

@@ -13,8 +13,17 @@ from torchlint.model.shapes.scope import Scope
 from torchlint.model.shapes.sizes import ONE, Known, differ, is_number
 from torchlint.model.shapes.tensor_type import ANY, Misfit, TensorType, contiguous, strides_of
 from torchlint.model.values import External, Plain, Tensor, Value, inputs_of, resolved
+from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
+from torchlint.pytorch.shapes import SAME, SAME_AT
 from torchlint.syntax.python_ast import called_name
+
+_ELEMENTWISE = frozenset(
+    {
+        operators.ADD, operators.SUB, operators.MUL, operators.DIV,
+        operators.ADD_, operators.SUB_, operators.MUL_, operators.DIV_,
+    }
+)  # fmt: skip
 
 
 def _same(call: Operation) -> TensorType:
@@ -33,9 +42,10 @@ def _same_at(call: Operation) -> TensorType:
 
 def _typed(call: Operation, type_: TensorType) -> TensorType:
     """A result with the sizes of an operand, and the element type that the table says."""
-    if call.value.op not in ("detach", "data", "requires_grad_"):
+    if call.value.op not in (operators.DETACH, operators.DATA, operators.REQUIRES_GRAD_):
         in_order = strides_of(type_.sizes) if not type_.is_open else None
-        type_ = replace(type_, strides=in_order if in_order == type_.strides or call.value.op == "contiguous" else None)
+        is_in_order = in_order == type_.strides or call.value.op == operators.CONTIGUOUS
+        type_ = replace(type_, strides=in_order if is_in_order else None)
     asked = call.get("dtype")
     if asked is not None:
         return type_.with_dtype(dtype_named(asked))
@@ -65,14 +75,14 @@ def dtype_named(value: Value) -> str | None:
 def _convert(call: Operation) -> TensorType:
     """`x.to(device)`, `x.to(torch.long)`, `x.type_as(y)`."""
     type_ = call.operand()
-    if call.value.op == "type_as":
+    if call.value.op == operators.TYPE_AS:
         return type_.with_dtype(call.type_of(call.rest[0]).dtype if call.rest else None)
     made = call.case.observations.calls.get(call.value)
     given = [*call.rest, *(made[1].keywords.values() if made is not None else ())]
     named = [found for item in given if (found := dtype_named(item)) is not None]
     if named:
         return type_.with_dtype(named[0])
-    is_device = call.is_complete and all(_is_device(call, item) for item in given) and call.value.op == "to"
+    is_device = call.is_complete and all(_is_device(call, item) for item in given) and call.value.op == operators.TO
     return type_ if is_device else type_.with_sizes(type_.sizes).with_dtype(None)
 
 
@@ -190,7 +200,7 @@ def _as_other(call: Operation) -> TensorType:
 def changed_in_place(case: Case, value: Tensor, scope: Scope) -> TensorType:
     """What is changed in place keeps its shape and element type; what it is changed by has to fit into it."""
     old = case.type_of(value.parents[0], scope)
-    if value.op in ("add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_") and len(value.parents) > 1:
+    if value.op in _ELEMENTWISE and len(value.parents) > 1:
         by = resolved(value.parents[1])
         other = case.type_of(by, scope) if not isinstance(by, Plain) else ANY
         for left, right in zip(reversed(old.sizes), reversed(other.sizes), strict=False):
@@ -206,7 +216,7 @@ def _is_part(case: Case, value: Tensor) -> bool:
     node = case.program.tree.node(value.site) if value.site is not None else None
     target = node.target if isinstance(node, ast.AugAssign) else None
     old = resolved(value.parents[0])
-    return isinstance(target, ast.Subscript) or (isinstance(old, Tensor) and old.op == "getitem")
+    return isinstance(target, ast.Subscript) or (isinstance(old, Tensor) and old.op == operators.GETITEM)
 
 
 # -- products of matrices -----------------------------------------------------------------------------------
@@ -276,8 +286,8 @@ def _loss(call: Operation) -> TensorType:
 
 
 HANDLERS = {
-    "same": _same,
-    "same_at": _same_at,
+    SAME: _same,
+    SAME_AT: _same_at,
     "convert": _convert,
     "broadcast": _broadcast,
     "where": _where,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchlint.model.shapes.scope import MAX_DEPTH, ROOT, Scope
 from torchlint.model.shapes.sizes import Size, Symbol
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
-from torchlint.model.values import Module, Phi, Tensor, Unknown, Value, meanings, resolved
+from torchlint.model.values import Attribute, Module, ModuleOutput, Phi, Tensor, Unknown, Value, meanings, resolved
 from torchlint.pytorch import shapes as table
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Case:
         bound = scope.get(value)
         if bound is not None and isinstance(bound[0], Value):
             return self.type_of(bound[0], bound[1])
-        owner = resolved(value.parents[0]) if value.origin == "attribute" and value.parents else None
+        owner = resolved(value.parents[0]) if isinstance(value, Attribute) and value.parents else None
         if isinstance(owner, Tensor) and value.label in ("values", "indices"):
             from torchlint.model.shapes.operations import part_of_extremum
 
@@ -127,10 +127,10 @@ class Case:
 
     def _same_shape(self, value: Tensor) -> Value | None:
         transfer = table.OPERATORS.get(value.op)
-        if transfer is not None and transfer.kind in ("same", "same_at") and value.parents:
+        if transfer is not None and transfer.kind in (table.SAME, table.SAME_AT) and value.parents:
             return value.parents[0]
-        layer = self.layer(resolved(value.parents[0])) if value.op == "module" else None
-        return value.parents[1] if layer is not None and layer.kind == "same" and len(value.parents) > 1 else None
+        layer = self.layer(resolved(value.parents[0])) if isinstance(value, ModuleOutput) else None
+        return value.parents[1] if layer is not None and layer.kind == table.SAME and len(value.parents) > 1 else None
 
     def layer(self, module: Value) -> table.Transfer | None:
         """What is known of a layer of PyTorch."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import math
 
 from torchlint.model.shapes.arithmetic import dtype_named
 from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import Known, Size
 from torchlint.model.shapes.tensor_type import ANY, TensorType, contiguous
-from torchlint.model.values import Container, Plain, Value, resolved
+from torchlint.model.values import List, Plain, Tuple, Value, resolved
 
 
 def _dtype(call: Operation, default: str | None) -> str | None:
@@ -92,9 +93,9 @@ def _literal(value: Value) -> tuple[tuple[int, ...], str | None] | None:
     """The sizes and element type of nested lists of numbers that are written out."""
     if isinstance(value, Plain):
         return ((), _kind_of(value)) if _kind_of(value) is not None else None
-    if not isinstance(value, Container) or value.kind not in ("list", "tuple") or value.grown or value.known_parts:
+    if not isinstance(value, (List, Tuple)) or value.grown or value.known_parts:
         return None
-    if value.site is None or value.site.kind not in ("List", "Tuple") or not value.parents:
+    if value.site is None or not value.site.is_of(ast.List, ast.Tuple) or not value.parents:
         return None
     parts = {_literal(resolved(item)) for item in value.parents}
     first = next(iter(parts))

@@ -12,17 +12,18 @@ from torchlint.model.shapes.case import Stop
 from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import ONE, Known, Size, differ_by_parts
 from torchlint.model.shapes.tensor_type import ANY, Choice, Misfit, TensorType
-from torchlint.model.values import Container, Module, Tensor, Value, is_none, resolved
+from torchlint.model.values import Container, Module, ModuleOutput, Tensor, Value, is_none, resolved
+from torchlint.pytorch.shapes import FLATTEN, POOL, RECURRENT, SAME, SEQUENTIAL
 
 _FLOAT = "float"
 
 
 def apply(call: Operation, module: Module, type_: TensorType) -> TensorType:
     """What a layer returns for an input of this type; `call` is where it is called."""
-    if call.transfer.kind == "sequential":
+    if call.transfer.kind == SEQUENTIAL:
         return _sequential(call, module, type_)
     made = call.case.made_with(module, call.transfer)
-    if not made and call.transfer.names and call.transfer.kind != "flatten":
+    if not made and call.transfer.names and call.transfer.kind != FLATTEN:
         return ANY
     given = {"self": call.arguments["self"]} if "self" in call.arguments else {}
     layer = replace(call, arguments={**made, **given}, is_complete=True)
@@ -46,7 +47,7 @@ def chained(call: Operation, module: Module, type_: TensorType) -> TensorType:
             continue
         step = replace(call, transfer=transfer, value=_stand_in(call, layer))
         type_ = apply(step, layer, type_)
-        if transfer.kind != "same":
+        if transfer.kind != SAME:
             call = replace(call, arguments={})
     return type_
 
@@ -61,7 +62,7 @@ def seen_from(call: Tensor, result: Misfit | Choice) -> Misfit | Choice:
 
 def _stand_in(call: Operation, layer: Module) -> Tensor:
     """Something that stands where a layer is made: what does not fit is reported there."""
-    made = Tensor(layer.site, "module", call.value.parents)
+    made = ModuleOutput(layer.site, call.value.parents)
     made.order = max(layer.order, call.value.order)
     return made
 
@@ -185,7 +186,7 @@ def _each_way(call: Operation, name: str, index: int, default: int | None = None
 def _strided(call: Operation, size: Known, index: int) -> Known:
     """The size that a kernel leaves."""
     kernel = _each_way(call, "kernel_size", index)
-    is_pool = call.transfer.kind == "pool"
+    is_pool = call.transfer.kind == POOL
     stride = _each_way(call, "stride", index, kernel if is_pool else 1)
     padding, dilation = _each_way(call, "padding", index, 0), _each_way(call, "dilation", index, 1)
     if None in (kernel, stride, padding, dilation) or size is None or not stride:
@@ -287,17 +288,17 @@ def _is_constant(*sizes: Known) -> bool:
 
 Layer = Callable[[Operation, TensorType], TensorType]
 _LAYERS: dict[str, Layer] = {
-    "same": _same,
+    SAME: _same,
     "linear": _linear,
     "conv": _conv,
     "conv_transpose": _conv_transpose,
-    "pool": _pool,
+    POOL: _pool,
     "adaptive_pool": _adaptive_pool,
     "batch_norm": _batch_norm,
     "layer_norm": _layer_norm,
     "group_norm": _group_norm,
     "embedding": _embedding,
-    "flatten": _flatten,
-    "recurrent": _recurrent,
+    FLATTEN: _flatten,
+    RECURRENT: _recurrent,
 }
-FUNCTIONS = {"linear": _function_linear, "pool": _pool_function, "adaptive_pool": _adaptive_function}
+FUNCTIONS = {"linear": _function_linear, POOL: _pool_function, "adaptive_pool": _adaptive_function}

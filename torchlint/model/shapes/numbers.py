@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torchlint.model.shapes.case import Case
 from torchlint.model.shapes.scope import Scope
 from torchlint.model.shapes.sizes import Known, Size, Symbol, product_of
-from torchlint.model.values import Container, Phi, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Attribute, Container, Parameter, Phi, Plain, Tensor, Unknown, Value, resolved
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "floor_divide", "pow"})
 
@@ -56,7 +56,7 @@ def written_elements(case: Case, container: Container) -> tuple[Value, ...] | No
     """The elements of a list or tuple that is written out, and that nothing changes."""
     site = container.site
     is_changed = container.grown or bool(container.known_parts) or bool(container.uses)
-    if is_changed or site is None or site.kind not in ("List", "Tuple"):
+    if is_changed or site is None or not site.is_of(ast.List, ast.Tuple):
         return None
     node = case.program.tree.node(site)
     elements = node.elts if isinstance(node, (ast.List, ast.Tuple)) else ()
@@ -68,9 +68,9 @@ def _integer(value: Value, scope: Scope) -> Known:
     """A parameter or attribute as a symbol; what a list holds, or a loop counts, is another each time."""
     is_annotated = isinstance(value, Plain) and bool(value.label) and value.site is not None
     if isinstance(value, Unknown):
-        is_same = value.origin in ("parameter", "attribute")
+        is_same = isinstance(value, (Parameter, Attribute))
     else:
-        is_same = is_annotated and value.site is not None and value.site.kind == "Name"
+        is_same = is_annotated and value.site is not None and value.site.is_of(ast.Name)
     if not is_same:
         return None
     return Size.symbol(Symbol((value, scope), None, not value.loops))
@@ -106,7 +106,7 @@ def _size(case: Case, tensor: Value, dimension: int, scope: Scope) -> Known:
 
 def _attribute_of_layer(case: Case, value: Value, scope: Scope) -> Known:
     """`self.fc.in_features`: what the layer was made with."""
-    if not isinstance(value, Unknown) or value.origin != "attribute":
+    if not isinstance(value, Attribute):
         return None
     layer = case.layer(resolved(value.parents[0])) if value.parents else None
     if layer is None or value.label not in layer.names:

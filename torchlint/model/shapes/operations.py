@@ -9,10 +9,30 @@ from torchlint.model.shapes.case import Case, Stop
 from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import Scope
 from torchlint.model.shapes.tensor_type import ANY, TensorType
-from torchlint.model.values import Container, Module, Plain, Tensor, Value, resolved
+from torchlint.model.values import (
+    Component,
+    Container,
+    Leaf,
+    Module,
+    ModuleOutput,
+    ModuleParameter,
+    NewTensor,
+    Plain,
+    Tensor,
+    Value,
+    resolved,
+)
+from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
 
 Handler = Callable[[Operation], TensorType]
+_ARITHMETIC = frozenset(
+    {
+        operators.ADD, operators.SUB, operators.MUL, operators.DIV, operators.POW, operators.REMAINDER,
+        operators.FLOOR_DIVIDE, operators.BITWISE,
+    }
+)  # fmt: skip
+"""Operators of Python, which change their first operand in place where they are written `x += y`."""
 _HANDLERS: Mapping[str, Handler] = {
     **arithmetic.HANDLERS,
     **creation.HANDLERS,
@@ -25,13 +45,13 @@ _HANDLERS: Mapping[str, Handler] = {
 
 def type_of(case: Case, value: Tensor, scope: Scope) -> TensorType:
     """The type of the result of an operator, a layer or a module."""
-    if value.op == "module":
+    if isinstance(value, ModuleOutput):
         return _of_call(case, value, scope)
-    if value.op == "component":
+    if isinstance(value, Component):
         return _of_component(case, value, scope)
-    if value.op in ("new", "leaf", "parameter"):
+    if isinstance(value, (NewTensor, Leaf, ModuleParameter)):
         return _of_creation(case, value, scope)
-    if value.op == "argmax" and value not in case.observations.calls:
+    if value.op == operators.ARGMAX and value not in case.observations.calls:
         return part_of_extremum(case, resolved(value.parents[0]), 1, scope) or ANY
     if _is_change(value):
         return arithmetic.changed_in_place(case, value, scope)
@@ -43,9 +63,9 @@ def _is_change(value: Tensor) -> bool:
     """Whether a value is what a change in place made of its first operand: `x += y`, `x.add_(y)`, `x[0] = y`."""
     if not value.parents or value.base is not value.parents[0]:
         return False
-    if value.op.endswith("_") or value.op == "setitem" or value.op[:1].isupper():
+    if value.op.endswith("_") or value.op == operators.SETITEM or value.op[:1].isupper():
         return value.op not in table.IN_PLACE_SHAPES
-    return value.op in ("add", "sub", "mul", "div", "pow", "remainder", "floor_divide", "bitwise")
+    return value.op in _ARITHMETIC
 
 
 def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope) -> Operation:
@@ -65,7 +85,7 @@ def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope)
 def part_of_extremum(case: Case, owner: Value, part: int, scope: Scope) -> TensorType | None:
     """The values, or the indices, that `max(dim)` gives; None of anything else."""
     transfer = table.OPERATORS.get(owner.op) if isinstance(owner, Tensor) else None
-    if not isinstance(owner, Tensor) or transfer is None or transfer.kind != "extremum":
+    if not isinstance(owner, Tensor) or transfer is None or transfer.kind != table.EXTREMUM:
         return None
     return reducing.part_of_extremum(operation(case, owner, transfer, scope), part)
 
@@ -73,7 +93,7 @@ def part_of_extremum(case: Case, owner: Value, part: int, scope: Scope) -> Tenso
 def _of_creation(case: Case, value: Tensor, scope: Scope) -> TensorType:
     made = case.observations.calls.get(value)
     if made is None:
-        first = value.parents[0] if value.op == "leaf" and value.parents else None
+        first = value.parents[0] if isinstance(value, Leaf) and value.parents else None
         is_copy = isinstance(first, Value) and isinstance(resolved(first), Tensor)
         return case.type_of(first, scope) if first is not None and is_copy else ANY
     transfer = table.CREATORS.get(made[0])
@@ -83,7 +103,7 @@ def _of_creation(case: Case, value: Tensor, scope: Scope) -> TensorType:
 # -- modules --------------------------------------------------------------------------------------------
 
 
-def _of_call(case: Case, value: Tensor, scope: Scope) -> TensorType:
+def _of_call(case: Case, value: ModuleOutput, scope: Scope) -> TensorType:
     """The type of what a layer, or a module of the program, returns."""
     module = resolved(value.parents[0])
     made = case.observations.calls.get(value)
@@ -98,7 +118,7 @@ def _of_call(case: Case, value: Tensor, scope: Scope) -> TensorType:
     return layers.apply(call, module, call.operand())
 
 
-def _of_body(case: Case, value: Tensor, module: Module, scope: Scope) -> TensorType:
+def _of_body(case: Case, value: ModuleOutput, module: Module, scope: Scope) -> TensorType:
     """The type of what the `forward` of a module of this file returns, for what it is given."""
     inner = case.inside(value, module, scope)
     if inner is None or value.body is None:
@@ -109,7 +129,7 @@ def _of_body(case: Case, value: Tensor, module: Module, scope: Scope) -> TensorT
     raise Stop(layers.seen_from(value, found))
 
 
-def _of_component(case: Case, value: Tensor, scope: Scope) -> TensorType:
+def _of_component(case: Case, value: Component, scope: Scope) -> TensorType:
     """One of several results of a module."""
     whole = resolved(value.parents[0])
     key = whole.key_of(value)
@@ -117,9 +137,11 @@ def _of_component(case: Case, value: Tensor, scope: Scope) -> TensorType:
         return ANY
     module = resolved(whole.parents[0])
     layer = case.layer(module)
-    if layer is not None and layer.kind == "recurrent" and key == 0:
+    if layer is not None and layer.kind == table.RECURRENT and key == 0:
         return case.type_of(whole, scope)
-    if not isinstance(module, Module) or module.info is None or whole.body is None:
+    if not isinstance(module, Module) or module.info is None:
+        return ANY
+    if not isinstance(whole, ModuleOutput) or whole.body is None:
         return ANY
     inner, body = case.inside(whole, module, scope), resolved(whole.body)
     if inner is None or not isinstance(body, Container) or body.grown:

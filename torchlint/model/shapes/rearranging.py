@@ -10,6 +10,7 @@ from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.sizes import ONE, Known, Size, Symbol, differ_by_parts, is_number, numbers_of, product_of
 from torchlint.model.shapes.tensor_type import ANY, TensorType, strides_of
 from torchlint.model.values import External, resolved
+from torchlint.pytorch.shapes import FLATTEN
 
 _REST = Size.of(-1)
 
@@ -313,7 +314,7 @@ def _kind(item: ast.expr) -> str | None:
 HANDLERS = {
     "view": _view,
     "reshape": _reshape,
-    "flatten": _flatten,
+    FLATTEN: _flatten,
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,
     "transpose": _transpose,

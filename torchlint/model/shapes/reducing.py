@@ -8,6 +8,7 @@ from torchlint.model.shapes.sizes import ONE, Known, numbers_of
 from torchlint.model.shapes.tensor_type import ANY, TensorType
 from torchlint.model.values import Container, Plain, resolved
 from torchlint.pytorch.binding import OTHER_NAMES
+from torchlint.pytorch.shapes import EXTREMUM
 
 
 def _reduce(call: Operation) -> TensorType:
@@ -107,5 +108,5 @@ HANDLERS = {
     "reduce_one": _reduce,
     "mean": _mean,
     "deviation": _deviation,
-    "extremum": _extremum,
+    EXTREMUM: _extremum,
 }

@@ -14,7 +14,7 @@ from torchlint.model.shapes.handled import is_handled, measures
 from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import ROOT, Scope
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
-from torchlint.model.values import Module, Tensor, Unknown, Value, resolved
+from torchlint.model.values import Module, ModuleOutput, Parameter, Tensor, Value, resolved
 from torchlint.pytorch import shapes as table
 from torchlint.syntax.python_ast import Site, dotted
 
@@ -177,8 +177,8 @@ class _Chain:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._input = Unknown(module.site, "parameter", (), "")
-        self._call = Tensor(module.site, "module", (module, self._input))
+        self._input = Parameter(module.site, (), "")
+        self._call = ModuleOutput(module.site, (module, self._input))
 
     def __call__(self, case: Case) -> Evaluated:
         self._call.order = self._module.order
