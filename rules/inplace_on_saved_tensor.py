@@ -102,7 +102,7 @@ class InplaceOnSavedTensor(Rule):
     code = "TL301"
     category = Category.CORRECTNESS
 
-    triggers = ((b"torch",), (*triggers.BACKWARD, b"def forward", b"requires_grad"))
+    triggers = ((b"torch",), (*triggers.BACKWARD, b"forward", b"requires_grad", b"Module", b"training_step", b"nn."))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:

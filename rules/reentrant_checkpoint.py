@@ -15,7 +15,6 @@ from torchlint.pytorch import api, table
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
-    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _IMPORT = LazyPattern(
@@ -87,8 +86,8 @@ class ReentrantCheckpoint(Rule):
     calls = frozenset({"checkpoint", "checkpoint_sequential"})
 
     @classmethod
-    def concerns(cls, index: FileIndex) -> bool:
-        return _IMPORT.search(index.code) is not None
+    def may_fire(cls, code: bytes) -> bool:
+        return _IMPORT.search(code) is not None
 
     def ask(self) -> Iterator[Reentrant]:
         releases = self.model.torch

@@ -22,7 +22,7 @@ _OWN_WAYS = frozenset("__setattr__ __getattr__ __getattribute__ __new__ __init_s
 
 _PLAIN_START = LazyPattern(
     rb"def __init__\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)[^:\n]*:"
-    rb"(?:\s|#[^\n]*\n|\"\"\"(?s:.*?)\"\"\")*super\([^()\n]*\)\.__init__\("
+    rb"(?:\s|#[^\n]*\n|\"\"\"(?:(?!\"\"\")[\s\S])*\"\"\")*super\([^()\n]*\)\.__init__\("
 )
 """An `__init__` that begins with the one above."""
 

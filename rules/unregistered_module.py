@@ -260,12 +260,18 @@ def _is_container(value: ast.expr | None) -> bool:
 
 
 def _contained_calls(index: FileIndex) -> Iterator[ast.Call]:
-    """The calls that give an element of a container: in brackets, appended, or stored in a slot."""
+    """The calls that give an element of a container: in brackets, appended, or stored in a slot; also by a name."""
+    named: dict[str, list[ast.Call]] = {}
+    for item in index.tree.of_type(ast.Assign):
+        if isinstance(item.value, ast.Call) and isinstance(item.targets[0], ast.Name):
+            named.setdefault(item.targets[0].id, []).append(item.value)
     growing = (item for call in index.calls(_GROWING) for item in call.args)
     slots = (item.value for item in index.tree.of_type(ast.Assign) if isinstance(item.targets[0], ast.Subscript))
     sums = (item.value for item in index.tree.of_type(ast.AugAssign))
     for node in (*index.tree.of_type(*_DISPLAYS), *growing, *slots, *sums):
         yield from (item for item in python_ast.walk(node) if isinstance(item, ast.Call))
+        for name in python_ast.children(node) if isinstance(node, _DISPLAYS) else (node,):
+            yield from named.get(name.id, ()) if isinstance(name, ast.Name) else ()
 
 
 def _makes_object(index: FileIndex, call: ast.Call) -> bool:

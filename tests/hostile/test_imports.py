@@ -93,7 +93,7 @@ def test_in_other_processes(folder: Path, start: str) -> None:
 
 
 def test_where_new_interpreters_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_pool, "_may_fork", lambda: False)
+    monkeypatch.setattr(process_pool, "may_fork", lambda: False)
     monkeypatch.setattr(process_pool, "_may_be_told", lambda: False)
     monkeypatch.chdir(tmp_path)
     for name in ("train.py", "README", "tests"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from unittest import mock
 
 from torchlint.engine.diagnostics import Crashes
 from torchlint.engine.following import Reach
@@ -12,15 +14,27 @@ from torchlint.engine.run_rules import walk
 from torchlint.engine.suppressions import Suppressions
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding
-from torchlint.index import FileIndex
+from torchlint.index import FileIndex, changes
 from torchlint.rule import Rule
 from torchlint.syntax.reading import read
+
+
+@contextmanager
+def everything_asked(rules: Iterable[type[Rule]]) -> Iterator[None]:
+    """Ask all rules about each file that is parsed, and interpret each function that changes something in place."""
+    every = property(lambda index: list(changes.written(index.tree)))
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(FileIndex, "tensor_changes", every))
+        for rule in rules:
+            patches.enter_context(mock.patch.object(rule, "concerns", lambda index: True))
+        yield
 
 
 def findings(data: bytes, rules: tuple[type[Rule], ...]) -> list[Finding]:
     """All findings of these rules, each run as if nothing had been asked first."""
     source = SourceFile("program.py", data)
-    return walk(source, rules, Selection(tuple(rules)), Suppressions(source), Crashes(source), None, Reach())
+    with everything_asked(rules):
+        return walk(source, rules, Selection(tuple(rules)), Suppressions(source), Crashes(source), None, Reach())
 
 
 def missed(data: bytes, rules: tuple[type[Rule], ...]) -> Iterator[Finding]:

@@ -93,7 +93,7 @@ def imported_training(code: bytes, search: Search) -> tuple[bytes, ...] | None:
     return tuple(modules.values()) if not names.isdisjoint(mentioned) else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def trains(code: bytes) -> bool:
     """Whether a file goes backward, or an optimizer steps or is made in it."""
     index = _index(code) if _may_train(code) else None

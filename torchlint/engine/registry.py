@@ -126,10 +126,15 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{hint_of_moved(error)}"
 
 
+def _origin(rule: AnyRule) -> tuple[str, str]:
+    """The module and the class that a rule is."""
+    return (rule.module, rule.class_name) if isinstance(rule, ListedRule) else (rule.__module__, rule.__name__)
+
+
 def _add(rule: AnyRule, found: dict[str, AnyRule], codes: dict[str, str]) -> None:
     """Add a rule to those that were found, by name, and to their codes."""
     name, code = rule.rule_name(), _checked_code(rule)
-    if found.get(name) is rule:
+    if name in found and _origin(found[name]) == _origin(rule):
         return
     if name in found or code in codes:
         raise RegistryError(f"rule {name} ({code}) clashes with another rule")

@@ -85,10 +85,10 @@ def builtin_rules() -> tuple[ListedRule, ...]:
     """
     folder = os.path.dirname(os.path.abspath(str(import_module(CORE.value).__file__)))
     if os.path.dirname(folder) == _HOME:
-        return read(_content(os.path.join(folder, FILE)), _version()) or _imported()
+        return read(_content(os.path.join(folder, FILE)) or b"", _version()) or _imported()
     place, stamps = os.path.join(folder, "__pycache__", FILE), _stamps(folder)
     before = _content(place)
-    known = read(before, stamps)
+    known = read(before or b"", stamps)
     if known is None:
         known = _imported()
         if _is_settled(stamps):
@@ -125,12 +125,12 @@ def read(content: bytes, state: object) -> tuple[ListedRule, ...] | None:
         return None
 
 
-def _content(path: str) -> bytes:
-    """What a file holds; empty if there is none that can be read."""
+def _content(path: str) -> bytes | None:
+    """The bytes of a file; None if there is none that can be read."""
     try:
         return regular.read(path)
     except OSError:
-        return b""
+        return None
 
 
 def written(rules: Iterable[ListedRule], state: object) -> bytes:
@@ -191,10 +191,13 @@ def _is_settled(stamps: Mapping[str, list[int]]) -> bool:
     return max(time for _, time in stamps.values()) < _STARTED - _SETTLED
 
 
-def _keep(path: str, before: bytes, after: bytes) -> None:
-    """Put the table of a source tree in its place, if Python may write bytecode there."""
+def _keep(path: str, before: bytes | None, after: bytes) -> None:
+    """Put the table of a source tree in its place, if Python may write bytecode there.
+
+    Under `-OO` rules have no documentation; what they say then is not kept.
+    """
     from torchlint.files.atomic_write import WriteError, write
 
-    if not sys.dont_write_bytecode:
+    if not sys.dont_write_bytecode and sys.pycache_prefix is None and sys.flags.optimize < 2:
         with suppress(WriteError):
-            write(Path(path), before or None, after)
+            write(Path(path), before, after)

@@ -18,7 +18,7 @@ def holds(data: bytes, words: Iterable[bytes]) -> bool:
     return False
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _found_in(data: bytes) -> dict[bytes, bool]:
     """What has been looked for in a file so far."""
     return {}

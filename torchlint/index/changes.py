@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from torchlint.pytorch.api import CREATORS
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES
-from torchlint.syntax.python_ast import LOOPS, called_name, dotted, inside, is_literal, walk
+from torchlint.syntax.python_ast import LOOPS, called_name, children, dotted, inside, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
 _COUNTING = frozenset({"len", "int", "round", "range", "enumerate", "count", "time", "perf_counter"})
 _NUMBERS = _COUNTING | {"size", "item", "numel", "dim"}
-_CONTAINERS = frozenset({"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "tolist", "split"})
+_CONTAINERS = frozenset({"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "tolist"})
 _FRESH = CREATORS | _COUNTING | _CONTAINERS | {"clone", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"}
 """Calls that give a tensor of its own, a number or a container of Python."""
 _FACTS = frozenset({"shape", "device", "dtype", "ndim", "size", "dim", "numel", "is_cuda", "type", "layout"})
@@ -22,7 +23,8 @@ _BINDING = frozenset(
     {ast.arg, ast.Assign, ast.AnnAssign, ast.For, ast.AsyncFor, ast.NamedExpr, ast.comprehension, ast.withitem}
 )
 """Nodes that may bind names."""
-_OF_PYTHON = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.ListComp, ast.DictComp)
+_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.DictComp)
+_OF_PYTHON = (ast.Constant, ast.JoinedStr, *_DISPLAYS)
 
 
 def written(tree: PythonTree) -> Iterator[ast.AST]:
@@ -37,12 +39,13 @@ def written(tree: PythonTree) -> Iterator[ast.AST]:
 def of_tensors(tree: PythonTree) -> Iterator[ast.AST]:
     """Those that may change a tensor that something was computed with before."""
     functions: dict[ast.AST, _Names] = {}
+    attributes = _Attributes(tree)
     for node in written(tree):
         function = tree.function_around(node)
         if function is not None and function not in functions:
             functions[function] = _Names.of(function)
         names = functions[function] if function is not None else None
-        if any(_may_be_used_tensor(tree, names, node, target) for target in _changed(node)):
+        if any(_may_be_used_tensor(tree, names, attributes, node, target) for target in _changed(node)):
             yield node
 
 
@@ -72,6 +75,35 @@ class _Names:
         return found
 
 
+class _Attributes:
+    """The values that a file gives to attributes by each name."""
+
+    def __init__(self, tree: PythonTree) -> None:
+        self._tree = tree
+
+    @cached_property
+    def _given(self) -> dict[str, list[tuple[ast.AST | None, ast.expr | None]]]:
+        """Each with the statement that gives it; None for what a loop, a `with` or a part of a tuple gives."""
+        found: dict[str, list[tuple[ast.AST | None, ast.expr | None]]] = {}
+        for node in self._tree.of_type(ast.Attribute):
+            if type(node.ctx) is ast.Store:
+                parent = self._tree.parent(node)
+                value = parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
+                found.setdefault(node.attr, []).append((parent, value))
+        return found
+
+    def are_containers(self, name: str) -> bool:
+        """Whether attributes of a name only ever get containers of Python."""
+        given = self._given.get(name, ())
+        return bool(given) and all(_is_container(value) for _, value in given)
+
+    def are_numbers(self, name: str) -> bool:
+        """Whether attributes of a name only ever get numbers, and sums with numbers."""
+        given = self._given.get(name, ())
+        begins = any(not isinstance(statement, ast.AugAssign) for statement, _ in given)
+        return begins and all(value is not None and _adds_number(value) for _, value in given)
+
+
 def _bound(node: ast.AST) -> Iterator[str]:
     """The names that a node binds: a parameter, an assignment, a loop or a `with`; `x += 1` binds none anew."""
     if isinstance(node, ast.arg):
@@ -98,6 +130,8 @@ def _changed(node: ast.AST) -> Iterator[ast.expr]:
         outs = [item.value for item in node.keywords if item.arg == "out"]
         if works_in_place(node) and not outs:
             yield node
+        elif called_name(node) in INPLACE and isinstance(node.func, ast.Name):
+            yield from node.args[:1]
         elif called_name(node) in INPLACE and isinstance(node.func, ast.Attribute):
             owner = dotted(node.func.value)
             if owner.rpartition(".")[2] != "init":
@@ -105,7 +139,9 @@ def _changed(node: ast.AST) -> Iterator[ast.expr]:
         yield from outs
 
 
-def _may_be_used_tensor(tree: PythonTree, names: _Names | None, node: ast.AST, changed: ast.expr) -> bool:
+def _may_be_used_tensor(
+    tree: PythonTree, names: _Names | None, attributes: _Attributes, node: ast.AST, changed: ast.expr
+) -> bool:
     """Whether what a statement changes may be a tensor with which something was computed before."""
     if isinstance(node, ast.AugAssign) and _is_of_python(node.value):
         return False
@@ -115,17 +151,18 @@ def _may_be_used_tensor(tree: PythonTree, names: _Names | None, node: ast.AST, c
     if isinstance(owner, ast.Call):
         return called_name(owner) not in _FRESH
     if isinstance(owner, ast.Attribute):
-        return not _is_never_tensor(
-            tree, owner.attr, counts=isinstance(node, ast.AugAssign) and _adds_number(node.value)
-        )
+        return not (attributes.are_containers(owner.attr) or attributes.are_numbers(owner.attr))
     if not isinstance(owner, ast.Name) or names is None:
         return True
     bound = names.bound.get(owner.id, [])
+    reads = names.read.get(owner.id, [])
     if not bound or not all(map(_binds_fresh, bound)):
         return True
+    if _is_element(node, changed, owner) and any(map(_binds_container, bound)):
+        return any(map(_holds_more_than_numbers, bound)) or any(_may_fill(tree, item) for item in reads)
     if isinstance(node, ast.AugAssign) and owner is changed and not _adds_number(node.value):
         return True  # a number becomes a tensor by the sum
-    return any(_is_before(tree, item, node) and not _is_harmless(tree, item) for item in names.read.get(owner.id, ()))
+    return any(_is_before(tree, item, node) and not _is_harmless(tree, item) for item in reads)
 
 
 def _root(node: ast.expr) -> ast.expr:
@@ -147,15 +184,31 @@ def _is_entry(target: ast.expr) -> bool:
     return isinstance(key, ast.JoinedStr) or (isinstance(key, ast.Constant) and isinstance(key.value, str))
 
 
-def _is_never_tensor(tree: PythonTree, name: str, *, counts: bool) -> bool:
-    """Whether an attribute only ever gets containers of Python, or also numbers where it counts."""
-    given = [
-        item.value
-        for item in tree.of_type(ast.Assign, ast.AnnAssign)
-        for target in _targets(item)
-        if isinstance(target, ast.Attribute) and target.attr == name
-    ]
-    return bool(given) and all(_is_container(value) or (counts and _is_of_python(value)) for value in given)
+def _is_element(node: ast.AST, changed: ast.expr, owner: ast.Name) -> bool:
+    """Whether a statement changes a part of what a name is bound to, and does not just store an element there."""
+    is_stored = isinstance(node, ast.Assign) and isinstance(changed, ast.Subscript) and changed.value is owner
+    return changed is not owner and not is_stored
+
+
+def _binds_container(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_container(node.value)
+
+
+def _holds_more_than_numbers(node: ast.AST) -> bool:
+    """Whether a name is bound to a container that is not empty, nor one of constants."""
+    value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+    if isinstance(value, ast.Call):
+        return called_name(value) != "tolist" and bool(value.args or value.keywords)
+    return not all(isinstance(item, ast.Constant) for item in children(value)) if value is not None else False
+
+
+def _may_fill(tree: PythonTree, read: ast.Name) -> bool:
+    """Whether a use of a container may put something into it: a slot of it is stored, or it is passed on."""
+    parent = tree.parent(read)
+    if isinstance(parent, ast.Subscript) and parent.value is read:
+        statement = tree.parent(parent)
+        return isinstance(statement, ast.Assign) and not _adds_number(statement.value)
+    return not isinstance(parent, (ast.For, ast.comprehension, ast.Compare, ast.Return))
 
 
 def _is_container(value: ast.expr | None) -> bool:
@@ -164,6 +217,7 @@ def _is_container(value: ast.expr | None) -> bool:
 
 
 def _is_of_python(value: ast.expr | None) -> bool:
+    """Whether an expression is a container or a text, of which nobody makes a tensor by `+=`."""
     return isinstance(value, _OF_PYTHON) and not (isinstance(value, ast.Constant) and _is_number(value.value))
 
 
@@ -175,7 +229,8 @@ def _binds_fresh(node: ast.AST) -> bool:
     """Whether a name is bound to something of its own: a number, a container, or a tensor that was just made."""
     value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
     if isinstance(value, ast.Call):
-        return called_name(value) in _FRESH
+        asks = any(item.arg == "requires_grad" and not is_literal(item.value, False) for item in value.keywords)
+        return called_name(value) in _FRESH and not asks
     return isinstance(value, _OF_PYTHON) and all(isinstance(target, ast.Name) for target in _targets(node))
 
 
@@ -203,7 +258,16 @@ def _is_harmless(tree: PythonTree, read: ast.Name) -> bool:
     """Whether a read computes nothing with a tensor: a fact of it, or what is changed itself."""
     parent = tree.parent(read)
     if isinstance(parent, ast.Attribute):
-        return parent.attr in _FACTS or parent.attr in INPLACE
+        return parent.attr in _FACTS or _is_changed_alone(tree, parent)
     if isinstance(parent, ast.keyword):
         return parent.arg == "out"
     return isinstance(parent, ast.Subscript) and parent.value is read and isinstance(parent.ctx, ast.Store)
+
+
+def _is_changed_alone(tree: PythonTree, method: ast.Attribute) -> bool:
+    """Whether a method works in place, and nothing is computed with its result."""
+    if method.attr not in INPLACE:
+        return False
+    call = tree.parent(method)
+    around = tree.parent(call) if call is not None else None
+    return isinstance(around, ast.Expr) or (isinstance(around, ast.Attribute) and _is_changed_alone(tree, around))

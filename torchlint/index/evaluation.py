@@ -49,9 +49,12 @@ def _loops_with_gradients(
     if not switching:
         return
     loops = [loop for loop in index.tree.of_type(*kinds) if not _is_below_no_grad(index, loop)]
-    for function in {index.function_around(loop) for loop in loops}:
+    by_function: dict[ast.AST | None, list[ast.AST]] = {}
+    for loop in loops:
+        by_function.setdefault(index.function_around(loop), []).append(loop)
+    for function, own in by_function.items():
         if not switching.isdisjoint(index.reaching([function])):
-            yield from (list(_with_gradients(loop)) for loop in loops if index.function_around(loop) is function)
+            yield from (list(_with_gradients(loop)) for loop in own)
 
 
 def _is_below_no_grad(index: FileIndex, node: ast.AST) -> bool:

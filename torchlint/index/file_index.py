@@ -102,8 +102,13 @@ class FileIndex:
         return bool(changed) and (
             asks
             or next(self.mentions(_LEAF_MAKERS), None) is not None
-            or not changed.isdisjoint(self.users(_PARAMETERS))
+            or not changed.isdisjoint(self.users(self._parameters))
         )
+
+    @property
+    def _parameters(self) -> set[str]:
+        """Attributes by which modules have parameters: `weight`, `bias_ih_l0`."""
+        return {*_PARAMETERS, *(name for name in self._by_name if name.startswith(("weight_", "bias_")))}
 
     def has_word(self, words: Iterable[bytes]) -> bool:
         """Whether one of some words is in the file."""
@@ -159,11 +164,13 @@ class FileIndex:
 
     @cached_property
     def imported_names(self) -> frozenset[str]:
-        """The names that imports outside of functions mention."""
+        """The names that only imports bind, outside of functions."""
         statements = self.tree.of_type(ast.Import, ast.ImportFrom)
         outside = (item for item in statements if self.tree.function_around(item) is None)
-        names = (name for item in outside for alias in item.names for name in (alias.name, alias.asname or ""))
-        return frozenset(part for name in names for part in name.split("."))
+        names = {alias.asname or alias.name.partition(".")[0] for item in outside for alias in item.names}
+        parameters = (item.arg for item in self.tree.of_type(ast.arg))
+        assigned = (item.id for item in self.tree.of_type(ast.Name) if type(item.ctx) is ast.Store)
+        return frozenset(names.difference(parameters, assigned))
 
     @cached_property
     def aliases(self) -> dict[str, str]:

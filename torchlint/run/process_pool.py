@@ -30,14 +30,14 @@ def usable_cpus() -> int:
 def processes_that_pay(files: int, size: int) -> int:
     """How many processes so many files, of so many bytes, are worth; fewer than two mean: this one."""
     most = min(usable_cpus(), files // 2, size // _WORTH_A_FORK)
-    if most > 1 and not _may_fork():
+    if most > 1 and not may_fork():
         most = min(most, size // _WORTH_A_START)
     return max(1, most)
 
 
 def are_safe() -> bool:
     """Whether processes import nothing from the working folder, in which a new interpreter looks first."""
-    return _may_fork() or _may_be_told() or not _shadows_library()
+    return may_fork() or _may_be_told() or not _shadows_library()
 
 
 def _may_be_told() -> bool:
@@ -140,13 +140,13 @@ def _context() -> BaseContext:
     """A copy of this process is ready at once, since it has imported everything; but threads do not survive that."""
     import multiprocessing
 
-    if _may_fork():
+    if may_fork():
         return multiprocessing.get_context("fork")
     unsafe = sys.platform == "linux" and multiprocessing.get_start_method(allow_none=True) is None
     return multiprocessing.get_context("forkserver" if unsafe else None)
 
 
-def _may_fork() -> bool:
+def may_fork() -> bool:
     """Where that is safe and nobody has chosen otherwise."""
     import multiprocessing
     import threading

@@ -231,11 +231,12 @@ def _crew(tasks: Sequence[_Task], means: Means, size: int) -> Crew[_Task, Done] 
         return None
     import torchlint.engine.examination  # noqa: F401 - before the processes are copies of this one
     from torchlint.engine.rule_table import loaded
-    from torchlint.run.process_pool import processes
+    from torchlint.run.process_pool import may_fork, processes
     from torchlint.run.scheduler import Crew
 
-    for rule in registry.rules():  # once, not in each process
-        loaded(rule)
+    if may_fork():
+        for rule in registry.rules():  # once, not in each process
+            loaded(rule)
     return Crew(
         start=lambda: processes(jobs),
         submit=lambda executor, chunk: executor.submit(_lint_each, [job for _, job in chunk]),

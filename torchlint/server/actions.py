@@ -56,7 +56,11 @@ def ignores(analysis: Analysis, found: Sequence[Shown], offer: Offer) -> Iterato
     for item in found:
         if item.finding.name not in ABOUT_FILES:
             title = f"Ignore here: {item.finding.name}"
-            data = {"uri": analysis.document.uri, "fingerprint": item.finding.fingerprint}
+            data = {
+                "uri": analysis.document.uri,
+                "fingerprint": item.finding.fingerprint,
+                "versions": _versions(analysis),
+            }
             action = types.CodeAction(title, types.CodeActionKind.QuickFix, [item.diagnostic], data=data)
             yield from _offered(action, analysis, offer)
 
@@ -85,10 +89,15 @@ def document_of(action: types.CodeAction) -> str | None:
 
 
 def edit_of(action: types.CodeAction, analysis: Analysis, offer: Offer) -> types.WorkspaceEdit | None:
-    """The edits of an action that came without, in the present form of its document; None if nothing changes."""
+    """The edits of an action that came without, in the present form of its document.
+
+    None if nothing changes, or if the action is about a finding of a form that the document no longer has.
+    """
     data: Any = action.data
     if action.kind == FIX_ALL:
         better = fix(analysis.source, analysis.selection).source
+    elif data.get("versions") != _versions(analysis):
+        return None
     else:
         found = [finding for finding in analysis.findings if finding.fingerprint == data.get("fingerprint")]
         _, better = excused(analysis.source, found, analysis.selection)
@@ -97,10 +106,15 @@ def edit_of(action: types.CodeAction, analysis: Analysis, offer: Offer) -> types
     return workspace_edit(analysis, better, offer.versioned)
 
 
+def _versions(analysis: Analysis) -> list[int]:
+    """The versions of a document, or of the cells of a notebook."""
+    return [buffer.version for buffer in analysis.document.buffers]
+
+
 def is_wanted(kind: str, context: types.CodeActionContext) -> bool:
     """Whether a client asks for actions of a kind, or of a kind that it belongs to.
 
-    Without a wish it asks for all; but when it only looks whether there is something to offer, for quick fixes.
+    Without `only` it asks for all kinds; an automatic request without it asks for quick fixes.
     """
     if not context.only:
         is_look = context.trigger_kind is types.CodeActionTriggerKind.Automatic
