@@ -1,4 +1,4 @@
-"""What is kept of a document that is linted each time that it is edited."""
+"""Data that is kept between two lints of a document."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Reach(NamedTuple):
     follows: bool = False
     """Whether what it imports is followed; its text can be read all the same."""
     may_wake: bool = False
-    """Whether rules that were not selected have more of it followed, which may give one that was a reason."""
+    """Whether imports are followed for rules that were not selected: a selected one may find something there."""
 
 
 def imported_training(code: bytes, search: Search) -> tuple[bytes, ...] | None:

@@ -31,6 +31,7 @@ _MODULES = dict(
     operators      pytorch.autograd_table
     pieces         syntax.incremental
     pools          run.process_pool
+    prefilter      index
     problems       engine.diagnostics
     progress       run.progress
     python         files.python

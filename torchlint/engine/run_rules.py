@@ -53,7 +53,7 @@ def walk(
 ) -> list[Finding]:
     """What the rules find that no comment suppresses, of any confidence; raises `SyntaxProblem` and `SourceError`.
 
-    The same source once more, with the same cache, is only asked for the fixes of what was found.
+    If the cache is of this source, only the fixes of its findings are computed.
     """
 
     def work() -> list[Finding]:
@@ -71,7 +71,7 @@ def walk(
 
 
 class Walk:
-    """One file under the eyes of all rules."""
+    """One file, linted by all rules."""
 
     def __init__(self, source: SourceFile, cached: DocumentCache | None, crashes: Crashes, reach: Reach) -> None:
         self.source = source

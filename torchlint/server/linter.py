@@ -61,7 +61,7 @@ class Linter:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def begin(self, work: Callable[[], None]) -> None:
-        """Have work done in that thread, and do not wait for it."""
+        """Start work in the linting thread, and do not wait for it."""
         self._thread.submit(work)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 _COLLECT_EVERY = 200_000
 """Bytes of analyzed source between two collections; more of them save little time and cost memory."""
 _ALL_EVERY = 16
-"""Of so many collections one visits also what has survived two before."""
+"""One of so many collections is a full one."""
 _waiting = 0
 _collections = 0
 
@@ -29,7 +29,7 @@ def collector_paused() -> Iterator[None]:
 def collect_after(size: int) -> None:
     """Collect garbage once so many bytes of source have been analyzed, where the collector is paused.
 
-    What lives at the first collection (modules, rules, tables) is never visited again.
+    The first collection is the last to visit what lives then: modules, rules, tables, and a few parsed files.
     """
     global _waiting, _collections
     if gc.isenabled():
