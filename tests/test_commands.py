@@ -66,6 +66,7 @@ EXCEPTIONS = {
     "runs until it is stopped; tests/test_watching.py runs it": ["torchlint --watch ."],
     "runs until it is stopped; tests/test_site.py builds the site": ["mkdocs serve"],
     "measures for minutes": [
+        "python tests/benchmarks/edits.py",
         "python tests/benchmarks/latency.py",
         "python tests/benchmarks/start.py",
         "python tests/benchmarks/verify_overhead.py",

@@ -12,18 +12,19 @@ from torchlint import SourceFile, testing
 from torchlint.engine import examination, registry
 from torchlint.engine.registry import Selection
 
-LAYOUTS = ("tabs", "two-spaces", "crlf")
+VARIANTS = ("tabs", "two-spaces", "crlf", "suppressed")
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 def cases() -> list[Any]:
-    """All checks, but each fixture in one of the layouts: every rule meets all of them.
+    """All checks, but each fixture in one of the variants: most rules meet all of them.
 
     A quick run compares the markers of all fixtures, and makes some of the other checks.
     """
     every = [case for case in testing.cases(FIXTURES) if case.check != "without-fixes"]  # in test_fixes_on_demand.py
     number = {fixture: count for count, fixture in enumerate(dict.fromkeys(case.fixture for case in every))}
-    made = [case for case in every if case.check not in LAYOUTS or case.check == LAYOUTS[number[case.fixture] % 3]]
+    variant = {fixture: VARIANTS[count % len(VARIANTS)] for fixture, count in number.items()}
+    made = [case for case in every if case.check not in VARIANTS or case.check == variant[case.fixture]]
     others = thinned((case for case in made if case.check != "markers"), every=60)
     return [*(case for case in made if case.check == "markers"), *others]
 

@@ -60,7 +60,7 @@ def test_without_the_plugin(run: Callable[..., str], project: Path) -> None:
 
 def test_harness(run: Callable[..., str], project: Path, installed: Path) -> None:
     """Its tests pass as they are, fail when a fixture changes, and bless what the fixes make of it."""
-    assert "13 passed" in run(*PYTEST, path=installed, cwd=project)
+    assert "15 passed" in run(*PYTEST, path=installed, cwd=project)
     bad, fixed = project / BAD, (project / BAD).with_suffix(".fixed.py")
     bad.write_text(bad.read_text("utf-8").replace("at_both_ends", "twice"), "utf-8")
     marked = bad.read_text("utf-8")
