@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_COLLECT_EVERY = 200_000
+_COLLECT_EVERY = 100_000
 """Bytes of analyzed source between two collections; more of them save little time and cost memory."""
 _ALL_EVERY = 16
 """One of so many collections is a full one."""
