@@ -12,7 +12,7 @@ from torchlint.model import events, lineage, program, values
 from torchlint.model.queries import losses
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
-from torchlint.syntax.python_ast import called_name, dotted
+from torchlint.syntax.python_ast import called_name, dotted, walk
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
@@ -162,7 +162,7 @@ class SecondBackward(Rule):
             names.add(name)
             assigned += new
             todo += [other for node in new for other in python_ast.names_read(node.value)]
-        calls = (item for node in assigned for item in ast.walk(node.value) if isinstance(item, ast.Call))
+        calls = (item for node in assigned for item in walk(node.value) if isinstance(item, ast.Call))
         if any(called_name(call) in _TAKING for call in calls):
             return True
         is_behind = any(node.lineno > backward.site.line for node in assigned)
@@ -235,7 +235,7 @@ class SecondBackward(Rule):
 
 def _assigned_in(body: ast.AST) -> dict[str, list[ast.Assign]]:
     found: dict[str, list[ast.Assign]] = {}
-    for node in ast.walk(body):
+    for node in walk(body):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 found.setdefault(dotted(target), []).append(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from torchlint.files.words import holds
@@ -110,6 +110,15 @@ class FileIndex:
         """Attributes by which modules have parameters: `weight`, `bias_ih_l0`."""
         return {*_PARAMETERS, *(name for name in self._by_name if name.startswith(("weight_", "bias_")))}
 
+    @cached_property
+    def replaces_layers(self) -> bool:
+        """Whether the file may replace any layer of a module, `setattr(module, name, new)`, or has layers keep no
+        statistics, `layer.track_running_stats = False`."""
+        if next(self.stores_of("track_running_stats"), None) is not None:
+            return True
+        named = (call.args[1] for call in self._calls.get("setattr", ()) if len(call.args) > 1)
+        return any(not isinstance(name, ast.Constant) for name in named)
+
     def has_word(self, words: Iterable[bytes]) -> bool:
         """Whether one of some words is in the file."""
         return holds(self.code, words)
@@ -124,82 +133,27 @@ class FileIndex:
                 if any(not isinstance(item, ast.Constant) or item.value in own for item in call.args[1:2]):
                     yield call
 
-    def calls(self, names: Collection[str]) -> Iterator[ast.Call]:
-        """Where the file calls something of these names, or of an alias of one."""
-        for name in self._with_aliases(names):
+    def stores_of(self, name: str) -> Iterator[ast.Attribute]:
+        """Where the file sets an attribute of this name."""
+        for node in self._by_name.get(name, ()):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                yield node
+
+    def calls_named(self, *names: str) -> Iterator[ast.Call]:
+        """Where the file calls something by one of these names, name by name; aliases are not followed."""
+        for name in names:
             yield from self._calls.get(name, ())
 
-    def users(self, names: Collection[str]) -> set[ast.AST | None]:
-        """The outermost functions that mention one of these names; None for statements outside of all functions."""
-        return {self.function_around(node) for node in self.mentions(names)}
-
-    def reaching(self, functions: Iterable[ast.AST | None]) -> set[ast.AST | None]:
-        """Functions, those that mention them by name, and so on."""
-        found = set(functions)
-        waiting = list(found)
-        while waiting:
-            function = waiting.pop()
-            users = self.users({function.name}) - found if isinstance(function, FUNCTIONS) else set()
-            found |= users
-            waiting.extend(users)
-        return found
-
-    def function_around(self, node: ast.AST) -> ast.AST | None:
-        """The outermost function that a node stands in, or is; None outside of all functions."""
-        found = node if isinstance(node, FUNCTIONS) else None
-        for item in self.tree.ancestors(node):
-            if isinstance(item, FUNCTIONS):
-                found = item
-        return found
+    def bindings_of(self, name: str) -> Sequence[ast.Name]:
+        """Where the file binds or deletes a variable of this name."""
+        return self._bindings.get(name, ())
 
     @cached_property
-    def function_names(self) -> frozenset[str]:
-        """The names of all functions and methods."""
-        return frozenset(item.name for item in self.tree.of_type(*FUNCTIONS))
-
-    @cached_property
-    def class_names(self) -> frozenset[str]:
-        """The names of all classes."""
-        return frozenset(item.name for item in self.tree.of_type(ast.ClassDef))
-
-    @cached_property
-    def imported_names(self) -> frozenset[str]:
-        """The names that only imports bind, outside of functions."""
-        statements = self.tree.of_type(ast.Import, ast.ImportFrom)
-        outside = (item for item in statements if self.tree.function_around(item) is None)
-        names = {alias.asname or alias.name.partition(".")[0] for item in outside for alias in item.names}
-        parameters = (item.arg for item in self.tree.of_type(ast.arg))
-        assigned = (item.id for item in self.tree.of_type(ast.Name) if type(item.ctx) is ast.Store)
-        return frozenset(names.difference(parameters, assigned))
-
-    @cached_property
-    def aliases(self) -> dict[str, str]:
-        """Names that the file gives to something, with the name that this has: `from a import b as c`, `c = a.b`."""
-        found: dict[str, str] = {}
-        for item in self.tree.of_type(ast.Import, ast.ImportFrom):
-            found.update({alias.asname: alias.name.rpartition(".")[2] for alias in item.names if alias.asname})
-        for item in self.tree.of_type(ast.Assign):
-            if isinstance(item.value, ast.Attribute) and dotted(item.value):
-                for target in item.targets:
-                    if isinstance(target, ast.Name):
-                        found.setdefault(target.id, item.value.attr)
-        return found
-
-    def _with_aliases(self, names: Collection[str]) -> set[str]:
-        return {*names, *(alias for alias, name in self.aliases.items() if name in names)}
-
-    @cached_property
-    def _by_name(self) -> dict[str, list[ast.AST]]:
-        """Attributes and names that are read, and imports, by their last name."""
-        found: dict[str, list[ast.AST]] = {}
-        for node in self.tree.of_type(ast.Attribute):
-            found.setdefault(node.attr, []).append(node)
+    def _bindings(self) -> dict[str, list[ast.Name]]:
+        found: dict[str, list[ast.Name]] = {}
         for node in self.tree.of_type(ast.Name):
-            if isinstance(node.ctx, ast.Load):
+            if type(node.ctx) is not ast.Load:
                 found.setdefault(node.id, []).append(node)
-        for item in self.tree.of_type(ast.Import, ast.ImportFrom):
-            for alias in item.names:
-                found.setdefault(alias.name, []).append(item)
         return found
 
     @cached_property

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
 from torchlint.model.program import Program
 from torchlint.model.values import External, Module, Unknown, Value, inputs_of, resolved
@@ -26,12 +27,13 @@ class TrainingLayers:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._attributes_read: dict[ClassInfo, frozenset[str] | None] = {}
 
     def lost(self, module: Value) -> str | None:
         """What a layer of a module, or of each that it may be, surely does in training only; None: nothing is known."""
         options = list(inputs_of(module))
         homes = [item.info.definitions.tree for item in options if isinstance(item, Module) and item.info is not None]
-        if any(map(_replaces_layers, (self._program.tree, *homes))):
+        if any(FileIndex.of(tree).replaces_layers for tree in (self._program.tree, *homes)):
             return None
         found = [self._lost(option, set()) for option in options]
         return found[0] if found and all(found) else None
@@ -67,7 +69,7 @@ class TrainingLayers:
         """What a layer that the methods of a class surely make does in training only; `given` is what makes it."""
         done.add(info)
         for node in walk(info.node):
-            if isinstance(node, ast.Call) and not _is_conditional(node, info) and not _is_left_over(node, info):
+            if isinstance(node, ast.Call) and not _is_conditional(node, info) and not self._is_left_over(node, info):
                 method = info.definitions.method_around(node)
                 known = given if method is info.methods.get("__init__") else _by_default(node, info.definitions)
                 lost = self._lost_by_call(node, info, known, done)
@@ -76,6 +78,18 @@ class TrainingLayers:
             if isinstance(node, ast.If) and _computes_by_mode(node, info):
                 return "what `self.training` decides"
         return None
+
+    def _is_left_over(self, call: ast.Call, info: ClassInfo) -> bool:
+        """Whether a layer becomes an attribute that no method of its class reads, by its name or as one of all."""
+        statement = info.definitions.tree.statement(call)
+        targets = statement.targets if isinstance(statement, ast.Assign) else ()
+        names = {item.attr for item in targets if isinstance(item, ast.Attribute) and dotted(item.value) == "self"}
+        if not names or "forward" not in info.methods:
+            return False
+        if info not in self._attributes_read:
+            self._attributes_read[info] = _attributes_read(info)
+        read = self._attributes_read[info]
+        return read is not None and names.isdisjoint(read)
 
     def _lost_by_call(self, call: ast.Call, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
         name = dotted(call.func)
@@ -99,8 +113,7 @@ def _lost_by_model(name: str, tree: PythonTree) -> str | None:
     lost = api.lost_by_model(name)
     if lost != api.DROPOUT:
         return lost
-    stored = (node for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
-    is_replaced = any(node.attr == "classifier" and dotted(node.value) != "self" for node in stored)
+    is_replaced = any(dotted(node.value) != "self" for node in FileIndex.of(tree).stores_of("classifier"))
     return None if is_replaced else lost
 
 
@@ -161,27 +174,10 @@ def _is_conditional(call: ast.Call, info: ClassInfo) -> bool:
     return False
 
 
-def _is_left_over(call: ast.Call, info: ClassInfo) -> bool:
-    """Whether a layer becomes an attribute that no method of its class reads, by its name or as one of all."""
-    statement = info.definitions.tree.statement(call)
-    targets = statement.targets if isinstance(statement, ast.Assign) else ()
-    names = {item.attr for item in targets if isinstance(item, ast.Attribute) and dotted(item.value) == "self"}
-    if not names or "forward" not in info.methods:
-        return False
-    read = {node.attr for node in walk(info.node) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
-    return names.isdisjoint(read) and read.isdisjoint(_ALL_LAYERS) and not _reads_by_name(info)
-
-
-def _reads_by_name(info: ClassInfo) -> bool:
-    """Whether methods of a class may read any attribute: `getattr(self, name)`."""
-    return any(isinstance(node, ast.Call) and called_name(node) in ("getattr", "vars") for node in walk(info.node))
-
-
-def _replaces_layers(tree: PythonTree) -> bool:
-    """Whether a file puts layers in the place of others, of whatever names, `setattr(module, name, new)`, or has them
-    keep no statistics, `layer.track_running_stats = False`."""
-    stored = (node for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
-    if any(node.attr == "track_running_stats" for node in stored):
-        return True
-    calls = (call for call in tree.of_type(ast.Call) if called_name(call) == "setattr" and len(call.args) > 1)
-    return any(not isinstance(call.args[1], ast.Constant) for call in calls)
+def _attributes_read(info: ClassInfo) -> frozenset[str] | None:
+    """The attributes that methods of a class read; None: they may read any, `getattr(self, name)`."""
+    nodes = list(walk(info.node))
+    if any(isinstance(node, ast.Call) and called_name(node) in ("getattr", "vars") for node in nodes):
+        return None
+    read = frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load))
+    return read if read.isdisjoint(_ALL_LAYERS) else None
