@@ -149,6 +149,56 @@ class FileIndex:
         return self._bindings.get(name, ())
 
     @cached_property
+    def function_names(self) -> frozenset[str]:
+        """The names of all functions and methods."""
+        return frozenset(item.name for item in self.tree.of_type(*FUNCTIONS))
+
+    @cached_property
+    def class_names(self) -> frozenset[str]:
+        """The names of all classes."""
+        return frozenset(item.name for item in self.tree.of_type(ast.ClassDef))
+
+    @cached_property
+    def imported_names(self) -> frozenset[str]:
+        """The names that only imports bind, outside of functions."""
+        statements = self.tree.of_type(ast.Import, ast.ImportFrom)
+        outside = (item for item in statements if self.tree.function_around(item) is None)
+        names = {alias.asname or alias.name.partition(".")[0] for item in outside for alias in item.names}
+        parameters = (item.arg for item in self.tree.of_type(ast.arg))
+        assigned = (item.id for item in self.tree.of_type(ast.Name) if type(item.ctx) is ast.Store)
+        return frozenset(names.difference(parameters, assigned))
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """Names that the file gives to something, with the name that this has: `from a import b as c`, `c = a.b`."""
+        found: dict[str, str] = {}
+        for item in self.tree.of_type(ast.Import, ast.ImportFrom):
+            found.update({alias.asname: alias.name.rpartition(".")[2] for alias in item.names if alias.asname})
+        for item in self.tree.of_type(ast.Assign):
+            if isinstance(item.value, ast.Attribute) and dotted(item.value):
+                for target in item.targets:
+                    if isinstance(target, ast.Name):
+                        found.setdefault(target.id, item.value.attr)
+        return found
+
+    def _with_aliases(self, names: Collection[str]) -> set[str]:
+        return {*names, *(alias for alias, name in self.aliases.items() if name in names)}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[ast.AST]]:
+        """Attributes and names that are read, and imports, by their last name."""
+        found: dict[str, list[ast.AST]] = {}
+        for node in self.tree.of_type(ast.Attribute):
+            found.setdefault(node.attr, []).append(node)
+        for node in self.tree.of_type(ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                found.setdefault(node.id, []).append(node)
+        for item in self.tree.of_type(ast.Import, ast.ImportFrom):
+            for alias in item.names:
+                found.setdefault(alias.name, []).append(item)
+        return found
+
+    @cached_property
     def _bindings(self) -> dict[str, list[ast.Name]]:
         found: dict[str, list[ast.Name]] = {}
         for node in self.tree.of_type(ast.Name):
