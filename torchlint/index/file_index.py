@@ -105,6 +105,15 @@ class FileIndex:
             or not changed.isdisjoint(self.users(_PARAMETERS))
         )
 
+    @cached_property
+    def replaces_layers(self) -> bool:
+        """Whether the file may replace any layer of a module, `setattr(module, name, new)`, or has layers keep no
+        statistics, `layer.track_running_stats = False`."""
+        if next(self.stores_of("track_running_stats"), None) is not None:
+            return True
+        named = (call.args[1] for call in self._calls.get("setattr", ()) if len(call.args) > 1)
+        return any(not isinstance(name, ast.Constant) for name in named)
+
     def has_word(self, words: Iterable[bytes]) -> bool:
         """Whether one of some words is in the file."""
         return holds(self.code, words)
@@ -118,6 +127,12 @@ class FileIndex:
             for call in self._calls.get("getattr", ()):
                 if any(not isinstance(item, ast.Constant) or item.value in own for item in call.args[1:2]):
                     yield call
+
+    def stores_of(self, name: str) -> Iterator[ast.Attribute]:
+        """Where the file sets an attribute of this name."""
+        for node in self._by_name.get(name, ()):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                yield node
 
     def calls(self, names: Collection[str]) -> Iterator[ast.Call]:
         """Where the file calls something of these names, or of an alias of one."""

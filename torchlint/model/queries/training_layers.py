@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
 from torchlint.model.program import Program
 from torchlint.model.values import External, Module, Unknown, Value, inputs_of, resolved
@@ -31,7 +32,7 @@ class TrainingLayers:
         """What a layer of a module, or of each that it may be, surely does in training only; None: nothing is known."""
         options = list(inputs_of(module))
         homes = [item.info.definitions.tree for item in options if isinstance(item, Module) and item.info is not None]
-        if any(map(_replaces_layers, (self._program.tree, *homes))):
+        if any(FileIndex.of(tree).replaces_layers for tree in (self._program.tree, *homes)):
             return None
         found = [self._lost(option, set()) for option in options]
         return found[0] if found and all(found) else None
@@ -99,8 +100,7 @@ def _lost_by_model(name: str, tree: PythonTree) -> str | None:
     lost = api.lost_by_model(name)
     if lost != api.DROPOUT:
         return lost
-    stored = (node for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
-    is_replaced = any(node.attr == "classifier" and dotted(node.value) != "self" for node in stored)
+    is_replaced = any(dotted(node.value) != "self" for node in FileIndex.of(tree).stores_of("classifier"))
     return None if is_replaced else lost
 
 
@@ -175,13 +175,3 @@ def _is_left_over(call: ast.Call, info: ClassInfo) -> bool:
 def _reads_by_name(info: ClassInfo) -> bool:
     """Whether methods of a class may read any attribute: `getattr(self, name)`."""
     return any(isinstance(node, ast.Call) and called_name(node) in ("getattr", "vars") for node in walk(info.node))
-
-
-def _replaces_layers(tree: PythonTree) -> bool:
-    """Whether a file puts layers in the place of others, of whatever names, `setattr(module, name, new)`, or has them
-    keep no statistics, `layer.track_running_stats = False`."""
-    stored = (node for node in tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
-    if any(node.attr == "track_running_stats" for node in stored):
-        return True
-    calls = (call for call in tree.of_type(ast.Call) if called_name(call) == "setattr" and len(call.args) > 1)
-    return any(not isinstance(call.args[1], ast.Constant) for call in calls)
