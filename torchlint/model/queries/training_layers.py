@@ -27,6 +27,7 @@ class TrainingLayers:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._attributes_read: dict[ClassInfo, frozenset[str] | None] = {}
 
     def lost(self, module: Value) -> str | None:
         """What a layer of a module, or of each that it may be, surely does in training only; None: nothing is known."""
@@ -68,7 +69,7 @@ class TrainingLayers:
         """What a layer that the methods of a class surely make does in training only; `given` is what makes it."""
         done.add(info)
         for node in walk(info.node):
-            if isinstance(node, ast.Call) and not _is_conditional(node, info) and not _is_left_over(node, info):
+            if isinstance(node, ast.Call) and not _is_conditional(node, info) and not self._is_left_over(node, info):
                 method = info.definitions.method_around(node)
                 known = given if method is info.methods.get("__init__") else _by_default(node, info.definitions)
                 lost = self._lost_by_call(node, info, known, done)
@@ -77,6 +78,18 @@ class TrainingLayers:
             if isinstance(node, ast.If) and _computes_by_mode(node, info):
                 return "what `self.training` decides"
         return None
+
+    def _is_left_over(self, call: ast.Call, info: ClassInfo) -> bool:
+        """Whether a layer becomes an attribute that no method of its class reads, by its name or as one of all."""
+        statement = info.definitions.tree.statement(call)
+        targets = statement.targets if isinstance(statement, ast.Assign) else ()
+        names = {item.attr for item in targets if isinstance(item, ast.Attribute) and dotted(item.value) == "self"}
+        if not names or "forward" not in info.methods:
+            return False
+        if info not in self._attributes_read:
+            self._attributes_read[info] = _attributes_read(info)
+        read = self._attributes_read[info]
+        return read is not None and names.isdisjoint(read)
 
     def _lost_by_call(self, call: ast.Call, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
         name = dotted(call.func)
@@ -161,17 +174,10 @@ def _is_conditional(call: ast.Call, info: ClassInfo) -> bool:
     return False
 
 
-def _is_left_over(call: ast.Call, info: ClassInfo) -> bool:
-    """Whether a layer becomes an attribute that no method of its class reads, by its name or as one of all."""
-    statement = info.definitions.tree.statement(call)
-    targets = statement.targets if isinstance(statement, ast.Assign) else ()
-    names = {item.attr for item in targets if isinstance(item, ast.Attribute) and dotted(item.value) == "self"}
-    if not names or "forward" not in info.methods:
-        return False
-    read = {node.attr for node in walk(info.node) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
-    return names.isdisjoint(read) and read.isdisjoint(_ALL_LAYERS) and not _reads_by_name(info)
-
-
-def _reads_by_name(info: ClassInfo) -> bool:
-    """Whether methods of a class may read any attribute: `getattr(self, name)`."""
-    return any(isinstance(node, ast.Call) and called_name(node) in ("getattr", "vars") for node in walk(info.node))
+def _attributes_read(info: ClassInfo) -> frozenset[str] | None:
+    """The attributes that methods of a class read; None: they may read any, `getattr(self, name)`."""
+    nodes = list(walk(info.node))
+    if any(isinstance(node, ast.Call) and called_name(node) in ("getattr", "vars") for node in nodes):
+        return None
+    read = frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load))
+    return read if read.isdisjoint(_ALL_LAYERS) else None
