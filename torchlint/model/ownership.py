@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
 
 from torchlint.model.dataflow import pruned
 from torchlint.model.events import (
@@ -24,7 +24,7 @@ from torchlint.model.events import (
 from torchlint.model.held_parameters import parameters_of, sources_of
 from torchlint.model.lineage import ancestry, with_owners
 from torchlint.model.module_values import called_like_module, has_parameters, is_forward, is_module, is_module_like
-from torchlint.model.parts import Parts
+from torchlint.model.parts import Group, Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
@@ -122,17 +122,17 @@ class Ownership:
     def surely_reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a loss surely went through a module that an optimizer holds."""
         ours, known = self.held_by(optimizer)
-        return known and any(self.overlap(ours, {module}) for module in self._modules_behind(backward)[0])
+        return known and self.overlap(ours, self._modules_behind(backward)[0])
 
     def may_use(self, value: Value, ours: set[Value]) -> bool:
         """Whether a forward pass may be one through any of these modules."""
         modules, complete = self._modules_of({value})
-        return not complete or any(self.overlap(ours, {module}) for module in modules)
+        return not complete or self.overlap(ours, modules)
 
     def _may_reach(self, through: tuple[set[Value], bool], ours: set[Value]) -> bool:
         """Whether a graph that went through modules, perhaps all of them, may have gone through one of ours."""
         modules, complete = through
-        return not complete or not modules or any(self.overlap(ours, {module}) for module in modules)
+        return not complete or not modules or self.overlap(ours, modules)
 
     def _modules_of(self, graph: set[Value]) -> tuple[set[Value], bool]:
         """The modules with parameters that a graph goes through, and whether these are all of them."""
@@ -177,12 +177,17 @@ class Ownership:
         parameters = resolved(parameters)
         if parameters is optimizer:
             return Answer.YES
-        given = parameters.parents if isinstance(parameters, Optimizer) else (parameters,)
-        ours, ours_known = parameters_of(optimizer)
-        theirs, theirs_known = sources_of(given)
+        ours, ours_known = self.held_by(optimizer)
+        theirs, theirs_known = _sources_of(parameters)
         if self.overlap(ours, theirs):
             return Answer.YES
         return Answer.NO if ours_known and theirs_known else Answer.UNKNOWN
+
+    def held_by_any(self, optimizers: Collection[Value]) -> Callable[[Value], bool]:
+        """Asks whether one of several optimizers surely holds some of these parameters, in a time that does not grow
+        with how many these are."""
+        group = Group(self._parts, {item for one in optimizers for item in self.held_by(one)[0]}, derived=True)
+        return lambda parameters: parameters in optimizers or group.overlaps(_sources_of(parameters)[0])
 
     def clears(self, target: Value | None, optimizer: Value) -> Answer:
         """Whether clearing the gradients of `target` clears those that `optimizer` steps on."""
@@ -303,8 +308,12 @@ class Ownership:
 
     def overlap(self, first: set[Value], second: set[Value]) -> bool:
         """Whether a module is in both sets, or holds or is held by one in the other."""
-        is_part = partial(self._parts.is_part, derived=True)
-        return any(is_part(a, b) or is_part(b, a) for a in first for b in second)
+        return Group(self._parts, first, derived=True).overlaps(second)
+
+
+def _sources_of(parameters: Value) -> tuple[set[Value], bool]:
+    """The modules and leaves that parameters are of, those of another optimizer perhaps, and whether that is all."""
+    return sources_of(parameters.parents if isinstance(parameters, Optimizer) else (parameters,))
 
 
 def _modules_in(handed: Iterable[Value]) -> list[Value]:

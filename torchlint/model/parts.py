@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
+from functools import cached_property
 
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.program import Program
@@ -36,6 +37,8 @@ class Parts:
             for (owner, _), value in heap.items()
         ]
         """What has an attribute, and what that is."""
+        self._above: dict[tuple[Value, bool], set[Value]] = {}
+        self._made_of: dict[Value, set[Value]] = {}
         self._holders: dict[Value, list[Value]] = {}
         for owner, value in dict.fromkeys(self.stored):
             for part in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
@@ -60,20 +63,22 @@ class Parts:
 
     def part_of_any(self, wholes: Collection[Value], *, derived: bool = False) -> Callable[[Value], bool]:
         """Asks whether a value is a part of one of several, in a time that does not grow with how many these are."""
-        given = set(wholes).union(*map(_made_of, wholes))
-        by_class = {class_of(whole): whole for whole in wholes}
+        return Group(self, wholes, derived=derived).holds
 
-        def is_part(part: Value) -> bool:
-            for item in self._upward(part, derived=derived):
-                whole = by_class.get(class_of(item))
-                if item in given or (whole is not None and _is_template_of(item, whole)):
-                    return True
-            return False
+    def above(self, part: Value, *, derived: bool) -> set[Value]:
+        """A value, what it is a part of, and so on, worked out once."""
+        key = part, derived
+        if key not in self._above:
+            self._above[key] = self._upward(part, derived=derived)
+        return self._above[key]
 
-        return is_part
+    def made_of(self, whole: Value) -> set[Value]:
+        """What a module was made of, worked out once: what its class was handed, and what that was made of."""
+        if whole not in self._made_of:
+            self._made_of[whole] = _made_of(whole)
+        return self._made_of[whole]
 
-    def _upward(self, part: Value, *, derived: bool) -> Iterator[Value]:
-        """A value, what it is a part of, and so on."""
+    def _upward(self, part: Value, *, derived: bool) -> set[Value]:
         kinds = (*_PART, CallResult, UnknownObject) if derived else _PART
         seen: set[Value] = set()
         stack = [part]
@@ -81,7 +86,6 @@ class Parts:
             item = stack.pop()
             if item in seen:
                 continue
-            yield item
             seen.add(item)
             stack.extend(self.holders(item))
             if derived and (info := class_of(item)) is not None and _is_template(item, info):
@@ -92,6 +96,44 @@ class Parts:
                 or isinstance(item, kinds)
             ):
                 stack.extend(item.parents)
+        return seen
+
+
+class Group:
+    """Values of which it is asked again and again whether others are parts of them, or they of others."""
+
+    def __init__(self, parts: Parts, members: Collection[Value], *, derived: bool) -> None:
+        self._parts = parts
+        self._members = members
+        self._derived = derived
+        self._inside = set(members).union(*map(parts.made_of, members))
+        self._classes = {info for member in members if (info := class_of(member)) is not None}
+
+    def holds(self, part: Value) -> bool:
+        """Whether a value is a part of a member."""
+        above = self._parts.above(part, derived=self._derived)
+        if not above.isdisjoint(self._inside):
+            return True
+        return bool(self._classes) and not self._classes.isdisjoint(_templates(above))
+
+    def is_in(self, whole: Value) -> bool:
+        """Whether a member is a part of a value."""
+        inside = self._parts.made_of(whole)
+        return whole in self._above or not inside.isdisjoint(self._above) or class_of(whole) in self._templates
+
+    def overlaps(self, others: Iterable[Value]) -> bool:
+        """Whether one of several values is a part of a member, or has one as a part."""
+        return any(self.holds(item) or self.is_in(item) for item in others)
+
+    @cached_property
+    def _above(self) -> set[Value]:
+        """The members, and what they are parts of."""
+        return set[Value]().union(*(self._parts.above(item, derived=self._derived) for item in self._members))
+
+    @cached_property
+    def _templates(self) -> set[ClassInfo]:
+        """The classes of which all objects have a member as a part."""
+        return _templates(self._above)
 
 
 def _made_of(whole: Value) -> set[Value]:
@@ -111,11 +153,12 @@ def _made_of(whole: Value) -> set[Value]:
     return found
 
 
-def _is_template_of(item: Value, whole: Value) -> bool:
-    """Whether a value stands for all objects of the class that another is an object of."""
-    info = class_of(whole)
-    return info is not None and class_of(item) is info and _is_template(item, info)
+def _templates(values: Iterable[Value]) -> set[ClassInfo]:
+    """The classes for all objects of which one of these values stands."""
+    known = ((item, class_of(item)) for item in values)
+    return {info for item, info in known if info is not None and _is_template(item, info)}
 
 
 def _is_template(item: Value, info: ClassInfo) -> bool:
+    """Whether a value stands for all objects of a class."""
     return item.site is not None and item.site.written == site_of(info.node).written

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from torchlint.model.events import Backward, Step
 from torchlint.model.frozen import Frozen
-from torchlint.model.held_parameters import parameters_of
 from torchlint.model.lineage import graph_inputs, opened, result_of_call
 from torchlint.model.module_values import has_parameters
 from torchlint.model.ownership import Ownership
@@ -90,21 +90,17 @@ class SureGraphs:
         return is_loss and value in self.tracking.backpropagated
 
     @cached_property
-    def _stepping(self) -> list[Value]:
+    def _is_held(self) -> Callable[[Value], bool]:
+        """Asks whether an optimizer that steps surely holds parameters of a module."""
         found = map(resolved, self.ownership.stepped)
-        return [item for item in found if isinstance(item, Optimizer) or is_kind(item, Kind.ENGINE)]
-
-    @cached_property
-    def _given(self) -> set[Value]:
-        """What the optimizers that step were given the parameters of, as it is written."""
-        return {item for optimizer in self._stepping for item in parameters_of(optimizer)[0]}
+        return self.ownership.held_by_any(
+            {item for item in found if isinstance(item, Optimizer) or is_kind(item, Kind.ENGINE)}
+        )
 
     def _is_trained(self, module: Value) -> bool:
         if module not in self._trained:
-            held = module in self._given or any(
-                self.ownership.holds(item, module) is Answer.YES for item in self._stepping
-            )
-            self._trained[module] = held and not self.frozen.may_be_partly(module) and has_parameters(module)
+            is_free = not self.frozen.may_be_partly(module) and has_parameters(module)
+            self._trained[module] = is_free and self._is_held(module)
         return self._trained[module]
 
     def _sources(self, value: Value) -> tuple[Value, ...]:
