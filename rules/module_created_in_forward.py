@@ -121,18 +121,17 @@ class ModuleCreatedInForward(Rule):
         return function.name == "forward" or self._is_only_called_by_forward(function)
 
     def _is_only_called_by_forward(self, method: FunctionInfo) -> bool:
-        definitions = self.model.definitions
-        callers = [definitions.function_around(node) for node in self._mentions.get(method.name, ())]
+        callers = self._users.get(method.name, ())
         return bool(callers) and all(
             caller is not None and caller.name == "forward" and caller.owner is method.owner for caller in callers
         )
 
     @cached_property
-    def _mentions(self) -> dict[str, list[ast.Attribute]]:
-        """Where each attribute is named."""
-        found: dict[str, list[ast.Attribute]] = {}
+    def _users(self) -> dict[str, set[FunctionInfo | None]]:
+        """The functions that name each attribute; None for statements outside of all functions."""
+        found: dict[str, set[FunctionInfo | None]] = {}
         for node in self.model.tree.of_type(ast.Attribute):
-            found.setdefault(node.attr, []).append(node)
+            found.setdefault(node.attr, set()).add(self.model.definitions.function_around(node))
         return found
 
     def _made(self, call: ast.Call, name: str, function: FunctionInfo) -> Iterator[MadeInForward]:

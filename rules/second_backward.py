@@ -12,7 +12,7 @@ from torchlint.model import events, lineage, program, values
 from torchlint.model.queries import losses
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
-from torchlint.syntax.python_ast import called_name, dotted
+from torchlint.syntax.python_ast import called_name, dotted, walk
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
@@ -235,7 +235,7 @@ class SecondBackward(Rule):
 
 def _assigned_in(body: ast.AST) -> dict[str, list[ast.Assign]]:
     found: dict[str, list[ast.Assign]] = {}
-    for node in ast.walk(body):
+    for node in walk(body):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 found.setdefault(dotted(target), []).append(node)
