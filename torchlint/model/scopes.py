@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
-from torchlint.syntax.python_ast import FunctionNode, children
+from torchlint.syntax.python_ast import FunctionNode
 from torchlint.syntax.python_tree import PythonTree
 
 LOCAL = "<local>"
@@ -39,7 +39,7 @@ class Scopes:
         for name, target in imported_by(node):
             if name == "*":
                 self.star_imports.append(target)
-            elif function is None or name in _declared(function, ast.Global):
+            elif function is None or name in self._declared(function, ast.Global):
                 self.imports[name] = target
                 self.alternatives.setdefault(name, []).append(target)
             else:
@@ -80,14 +80,44 @@ class Scopes:
         """The names that a function binds, its parameters among them."""
         known = self._bound.get(function)
         if known is None:
-            bound, declared = set[str](), set[str]()
-            for node in _within(function):
-                if isinstance(node, (ast.Global, ast.Nonlocal)):
-                    declared.update(node.names)
-                else:
-                    bound.update(_bound_by(node))
-            known = self._bound[function] = frozenset(bound - declared)
+            bound = self._bound_in.get(function, set())
+            known = self._bound[function] = frozenset(bound - self._declared(function, ast.Global, ast.Nonlocal))
         return known
+
+    def _declared(self, function: FunctionNode, *kinds: type[ast.Global] | type[ast.Nonlocal]) -> set[str]:
+        """The names that a function says are of an outer scope."""
+        statements = self._declarations.get(function, ())
+        return {name for node in statements if isinstance(node, kinds) for name in node.names}
+
+    @cached_property
+    def _bound_in(self) -> dict[FunctionNode, set[str]]:
+        """The names that each function binds by itself, and those that it declares `global`."""
+        found: dict[FunctionNode, set[str]] = {}
+        for node in self._tree.of_type(ast.Name, ast.arg, *_NAMED):
+            names = _bound_by(node)
+            function = self._function_of(node) if names else None
+            if function is not None:
+                found.setdefault(function, set()).update(names)
+        return found
+
+    @cached_property
+    def _declarations(self) -> dict[FunctionNode, list[ast.Global | ast.Nonlocal]]:
+        """The statements of each function that say so."""
+        found: dict[FunctionNode, list[ast.Global | ast.Nonlocal]] = {}
+        for node in self._tree.of_type(ast.Global, ast.Nonlocal):
+            function = self._function_of(node)
+            if function is not None:
+                found.setdefault(function, []).append(node)
+        return found
+
+    def _function_of(self, node: ast.AST) -> FunctionNode | None:
+        """The function whose parameters or body a node stands in, and in no other function or class in it."""
+        inner = node
+        for item in self._tree.ancestors(node):
+            if type(item) in _OWN_OR_CLASS:
+                return item if isinstance(item, _OWN) and _is_within(inner, item) else None
+            inner = item
+        return None
 
 
 def imported_by(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
@@ -106,18 +136,9 @@ def _body(function: FunctionNode) -> Sequence[ast.AST]:
     return [function.body] if isinstance(function, ast.Lambda) else function.body
 
 
-def _within(function: FunctionNode) -> Iterator[ast.AST]:
-    """What is in a function, and in no other function in it; not its decorators."""
-    stack: list[ast.AST] = [function.args, *_body(function)]
-    while stack:
-        node = stack.pop()
-        yield node
-        if type(node) not in _OWN_OR_CLASS:
-            stack.extend(children(node))
-
-
-def _declared(function: FunctionNode, *kinds: type[ast.Global] | type[ast.Nonlocal]) -> frozenset[str]:
-    return frozenset(name for node in _within(function) if isinstance(node, kinds) for name in node.names)
+def _is_within(inner: ast.AST, function: FunctionNode) -> bool:
+    """Whether a node right below a function is of its parameters or its body: not of its decorators."""
+    return isinstance(function, ast.Lambda) or inner is function.args or isinstance(inner, ast.stmt)
 
 
 def _bound_by(node: ast.AST) -> tuple[str, ...]:
