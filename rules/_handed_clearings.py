@@ -6,7 +6,7 @@ import ast
 from itertools import chain
 
 from torchlint import Model
-from torchlint.model.definitions import FunctionInfo
+from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -25,8 +25,7 @@ def any_in(model: Model) -> bool:
         return True
     if any(map(_keeps_views, nodes(ast.Assign))) or any(map(_is_unbound, nodes(ast.Call))):
         return True
-    functions = chain.from_iterable(file.functions.values() for file in model.program.files.values())
-    clearing = {info.name: info for info in functions if _only_clears(info)}
+    clearing = {info.name: info for file in model.program.files.values() for info in _clearing_in(file)}
     if not clearing:
         return False
     if any(_is_called_by_others(info, tree) or _is_wrapper(info) for info in clearing.values()):
@@ -49,13 +48,15 @@ def _is_handed_on(node: ast.expr, tree: PythonTree) -> bool:
     return not (isinstance(parent, ast.Call) and parent.func is node)
 
 
-def _only_clears(info: FunctionInfo) -> bool:
-    """Whether a function clears gradients, and does not train: not a closure for `step`."""
-    calls = {called_name(node) for node in walk(info.node) if isinstance(node, ast.Call)}
-    if calls & _TRAINING:
-        return False
-    stores = (node for node in walk(info.node) if isinstance(node, ast.Assign) and is_literal(node.value, None))
-    return bool(calls & _METHODS) or any(_is_gradient(target) for node in stores for target in node.targets)
+def _clearing_in(file: Definitions) -> list[FunctionInfo]:
+    """The functions of a file that clear gradients, and do not train: no closures for `step`."""
+    calls: list[ast.Call] = list(file.tree.of_type(ast.Call))
+    stores = (node for node in file.tree.of_type(ast.Assign) if is_literal(node.value, None))
+    clearings: list[ast.AST] = [call for call in calls if called_name(call) in _METHODS]
+    clearings += [node for node in stores if any(map(_is_gradient, node.targets))]
+    clearing = {item for node in clearings for item in file.tree.ancestors(node)}
+    training = {item for call in calls if called_name(call) in _TRAINING for item in file.tree.ancestors(call)}
+    return [info for node, info in file.functions.items() if node in clearing and node not in training]
 
 
 def _is_gradient(target: ast.expr) -> bool:
