@@ -74,6 +74,7 @@ class Ownership:
         """Objects of unknown make, such as graphs and batches, in which the program stores something."""
         self._reached: dict[tuple[Backward, Value], bool] = {}
         self._cleared: dict[tuple[Event, Value], bool] = {}
+        self._handed: dict[tuple[MayClear, Value], bool] = {}
         self._touching: dict[Loop | Trace, list[Item]] = {}
         self._held: dict[Value, tuple[set[Value], bool]] = {}
         self._modules: dict[Value, tuple[set[Value], bool]] = {}
@@ -255,7 +256,10 @@ class Ownership:
 
     def is_handed(self, event: MayClear, optimizer: Value) -> bool:
         """Whether an unresolved call gets hold of what an optimizer steps on."""
-        return any(self._reaches(event, item, optimizer) for item in event.handed)
+        key = (event, optimizer)
+        if key not in self._handed:
+            self._handed[key] = any(self._reaches(event, item, optimizer) for item in event.handed)
+        return self._handed[key]
 
     def _reaches(self, event: MayClear, item: Value, optimizer: Value) -> bool:
         """Whether a call that is handed `item` may clear what `optimizer` steps on."""
