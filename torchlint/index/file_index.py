@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from torchlint.files.words import holds
@@ -134,6 +134,10 @@ class FileIndex:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 yield node
 
+    def bindings_of(self, name: str) -> Sequence[ast.Name]:
+        """Where the file binds or deletes a variable of this name."""
+        return self._bindings.get(name, ())
+
     def calls(self, names: Collection[str]) -> Iterator[ast.Call]:
         """Where the file calls something of these names, or of an alias of one."""
         for name in self._with_aliases(names):
@@ -208,6 +212,14 @@ class FileIndex:
         for item in self.tree.of_type(ast.Import, ast.ImportFrom):
             for alias in item.names:
                 found.setdefault(alias.name, []).append(item)
+        return found
+
+    @cached_property
+    def _bindings(self) -> dict[str, list[ast.Name]]:
+        found: dict[str, list[ast.Name]] = {}
+        for node in self.tree.of_type(ast.Name):
+            if type(node.ctx) is not ast.Load:
+                found.setdefault(node.id, []).append(node)
         return found
 
     @cached_property

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
+from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.scopes import LOCAL
 from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted, walk
@@ -34,7 +35,7 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
     """What is assigned to a variable before it is read, where nothing else in its function (or the module) binds it."""
     function, tree = definitions.function_around(name), definitions.tree
-    same = (item for item in tree.of_type(ast.Name) if item.id == name.id and not isinstance(item.ctx, ast.Load))
+    same = FileIndex.of(tree).bindings_of(name.id)
     bound = [item for item in same if definitions.function_around(item) is function]
     statement = tree.parent(bound[0]) if len(bound) == 1 else None
     if not isinstance(statement, ast.Assign) or statement.targets != bound or statement.lineno > name.lineno:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
+from torchlint.index import FileIndex
 from torchlint.model.cases import OTHER, Case, Question, bare_names, leaves, option_of, question_of
 from torchlint.model.program import Program
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, walk
@@ -21,7 +22,6 @@ class Options:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._known_stores: dict[PythonTree, dict[str, list[ast.Name]]] = {}
         self._known_questions: dict[ast.AST, list[tuple[str, Question]]] = {}
 
     def around(self, site: Site) -> list[str]:
@@ -94,21 +94,12 @@ class Options:
 
     def _rebinds(self, tree: PythonTree, name: ast.Name) -> bool:
         """Whether a name gets a value more than once where it is asked for."""
-        function, stores = tree.function_around(name), self._stores(tree).get(name.id, [])
+        function, stores = tree.function_around(name), FileIndex.of(tree).bindings_of(name.id)
         own = [item for item in stores if tree.function_around(item) is function]
         parameters = walk(function.args) if function is not None else ()
         is_parameter = any(isinstance(item, ast.arg) and item.arg == name.id for item in parameters)
-        binding = own or ([] if is_parameter else stores)
+        binding = own or (() if is_parameter else stores)
         return len(binding) + is_parameter > 1 or any(_is_in_loop(item, tree) for item in binding)
-
-    def _stores(self, tree: PythonTree) -> dict[str, list[ast.Name]]:
-        """Where a file binds or deletes each name, looked for once."""
-        if tree not in self._known_stores:
-            found = self._known_stores[tree] = {}
-            for item in tree.of_type(ast.Name):
-                if not isinstance(item.ctx, ast.Load):
-                    found.setdefault(item.id, []).append(item)
-        return self._known_stores[tree]
 
 
 def _is_in_loop(node: ast.AST, tree: PythonTree) -> bool:
