@@ -55,7 +55,7 @@ def everything_asked(monkeypatch: pytest.MonkeyPatch) -> Selection:
 )
 def test_numbers_texts_and_entries_are_no_tensors(code: str) -> None:
     program = index(f"def f(xs, model, x, layer):\n{indent(code, '    ')}\n")
-    assert not list(changes.of_tensors(program.tree))
+    assert not list(changes.of_tensors(program))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_numbers_texts_and_entries_are_no_tensors(code: str) -> None:
 )
 def test_what_may_be_a_tensor_is_one(code: str) -> None:
     program = index(f"def f(self, xs, model, x, out):\n{indent(code, '    ')}\n")
-    assert list(changes.of_tensors(program.tree))
+    assert list(changes.of_tensors(program))
 
 
 @pytest.mark.parametrize(

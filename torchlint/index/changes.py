@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from torchlint.pytorch.api import CREATORS
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES
 from torchlint.syntax.python_ast import LOOPS, called_name, dotted, inside, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
+
+if TYPE_CHECKING:
+    from torchlint.index.file_index import FileIndex
 
 _COUNTING = frozenset({"len", "int", "round", "range", "enumerate", "count", "time", "perf_counter"})
 _NUMBERS = _COUNTING | {"size", "item", "numel", "dim"}
@@ -34,15 +38,15 @@ def written(tree: PythonTree) -> Iterator[ast.AST]:
     yield from (item for item in statements if isinstance(item, ast.Assign))
 
 
-def of_tensors(tree: PythonTree) -> Iterator[ast.AST]:
+def of_tensors(index: FileIndex) -> Iterator[ast.AST]:
     """Those that may change a tensor that something was computed with before."""
     functions: dict[ast.AST, _Names] = {}
-    for node in written(tree):
-        function = tree.function_around(node)
+    for node in written(index.tree):
+        function = index.tree.function_around(node)
         if function is not None and function not in functions:
             functions[function] = _Names.of(function)
         names = functions[function] if function is not None else None
-        if any(_may_be_used_tensor(tree, names, node, target) for target in _changed(node)):
+        if any(_may_be_used_tensor(index, names, node, target) for target in _changed(node)):
             yield node
 
 
@@ -76,11 +80,12 @@ def _bound(node: ast.AST) -> Iterator[str]:
     """The names that a node binds: a parameter, an assignment, a loop or a `with`; `x += 1` binds none anew."""
     if isinstance(node, ast.arg):
         yield node.arg
-    for target in _targets(node):
+    for target in targets(node):
         yield from (item.id for item in walk(target) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))
 
 
-def _targets(node: ast.AST) -> list[ast.expr]:
+def targets(node: ast.AST) -> list[ast.expr]:
+    """The expressions that a statement, a loop or a `with` binds something to."""
     if isinstance(node, ast.Assign):
         return node.targets
     if isinstance(node, (ast.AnnAssign, ast.For, ast.AsyncFor, ast.NamedExpr, ast.comprehension)):
@@ -105,7 +110,7 @@ def _changed(node: ast.AST) -> Iterator[ast.expr]:
         yield from outs
 
 
-def _may_be_used_tensor(tree: PythonTree, names: _Names | None, node: ast.AST, changed: ast.expr) -> bool:
+def _may_be_used_tensor(index: FileIndex, names: _Names | None, node: ast.AST, changed: ast.expr) -> bool:
     """Whether what a statement changes may be a tensor with which something was computed before."""
     if isinstance(node, ast.AugAssign) and _is_of_python(node.value):
         return False
@@ -115,9 +120,8 @@ def _may_be_used_tensor(tree: PythonTree, names: _Names | None, node: ast.AST, c
     if isinstance(owner, ast.Call):
         return called_name(owner) not in _FRESH
     if isinstance(owner, ast.Attribute):
-        return not _is_never_tensor(
-            tree, owner.attr, counts=isinstance(node, ast.AugAssign) and _adds_number(node.value)
-        )
+        counts = isinstance(node, ast.AugAssign) and _adds_number(node.value)
+        return not _is_never_tensor(index.assigned_to(owner.attr), counts=counts)
     if not isinstance(owner, ast.Name) or names is None:
         return True
     bound = names.bound.get(owner.id, [])
@@ -125,7 +129,8 @@ def _may_be_used_tensor(tree: PythonTree, names: _Names | None, node: ast.AST, c
         return True
     if isinstance(node, ast.AugAssign) and owner is changed and not _adds_number(node.value):
         return True  # a number becomes a tensor by the sum
-    return any(_is_before(tree, item, node) and not _is_harmless(tree, item) for item in names.read.get(owner.id, ()))
+    read, tree = names.read.get(owner.id, ()), index.tree
+    return any(_is_before(tree, item, node) and not _is_harmless(tree, item) for item in read)
 
 
 def _root(node: ast.expr) -> ast.expr:
@@ -147,14 +152,8 @@ def _is_entry(target: ast.expr) -> bool:
     return isinstance(key, ast.JoinedStr) or (isinstance(key, ast.Constant) and isinstance(key.value, str))
 
 
-def _is_never_tensor(tree: PythonTree, name: str, *, counts: bool) -> bool:
+def _is_never_tensor(given: Collection[ast.expr | None], *, counts: bool) -> bool:
     """Whether an attribute only ever gets containers of Python, or also numbers where it counts."""
-    given = [
-        item.value
-        for item in tree.of_type(ast.Assign, ast.AnnAssign)
-        for target in _targets(item)
-        if isinstance(target, ast.Attribute) and target.attr == name
-    ]
     return bool(given) and all(_is_container(value) or (counts and _is_of_python(value)) for value in given)
 
 
@@ -176,7 +175,7 @@ def _binds_fresh(node: ast.AST) -> bool:
     value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
     if isinstance(value, ast.Call):
         return called_name(value) in _FRESH
-    return isinstance(value, _OF_PYTHON) and all(isinstance(target, ast.Name) for target in _targets(node))
+    return isinstance(value, _OF_PYTHON) and all(isinstance(target, ast.Name) for target in targets(node))
 
 
 def _adds_number(value: ast.expr) -> bool:

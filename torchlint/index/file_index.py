@@ -61,7 +61,7 @@ class FileIndex:
     @cached_property
     def tensor_changes(self) -> list[ast.AST]:
         """Calls and statements that may change a tensor in place that something was computed with before."""
-        return list(changes.of_tensors(self.tree))
+        return list(changes.of_tensors(self))
 
     @cached_property
     def computes_while_evaluating(self) -> bool:
@@ -137,6 +137,10 @@ class FileIndex:
     def bindings_of(self, name: str) -> Sequence[ast.Name]:
         """Where the file binds or deletes a variable of this name."""
         return self._bindings.get(name, ())
+
+    def assigned_to(self, name: str) -> Sequence[ast.expr | None]:
+        """The values that the file assigns to attributes of this name; None where one is only declared."""
+        return self._assigned.get(name, ())
 
     def calls(self, names: Collection[str]) -> Iterator[ast.Call]:
         """Where the file calls something of these names, or of an alias of one."""
@@ -220,6 +224,15 @@ class FileIndex:
         for node in self.tree.of_type(ast.Name):
             if type(node.ctx) is not ast.Load:
                 found.setdefault(node.id, []).append(node)
+        return found
+
+    @cached_property
+    def _assigned(self) -> dict[str, list[ast.expr | None]]:
+        found: dict[str, list[ast.expr | None]] = {}
+        for item in self.tree.of_type(ast.Assign, ast.AnnAssign):
+            for target in changes.targets(item):
+                if isinstance(target, ast.Attribute):
+                    found.setdefault(target.attr, []).append(item.value)
         return found
 
     @cached_property
