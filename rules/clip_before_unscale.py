@@ -154,7 +154,9 @@ class ClipBeforeUnscale(Rule):
                 return states if other else frozenset({UNSCALED})
             return frozenset({UNSURE}) if _may_unscale(event, optimizer) else states
 
-        dataflow.Flow(transfer).run(trace.items, frozenset({None}))
+        unscaling = events.Unscale, events.GradRead, events.Yield, events.MayClear
+        happening = trace.only(events.Clip, events.Backward, events.Step, *unscaling)
+        dataflow.Flow(transfer).run(happening, frozenset({None}))
         return arrivals
 
     def _is_of_scaled(self, backward: events.Backward) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
-from torchlint.model import dataflow, events, program, values
+from torchlint.model import dataflow, events, ownership, program, values
 from torchlint.model.queries import clipping
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import names_read
@@ -158,20 +158,21 @@ class ClipOutsideStep(Rule):
             return states if after is None else frozenset({after})
 
         flow = dataflow.Flow(transfer)
-        once = flow.run(trace.items, frozenset({"cleared"}))
-        flow.run(trace.items, once | flow.exits.pop(events.Exit.RETURN, frozenset()))  # a caller's loop
+        happening = trace.only(events.Clip, events.Step, events.Fresh, *ownership.GIVING)
+        once = flow.run(happening, frozenset({"cleared"}))
+        flow.run(happening, once | flow.exits.pop(events.Exit.RETURN, frozenset()))  # a caller's loop
         return arrivals
 
     def _after(self, event: events.Event, optimizer: values.Value) -> str | None:
         """What the gradients of an optimizer are after an event; None: what they were."""
-        ownership = self.model.ownership
+        owned = self.model.ownership
         if isinstance(event, events.Step) and values.resolved(event.optimizer) is optimizer:
             return "stepped"
-        if isinstance(event, events.Clear) and ownership.clears(event.target, optimizer) is values.Answer.YES:
+        if isinstance(event, events.Clear) and owned.clears(event.target, optimizer) is values.Answer.YES:
             return "cleared"
         if isinstance(event, events.Fresh):
             return "cleared" if event.value is optimizer else None
-        return "fresh" if ownership.may_give_gradients(event, optimizer) else None
+        return "fresh" if owned.may_give_gradients(event, optimizer) else None
 
     def report_UselessClip(self, useless: UselessClip) -> None:
         name = useless.step.name

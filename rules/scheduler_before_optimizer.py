@@ -109,7 +109,8 @@ class SchedulerBeforeOptimizer(Rule):
                 return states if answer is values.Answer.NO else frozenset({IN_ORDER})
             return frozenset({IN_ORDER}) if self._may_step(event, optimizer) else states
 
-        dataflow.Flow(transfer).run(trace.items, frozenset({NOT_YET}))
+        happening = trace.only(events.ScheduleStep, events.Step, events.Yield, events.MayClear)
+        dataflow.Flow(transfer).run(happening, frozenset({NOT_YET}))
         arrivals = set().union(*first.values())
         if NOT_YET not in arrivals:
             for step, states in first.items():

@@ -155,7 +155,7 @@ class StepWithoutBackward(Rule):
             return frozenset({None}) if gives else states
 
         kinds = (events.Step, events.Clear, *ownership.GIVING)
-        dataflow.Flow(transfer).run(dataflow.pruned(trace.items, kinds), frozenset({None}))
+        dataflow.Flow(transfer).run(trace.only(*kinds), frozenset({None}))
         return found
 
     def _runs(self, trace: program.Trace, optimizer: values.Value) -> list[int]:

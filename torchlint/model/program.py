@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, TypeVar, overload
 
 from torchlint.model.cases import Case
+from torchlint.model.dataflow import pruned
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.evaluate.interpreter import Interpreter
 from torchlint.model.events import (
@@ -87,6 +88,16 @@ class Trace:
 
     @cached_property
     def _by_kind(self) -> dict[tuple[type[Event], ...], list[Event]]:
+        return {}
+
+    def only(self, *kinds: type[Event]) -> list[Item]:
+        """What happens, without events of other kinds, for a `Flow` that asks about these only; worked out once."""
+        if kinds not in self._pruned:
+            self._pruned[kinds] = pruned(self.items, kinds)
+        return self._pruned[kinds]
+
+    @cached_property
+    def _pruned(self) -> dict[tuple[type[Event], ...], list[Item]]:
         return {}
 
     @cached_property

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Literal
 
-from torchlint.model.dataflow import Flow, pruned
+from torchlint.model.dataflow import Flow
 from torchlint.model.events import Backward, Call, Compute, Event, MayClear, ModeSwitch, Step, repeating
 from torchlint.model.module_values import has_parameters, is_module
 from torchlint.model.parts import Parts
@@ -81,7 +81,7 @@ class ModuleModes:
             arrivals[event] |= states
             return states
 
-        Flow(transfer).run(pruned(trace.items, (ModeSwitch, Compute, Call)), frozenset({None}))
+        Flow(transfer).run(trace.only(ModeSwitch, Compute, Call), frozenset({None}))
         return arrivals
 
     def known_at(self, trace: Trace, module: Value) -> dict[Event, frozenset[Known]]:
@@ -96,7 +96,7 @@ class ModuleModes:
             found[event] |= states
             return states
 
-        Flow(transfer).run(pruned(trace.items, (ModeSwitch, MayClear, Compute, Call)), frozenset({"as it was"}))
+        Flow(transfer).run(trace.only(ModeSwitch, MayClear, Compute, Call), frozenset({"as it was"}))
         return found
 
     def _may_switch(self, event: MayClear, module: Value) -> bool:
